@@ -1,0 +1,75 @@
+# Each target makes its own environment from nothing.
+
+PYTHON ?= python3
+KERNELS := $(wildcard dataformats/kernels/*.c dataformats/kernels/*.h)
+BUILD := pyproject.toml setup.py
+CHECKED := dataformats backends codecs tests setup.py $(wildcard examples)
+PIP_FLAGS := --quiet --disable-pip-version-check
+
+.PHONY: demo test check test-native test-reference test-plain test-wheel clean
+
+demo: .venv-demo/stamp
+	.venv-demo/bin/python examples/demo.py
+
+# The order: what fails fast first, and pytest's own summary last.
+test:
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory test-native
+	@$(MAKE) --no-print-directory test-reference
+	@$(MAKE) --no-print-directory test-plain
+	@$(MAKE) --no-print-directory test-wheel
+
+check: .venv/stamp
+	.venv/bin/ruff check $(CHECKED)
+	.venv/bin/ruff format --check $(CHECKED)
+	.venv/bin/mypy
+	.venv/bin/pyright
+
+test-native: .venv/stamp
+	DATAFORMATS_KERNELS=native .venv/bin/python -m pytest
+
+test-reference: .venv/stamp
+	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest
+
+# Without a compiler the install succeeds, and the package says which kernels it runs on.
+test-plain: .venv/stamp
+	rm -rf build .venv-plain
+	$(PYTHON) -m venv --without-pip .venv-plain
+	CC=/bin/false DATAFORMATS_REQUIRE_NATIVE= .venv/bin/python -m pip $(PIP_FLAGS) --python .venv-plain/bin/python \
+	    install . -c tests/constraints.txt
+	cd / && env -u DATAFORMATS_KERNELS $(CURDIR)/.venv-plain/bin/python -W error -c "import dataformats.kernels as k; \
+	    assert k.implementation() == 'reference', k.describe()"
+	cd / && env -u DATAFORMATS_KERNELS $(CURDIR)/.venv-plain/bin/python -c "import dataformats.kernels as k; \
+	    assert k.crc32c(b'123456789') == 0xe3069283" 2>&1 | grep 'RuntimeWarning: .*reference kernels'
+
+# The wheel, in an environment that borrows the dependencies of .venv (a .pth file adds the folder, but runs none of
+# the .pth files in it, so that the checkout stays out), with a copy of the tests outside the checkout.
+test-wheel: .venv/stamp
+	rm -rf build dist .venv-wheel
+	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation > /dev/null
+	$(PYTHON) -m venv --without-pip .venv-wheel
+	.venv/bin/python -m pip $(PIP_FLAGS) --python .venv-wheel/bin/python install --no-deps dist/*.whl
+	site() { "$$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
+	    site .venv/bin/python > "$$(site .venv-wheel/bin/python)/dependencies.pth"
+	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests pyproject.toml "$$outside" && \
+	    cd "$$outside" && DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -c "import dataformats.kernels, sys; \
+	    assert dataformats.kernels.__file__.startswith(sys.prefix), dataformats.kernels.__file__" && \
+	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest
+
+# A stale build/ would put deleted modules into the package.
+.venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
+	rm -rf build
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install -e '.[dev]' -c tests/constraints.txt
+	touch $@
+
+.venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs -name '*.py')
+	rm -rf build .venv-demo
+	$(PYTHON) -m venv .venv-demo
+	.venv-demo/bin/python -m pip $(PIP_FLAGS) install .
+	touch $@
+
+clean:
+	rm -rf build dist *.egg-info .venv .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov
+	rm -f .coverage .coverage.* dataformats/kernels/*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Wing 1: one room per file format."""

@@ -1,0 +1,1 @@
+"""Wing 2: one small file per kind of value."""

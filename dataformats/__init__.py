@@ -1,0 +1,117 @@
+"""One reader, one writer and one loader for the record files that research already has.
+
+    import dataformats
+
+    src = dataformats.open("train-*.tfrecord")      # or a folder, a list, a URL
+    src[5], len(src), src.read([3, 6, 0])["label"]
+
+    with dataformats.create("out.ffr", "ffrecord", spec=src.spec) as writer:
+        writer.extend(src)
+
+What stands here is the public interface. It is imported piece by piece, at first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataformats.batch import Nullable, Ragged, RecordBatch
+    from dataformats.converting import ConvertReport, convert
+    from dataformats.errors import (
+        ChecksumError,
+        CodecError,
+        CorruptRecordError,
+        DataFormatsError,
+        FormatError,
+        MissingExtraError,
+        SpecError,
+        StateMismatchError,
+        TruncatedError,
+        UnknownNameError,
+        WorkerError,
+    )
+    from dataformats.fields import register_codec
+    from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
+    from dataformats.opening import open, register_backend
+    from dataformats.source import FieldStats, RecordSource
+    from dataformats.spec import Spec, Type
+    from dataformats.views import concat
+    from dataformats.writer import RecordWriter
+    from dataformats.writing import create
+
+__version__ = "0.1.0"
+
+_ROOMS = {
+    "batch": ("Nullable", "Ragged", "RecordBatch"),
+    "converting": ("ConvertReport", "convert"),
+    "errors": (
+        "ChecksumError",
+        "CodecError",
+        "CorruptRecordError",
+        "DataFormatsError",
+        "FormatError",
+        "MissingExtraError",
+        "SpecError",
+        "StateMismatchError",
+        "TruncatedError",
+        "UnknownNameError",
+        "WorkerError",
+    ),
+    "fields": ("register_codec",),
+    "inspecting": ("Finding", "Info", "VerifyReport", "info", "verify"),
+    "opening": ("open", "register_backend"),
+    "source": ("FieldStats", "RecordSource"),
+    "spec": ("Spec", "Type"),
+    "views": ("concat",),
+    "writer": ("RecordWriter",),
+    "writing": ("create",),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "ChecksumError",
+    "CodecError",
+    "ConvertReport",
+    "CorruptRecordError",
+    "DataFormatsError",
+    "FieldStats",
+    "Finding",
+    "FormatError",
+    "Info",
+    "MissingExtraError",
+    "Nullable",
+    "Ragged",
+    "RecordBatch",
+    "RecordSource",
+    "RecordWriter",
+    "Spec",
+    "SpecError",
+    "StateMismatchError",
+    "TruncatedError",
+    "Type",
+    "UnknownNameError",
+    "VerifyReport",
+    "WorkerError",
+    "concat",
+    "convert",
+    "create",
+    "info",
+    "open",
+    "register_backend",
+    "register_codec",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'dataformats' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dataformats.{_ROOM_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,383 @@
+"""What a read gives: blobs as stored, columns, and the batch of records made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dataformats.errors import MissingExtraError
+from dataformats.spec import VALUE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Blobs", "Column", "Nullable", "Ragged", "RecordBatch", "concat_columns", "take_column"]
+
+
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    """Stored bytes of several values, lying anywhere in one buffer.
+
+    Attributes:
+        buffer: uint8[size]; nobody writes to it any more.
+        starts: int64[n], where each blob begins in `buffer`.
+        lengths: int64[n], bytes of each blob.
+    """
+
+    buffer: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def join(cls, blobs: Sequence[bytes]) -> Blobs:
+        """Return these bytes, copied into one buffer."""
+        lengths = np.fromiter((len(blob) for blob in blobs), np.int64, len(blobs))
+        buffer = np.frombuffer(b"".join(blobs), np.uint8)
+        return cls(buffer, np.cumsum(lengths) - lengths, lengths)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, position: int) -> bytes:
+        return bytes(self.view(position))
+
+    def __iter__(self) -> Iterator[bytes]:
+        memory = memoryview(self.buffer)
+        for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
+            yield bytes(memory[start : start + length])
+
+    def view(self, position: int) -> memoryview:
+        """Return the bytes of one blob without a copy."""
+        start = int(self.starts[position])
+        return memoryview(self.buffer)[start : start + int(self.lengths[position])]
+
+    def take(self, positions: NDArray[np.int64] | slice) -> Blobs:
+        """Return the blobs at these positions, in this order; nothing is copied."""
+        return Blobs(self.buffer, self.starts[positions], self.lengths[positions])
+
+    def contiguous(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the blobs back to back: (values uint8[sum], offsets int64[n+1])."""
+        offsets = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.lengths, out=offsets[1:])
+        if len(self) and np.array_equal(self.starts, self.starts[0] + offsets[:-1]):
+            first = int(self.starts[0])
+            return self.buffer[first : first + int(offsets[-1])].copy(), offsets
+        memory = memoryview(self.buffer)
+        joined = b"".join(
+            memory[start : start + length]
+            for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
+        )
+        return np.frombuffer(bytearray(joined), np.uint8), offsets
+
+    def rows(self, width: int) -> NDArray[np.uint8]:
+        """Return uint8[n, width], a copy; every blob must be `width` bytes long."""
+        values, _ = self.contiguous()
+        return values.reshape(len(self), width)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """A column whose items differ in length, as Arrow's large lists.
+
+    Attributes:
+        values: All items one after the other: an ndarray `(sum, ...)`, another `Ragged`, or a list.
+        offsets: int64[B+1]; item i is `values[offsets[i]:offsets[i+1]]`.
+        item: What an item is: `"array"`, or `"bytes"` or `"utf8"` over uint8 values.
+        present: bool[B], False where a record lacks the field (its item is empty); `None`: none lacks it.
+
+    Example:
+        >>> import numpy as np
+        >>> from dataformats import Ragged
+        >>> column = Ragged(np.arange(5), np.array([0, 2, 2, 5]))
+        >>> column[2]
+        array([2, 3, 4])
+        >>> column.pad(value=-1)
+        array([[ 0,  1, -1],
+               [-1, -1, -1],
+               [ 2,  3,  4]])
+    """
+
+    values: NDArray[Any] | Ragged | list[Any]
+    offsets: NDArray[np.int64]
+    item: str = "array"
+    present: NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Any:
+        position = range(len(self))[index]
+        start, stop = int(self.offsets[position]), int(self.offsets[position + 1])
+        if isinstance(self.values, Ragged):
+            return [self.values[inner] for inner in range(start, stop)]
+        part = self.values[start:stop]
+        if self.item == "array" or isinstance(part, list):
+            return part
+        return part.tobytes() if self.item == "bytes" else part.tobytes().decode()
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+    def __repr__(self) -> str:
+        kind = getattr(self.values, "dtype", type(self.values).__name__)
+        return f"Ragged({len(self)} items of {kind if self.item == 'array' else self.item})"
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64[B], how many values each item has."""
+        return np.diff(self.offsets)
+
+    def take(self, positions: NDArray[np.int64]) -> Ragged:
+        """Return the items at these positions, in this order, copied."""
+        lengths = self.lengths[positions]
+        offsets = np.zeros(len(positions) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        inner = np.repeat(self.offsets[:-1][positions] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        present = None if self.present is None else self.present[positions]
+        return Ragged(take_column(self.values, inner), offsets, self.item, present)
+
+    def pad(self, to: int | None = None, value: Any = 0) -> NDArray[Any]:
+        """Return a dense array `(B, to, ...)`, short items filled up with `value`.
+
+        Args:
+            to: The length of every row; `None` takes the longest item's.
+            value: The filler, of the values' dtype.
+
+        Raises:
+            ValueError: An item is longer than `to`, or the values are no array.
+        """
+        if not isinstance(self.values, np.ndarray):
+            raise ValueError("only a Ragged over an array can be padded; pad its values first")
+        longest = int(self.lengths.max(initial=0))
+        width = longest if to is None else to
+        if longest > width:
+            raise ValueError(f"item {int(self.lengths.argmax())} has {longest} values, more than to={width}")
+        dense = np.full((len(self), width, *self.values.shape[1:]), value, self.values.dtype)
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        dense[np.arange(width) < self.lengths[:, None]] = self.values[first:last]
+        return dense
+
+    def to_torch(self) -> Any:
+        """Return a jagged `torch.nested` tensor over a copy of the values; bytes and text stay lists.
+
+        Raises:
+            MissingExtraError: torch is not installed.
+        """
+        if self.item != "array" or not isinstance(self.values, np.ndarray):
+            return list(self)
+        torch = _torch()
+        values = torch.from_numpy(np.ascontiguousarray(self.values).copy())
+        return torch.nested.nested_tensor_from_jagged(values, torch.from_numpy(self.offsets.copy()))
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow array: large_list, large_binary or large_string.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        arrow = _pyarrow()
+        mask = None if self.present is None else arrow.array(~self.present)
+        if self.item != "array":
+            return arrow.array(
+                [value if self._has(row) else None for row, value in enumerate(self)],
+                arrow.large_binary() if self.item == "bytes" else arrow.large_string(),
+            )
+        return arrow.LargeListArray.from_arrays(self.offsets, _arrow_column(self.values), mask=mask)
+
+    def _has(self, row: int) -> bool:
+        return self.present is None or bool(self.present[row])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nullable:
+    """The column of a field that records may lack.
+
+    Attributes:
+        values: The column, with a zero (or `None` in a list) where the field is missing.
+        present: bool[B].
+
+    Example:
+        >>> import numpy as np
+        >>> from dataformats.batch import Nullable
+        >>> column = Nullable(np.array([7, 0]), np.array([True, False]))
+        >>> column[0], column[1]
+        (7, None)
+    """
+
+    values: NDArray[Any] | list[Any]
+    present: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def __getitem__(self, index: int) -> Any:
+        return _plain(self.values[index]) if self.present[index] else None
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+
+Column = np.ndarray[Any, np.dtype[Any]] | Ragged | Nullable | list[Any]
+"""One field of a batch: see DESIGN's rule that columns follow the spec alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordBatch:
+    """Some records of a source, as columns.
+
+    `len(batch)` is records; `batch[i]` and iteration give records; `batch["label"]` a column. A source of single
+    values has one column, `"value"`, and its records are the values.
+
+    Attributes:
+        columns: Field name to column; a fixed type is an ndarray `(B, ...)`, `[]`, `bytes` and `utf8` a `Ragged`,
+            a codec without a declared shape a list, `T?` a `Nullable`.
+        indices: int64[B], the records' numbers in the source that was asked.
+        failed: What `on_corrupt="omit"` left out: record number to error.
+        single: True where records are single values.
+
+    Example:
+        >>> import numpy as np
+        >>> from dataformats import RecordBatch
+        >>> batch = RecordBatch({"label": np.array([4, 2])}, indices=np.array([7, 9]))
+        >>> len(batch), batch[1]
+        (2, {'label': 2})
+    """
+
+    columns: Mapping[str, Column]
+    indices: NDArray[np.int64]
+    failed: Mapping[int, Exception] = field(default_factory=dict)
+    single: bool = False
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the fields."""
+        return tuple(self.columns)
+
+    def __getitem__(self, key: str | int) -> Any:
+        if isinstance(key, str):
+            return self.columns[key]
+        position = range(len(self))[key]
+        if self.single:
+            return _plain(self.columns[VALUE][position])
+        return {name: _plain(column[position]) for name, column in self.columns.items() if _has(column, position)}
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {_describe(column)}" for name, column in self.columns.items())
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"RecordBatch({len(self)} records{failed}; {columns})"
+
+    def to_torch(self) -> dict[str, Any]:
+        """Return the columns as tensors (numbers, jagged for `[]`) and lists (everything else).
+
+        Raises:
+            MissingExtraError: torch is not installed.
+        """
+        return {name: _torch_column(column) for name, column in self.columns.items()}
+
+    def to_arrow(self) -> Any:
+        """Return a `pyarrow.RecordBatch`; a fixed shape is a fixed-size list.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        arrow = _pyarrow()
+        arrays = [_arrow_column(column) for column in self.columns.values()]
+        return arrow.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+
+def take_column(column: Any, positions: NDArray[np.int64]) -> Any:
+    """Return the rows of a column at these positions, in this order."""
+    if isinstance(column, Nullable):
+        return Nullable(take_column(column.values, positions), column.present[positions])
+    if isinstance(column, Ragged):
+        return column.take(positions)
+    return [column[position] for position in positions] if isinstance(column, list) else column[positions]
+
+
+def concat_columns(columns: Sequence[Any]) -> Any:
+    """Return one column with the rows of several of the same type, one after the other."""
+    first = columns[0]
+    if len(columns) == 1:
+        return first
+    if isinstance(first, Nullable):
+        return Nullable(
+            concat_columns([column.values for column in columns]), np.concatenate([column.present for column in columns])
+        )
+    if isinstance(first, Ragged):
+        parts = [column.take(np.arange(len(column))) for column in columns]
+        lengths = np.concatenate([part.lengths for part in parts])
+        present = None
+        if any(part.present is not None for part in parts):
+            present = np.concatenate([np.ones(len(p), bool) if p.present is None else p.present for p in parts])
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        return Ragged(concat_columns([part.values for part in parts]), offsets, first.item, present)
+    return sum(columns, []) if isinstance(first, list) else np.concatenate(columns)
+
+
+def _has(column: Any, position: int) -> bool:
+    present = getattr(column, "present", None)
+    return present is None or bool(present[position])
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
+
+
+def _describe(column: Column) -> str:
+    if isinstance(column, np.ndarray):
+        return f"{column.dtype}{list(column.shape)}"
+    return f"list[{len(column)}]" if isinstance(column, list) else repr(column).split(" at ")[0]
+
+
+def _torch_column(column: Any) -> Any:
+    if isinstance(column, Nullable):
+        return Nullable(_torch_column(column.values), _torch().from_numpy(column.present.copy()))
+    if isinstance(column, Ragged):
+        return column.to_torch()
+    return column if isinstance(column, list) else _torch().from_numpy(np.ascontiguousarray(column).copy())
+
+
+def _arrow_column(column: Any) -> Any:
+    arrow = _pyarrow()
+    if isinstance(column, Nullable):
+        if isinstance(column.values, list):
+            return arrow.array(list(column))
+        rows = _arrow_column(column.values)
+        return arrow.compute.if_else(arrow.array(column.present), rows, arrow.scalar(None, rows.type))
+    if isinstance(column, Ragged):
+        return column.to_arrow()
+    if isinstance(column, list):
+        return arrow.array(column)
+    if column.ndim == 1:
+        return arrow.array(column)
+    array = arrow.array(np.ascontiguousarray(column).reshape(-1))
+    for size in reversed(column.shape[1:]):
+        array = arrow.FixedSizeListArray.from_arrays(array, size)
+    return array
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("to_torch", extra="torch") from error
+    return torch
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ImportError as error:
+        raise MissingExtraError("to_arrow", extra="arrow") from error
+    return pyarrow
+
+

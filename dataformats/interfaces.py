@@ -1,0 +1,390 @@
+"""What a backend, a reader, a file writer and a codec are: the contract that the wings fulfil.
+
+A backend is small. It parses an index and says where blobs lie (`Extents`); it never loops over records to read
+them. `storage` reads extents and verifies them, codecs decode whole batches of blobs.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from dataformats.batch import Blobs, Column
+from dataformats.errors import FormatError, SpecError
+from dataformats.spec import Spec, Type
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from dataformats.storage.files import Folder, StoredFile
+
+__all__ = [
+    "natural_key",
+    "Backend",
+    "Check",
+    "Codec",
+    "Extents",
+    "FieldCodecs",
+    "FileWriter",
+    "Located",
+    "OpenOptions",
+    "Reader",
+    "RecordCodec",
+    "RecordCoder",
+    "Stretch",
+    "Streaming",
+    "Verdict",
+]
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a sort key that puts `x-2` before `x-10`."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+# ---- where blobs lie
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """Where blobs lie, and how to know that they are sound.
+
+    Attributes:
+        file: int32[n], the number of each blob's file in `Reader.files`.
+        offset: int64[n], first byte of the blob.
+        length: int64[n], its bytes.
+        head: Bytes before each blob that are read with it, for `check`.
+        tail: Bytes behind each blob that are read with it, for `check`.
+        stored: uint32[n], checksums known from an index, for `check`; `None` where there are none.
+        check: Called with the bytes read (head and tail included) and these extents; returns what is wrong,
+            position to error. `None` where the format has nothing to check.
+        problems: What is known to be unreadable before anything is read, position to error.
+    """
+
+    file: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    head: int = 0
+    tail: int = 0
+    stored: NDArray[np.uint32] | None = None
+    check: Check | None = None
+    problems: Mapping[int, FormatError] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+class Check(Protocol):
+    """Verifies blobs that were read; pure, vectorised, thread-safe."""
+
+    def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+        """Return what is wrong, position to error with `offset_bytes` (path and record are filled in later)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The extents of one field of some records.
+
+    Attributes:
+        extents: All blobs, record after record.
+        counts: int64[n], how many blobs each record has; `None` where each has exactly one.
+    """
+
+    extents: Extents
+    counts: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring records of one file as a sequential reader found them.
+
+    Attributes:
+        blobs: The stored bytes, one blob a record.
+        problems: Positions in `blobs` that are unreadable, with the error.
+        base: Where in the file the first byte of the blobs' buffer lies.
+    """
+
+    blobs: Blobs
+    problems: Mapping[int, FormatError] = field(default_factory=dict)
+    base: int = 0
+
+
+# ---- readers and backends
+
+
+class Reader(ABC):
+    """An opened data set of one format: it knows where the blobs are and reads none.
+
+    Thread-safe. It is not pickled: a source opens it again.
+
+    Attributes:
+        files: The files that extents speak of, in reading order.
+        spec: The fields, for formats that store them apart; `None` where a record is one blob.
+    """
+
+    files: Sequence[StoredFile]
+    spec: Spec | None = None
+
+    @property
+    @abstractmethod
+    def counts(self) -> NDArray[np.int64]:
+        """int64[n_files], records of each file; builds the index where there is none."""
+
+    @abstractmethod
+    def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
+        """Return where the blobs of these records lie, for each field asked for.
+
+        Args:
+            indices: int64[n], each in `[0, sum(counts))`.
+            fields: The fields, each whole (`True`) or a range of a sequence's elements; formats that store one
+                blob a record are asked for `VALUE`.
+        """
+
+    @abstractmethod
+    def digest(self, update: Callable[[bytes], None]) -> None:
+        """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
+
+    def available(self, index: int) -> dict[str, bool | range] | None:
+        """Return what record `index` has, field by field; `None` where only its blob can tell."""
+        return None
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A reader that can go through a file without an index."""
+
+    def stream(self, file: int) -> Iterator[Stretch]:
+        """Yield the records of one file, in order; damage that ends the file is the last stretch's last problem."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a backend says of a file's content.
+
+    Attributes:
+        fits: `"yes"`, `"damaged"` (this format, but broken) or `"no"`.
+        why: The reason where it is not `"yes"`.
+    """
+
+    fits: Literal["yes", "damaged", "no"]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """What `open` was told that concerns reading in general.
+
+    Attributes:
+        verify_checksums: False skips what costs a pass over the data; structure is always checked.
+        index: Where indexes are kept: `"cache"`, `"beside"`, or a path.
+        progress: Called with (bytes done, bytes in all) while an index is built; `None` is silent.
+    """
+
+    verify_checksums: bool = True
+    index: str = "cache"
+    progress: Callable[[int, int], None] | None = None
+
+
+class Backend(ABC):
+    """One file format.
+
+    Attributes:
+        name: As in `open(format=...)`.
+        suffixes: File endings that hint at the format, dots included.
+    """
+
+    name: str
+    suffixes: tuple[str, ...] = ()
+
+    def claims(self, name: str) -> bool:
+        """Return True for the file names in a folder that look like this format's."""
+        return name.endswith(self.suffixes)
+
+    def order(self, names: Sequence[str]) -> list[str]:
+        """Return file names in the format's reading order; `x-2` before `x-10` unless it says otherwise."""
+        return sorted(names, key=natural_key)
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        """Return the files of a folder that are this format's, in reading order."""
+        return [folder.file(name) for name in self.order([name for name in folder.names() if self.claims(name)])]
+
+    @abstractmethod
+    def sniff(self, file: StoredFile) -> Verdict:
+        """Judge a non-empty file by its content, reading a bounded part of it."""
+
+    @abstractmethod
+    def open(self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any) -> Reader:
+        """Return a reader; lists, stats and reads headers, nothing else.
+
+        Raises:
+            FormatError: A header is broken.
+            TypeError: An option that this format does not have.
+        """
+
+    def guess_payload(self, samples: Sequence[bytes]) -> str:
+        """Return the codec of whole records, judged by some of them."""
+        return "bytes"
+
+    @abstractmethod
+    def create(self, path: Path, *, resume: bool = False, **backend_options: Any) -> FileWriter:
+        """Return a writer of one file at `path` (a partial name; the caller renames it).
+
+        Args:
+            path: A local path.
+            resume: Go on with what a killed writer left there.
+            **backend_options: What this format adds.
+        """
+
+    @abstractmethod
+    def shard_names(self, stem: str, count: int) -> list[str]:
+        """Return the format's own names for `count` files in a folder, in order."""
+
+    def payload_for(self, spec: Spec) -> str:
+        """Return the payload that holds records of this spec, for formats that store one blob a record."""
+        return "example"
+
+
+class FileWriter(ABC):
+    """Writes one file of a format that stores one blob a record. Not thread-safe.
+
+    Attributes:
+        n_records: Records appended, those found on resuming included.
+        n_bytes: Bytes of the file so far, about.
+    """
+
+    n_records: int = 0
+    n_bytes: int = 0
+
+    @abstractmethod
+    def append(self, blob: bytes) -> None:
+        """Append one record."""
+
+    @abstractmethod
+    def flush(self, *, sync: bool = False) -> None:
+        """Hand everything to the operating system; with `sync` onto the disk, so that it survives a crash."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Complete the file and sync it."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Let go of the file as it is, for a later resume; or for the caller to delete."""
+
+
+# ---- codecs
+
+
+class Codec(ABC):
+    """Between one value and its bytes. Deterministic and thread-safe; never reads outside the blob.
+
+    Attributes:
+        name: As in a spec.
+        safe: True where a name found in a file may resolve to this codec: decoding runs no code from the data.
+    """
+
+    name: str
+    safe: bool = True
+
+    def configured(self, args: Sequence[str]) -> Codec:
+        """Return the codec with the arguments that a type gives in parentheses.
+
+        Raises:
+            SpecError: It takes none, or not these.
+        """
+        if args:
+            raise SpecError(f"codec {self.name!r} takes no arguments, found ({','.join(args)})")
+        return self
+
+    @abstractmethod
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a value. What it raises is chained to a `CodecError`."""
+
+    @abstractmethod
+    def decode(self, blob: bytes) -> Any:
+        """Return the value of these bytes. What it raises is chained to a `CodecError`."""
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return the values of many blobs as a column: a list, unless the codec knows better."""
+        return [self.decode(blob) for blob in blobs]
+
+
+class FieldCodecs(Protocol):
+    """From types to codecs, by the rules of one call: overrides first, unsafe names refused."""
+
+    def codec(self, element: Type) -> Codec:
+        """Return the codec of an element type (no dims); numbers are little-endian bytes.
+
+        Raises:
+            UnknownNameError: Nothing is registered as that, or what is may not be named by a file.
+        """
+        ...
+
+    def decode(self, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None) -> Column:
+        """Return the column of a field stored as blobs.
+
+        Args:
+            kind: The field's type. Numbers with dims are one blob a record; other codecs with dims have one blob
+                an element, `counts` of them a record.
+            blobs: All blobs, record after record.
+            counts: int64[n], blobs of each record; `None`: one each.
+        """
+        ...
+
+
+class RecordCodec(Codec):
+    """A payload whose values are records with fields. `decode` alone gives the record as its bytes tell it."""
+
+    @abstractmethod
+    def recognises(self, blob: bytes) -> bool:
+        """Return True where these bytes look like a record of this payload and parse to their end."""
+
+    @abstractmethod
+    def infer(self, blobs: Iterable[bytes]) -> Spec:
+        """Return the spec that fits these records."""
+
+    @abstractmethod
+    def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
+        """Return what encodes and decodes records of this spec.
+
+        Args:
+            spec: The fields.
+            codecs: Where the fields' codecs come from.
+            inferred: The spec was inferred from a sample: a field that it lacks is an error, not left out.
+
+        Raises:
+            SpecError: The payload cannot hold the spec; every offending field is named.
+        """
+
+
+class RecordCoder(ABC):
+    """A payload bound to a spec. Thread-safe."""
+
+    @abstractmethod
+    def encode(self, record: Mapping[str, Any]) -> bytes:
+        """Return the bytes of a record.
+
+        Raises:
+            SpecError: The record does not fit the spec.
+            CodecError: A value does not encode.
+        """
+
+    @abstractmethod
+    def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
+        """Return a column for each field asked for.
+
+        Raises:
+            CorruptRecordError: A blob does not parse.
+            SpecError: A record does not fit the spec.
+            CodecError: A value does not decode.
+        """

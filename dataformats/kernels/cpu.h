@@ -1,0 +1,18 @@
+/* What this machine's processor can do. Where the compiler cannot make the instructions, the answer is no. */
+#ifndef DATAFORMATS_CPU_H
+#define DATAFORMATS_CPU_H
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define DATAFORMATS_X86 1
+#endif
+
+#if defined(__aarch64__) && !defined(__AARCH64EB__) && (defined(__GNUC__) || defined(__clang__))
+#define DATAFORMATS_ARM64 1
+#endif
+
+int cpu_any(void);              /* always 1: for kernels in portable C */
+int cpu_has_pclmul(void);       /* x86-64: SSE4.1 and PCLMULQDQ */
+int cpu_has_sse42_pclmul(void); /* x86-64: SSE4.2 (it has the crc32 instruction) and PCLMULQDQ */
+int cpu_has_arm_crc(void);      /* arm64: the CRC32 extension */
+
+#endif

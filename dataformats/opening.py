@@ -1,0 +1,269 @@
+"""From a path to a source: find the files, recognise the format, build the source."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMismatchError
+from dataformats.fields import Codecs
+from dataformats.interfaces import Backend, OpenOptions, Verdict
+from dataformats.registry import backends
+from dataformats.source import RecordSource
+from dataformats.spec import Spec, SpecLike
+from dataformats.storage.files import Folder, StoredFile
+from dataformats.storage.locate import entries
+from dataformats.storage.sidecar import load_facts
+from dataformats.stored import MAX_RECORD_BYTES, Parts, StoredSource
+
+__all__ = ["open", "register_backend"]
+
+_LOG = logging.getLogger("dataformats")
+_SNIFFED = 64
+
+
+def open(  # noqa: A001  # the name that the contract gives it
+    path: Any,
+    *,
+    format: str | None = None,  # noqa: A002
+    payload: str | None = None,
+    spec: SpecLike | None = None,
+    codecs: Mapping[str, Any] | None = None,
+    verify_checksums: bool = True,
+    index: str = "cache",
+    storage_options: dict[str, Any] | None = None,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+    progress: Callable[[int, int], None] | None = None,
+    **backend_options: Any,
+) -> RecordSource:
+    """Return the records of files as a sequence.
+
+    Lists, stats, recognises and reads headers; an index is made at the first `len`, `[i]` or `read`.
+
+    Args:
+        path: A str or PathLike, a sequence of them, a glob, a folder, a URL that fsspec knows, or an object with
+            `open`, `/`, `exists`, `glob`. Files are taken in the format's own order; a list keeps its order.
+        format: `"ffrecord"`, `"tfrecord"` or a registered name; `None` finds out from the content of the first file
+            that is not empty.
+        payload: The codec of whole records: `"bytes"`, `"example"`, `"sequence_example"`, `"msgpack"`, ...; `None`
+            takes what our sibling file says, else what the format and the records say.
+        spec: Field to type, where the data do not say it: `{"image": "uint8[8,8]", "label": "int64"}`.
+        codecs: Codecs for this source, name to `(encode, decode)` or a `Codec`; they win over registered ones. A
+            codec that is not safe, as `pickle`, must be named by `payload=`, `spec=` or here.
+        verify_checksums: False skips what costs a pass over the data; lengths and offsets are always checked.
+        index: Where indexes are kept: `"cache"` (the user's cache folder, or `DATAFORMATS_CACHE`), `"beside"` the
+            data, or a folder.
+        storage_options: For the fsspec file system of a URL.
+        max_record_bytes: A longer record is refused before anything is allocated for it.
+        progress: Called with (bytes done, bytes in all) while an index is built.
+        **backend_options: What the format adds, as `compression="gzip"` for TFRecord.
+
+    Raises:
+        FileNotFoundError: Nothing is there.
+        FormatError: The content is no format that is known, or not the one that was named, or a header is broken.
+        SpecError: The spec does not parse.
+        UnknownNameError: No such format or codec.
+
+    Example:
+        >>> import dataformats
+        >>> src = dataformats.open("tests/golden/real/digits-*.tfrecord")
+        >>> src[0]["label"], len(src[0]["image"])
+        (0, 64)
+    """
+    found = entries(path, storage_options)
+    backend, files = _choose(found, format)
+    facts = _facts(found) if payload is None or spec is None else {}
+    wanted = _spec(spec if spec is not None else facts.get("spec"))
+    named = payload if payload is not None else facts.get("payload")
+    options = OpenOptions(verify_checksums, index, progress)
+    reader = backend.open(files, options, **backend_options)
+    resolver = Codecs(codecs, trusted=payload is not None or spec is not None)
+    again = {
+        "path": path,
+        "format": backend.name,
+        "payload": payload,
+        "spec": None if spec is None else Spec(spec).to_json(),
+        "codecs": codecs,
+        "verify_checksums": verify_checksums,
+        "index": index,
+        "storage_options": storage_options,
+        "max_record_bytes": max_record_bytes,
+        **backend_options,
+    }
+    reopen = functools.partial(_reduced, again)
+    return StoredSource(Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen))
+
+
+def register_backend(backend: Backend, *, replace: bool = False) -> None:
+    """Make a format known under `backend.name`.
+
+    Args:
+        backend: What reads and writes it.
+        replace: Take the place of another one of that name.
+
+    Raises:
+        ValueError: The name is taken.
+
+    Example:
+        >>> import dataformats
+        >>> from dataformats.backends.ffrecord import BACKEND
+        >>> dataformats.register_backend(BACKEND)
+    """
+    backends.register(backend.name, backend, replace=replace)
+
+
+def _reduced(again: dict[str, Any], fingerprint: str, payload: str | None, spec: Spec) -> tuple[Any, ...]:
+    """Return what `__reduce__` returns: only what differs from the defaults, so that it stays small."""
+    kept = {name: value for name, value in again.items() if value is not None}
+    return _reopen, (kept, fingerprint, payload, spec.to_json())
+
+
+def _reopen(again: dict[str, Any], fingerprint: str, payload: str | None, spec: dict[str, str]) -> StoredSource:
+    source = open(**again)
+    assert isinstance(source, StoredSource)  # noqa: S101  # what open() makes; for the type checker
+    source.adopt(payload, Spec(spec))
+    if source.fingerprint != fingerprint:
+        raise StateMismatchError(
+            f"the data at {source.paths[0]!r}",
+            expected=fingerprint,
+            found=source.fingerprint,
+            remedy="they changed since this source was pickled: open them anew",
+        )
+    return source
+
+
+def _spec(spec: Any) -> Spec | None:
+    if spec is None:
+        return None
+    if not isinstance(spec, Mapping):
+        raise SpecError(f"expected a mapping of field to type, found {type(spec).__name__}")
+    return Spec(spec)
+
+
+def _facts(found: Sequence[StoredFile | Folder]) -> dict[str, Any]:
+    """Return what the sibling of the one file or folder says."""
+    try:
+        return (load_facts(found[0]) or {}) if len(found) == 1 else {}
+    except ValueError as error:
+        raise FormatError(str(error)) from error
+
+
+# ---- which files, which format
+
+
+def _choose(found: Sequence[StoredFile | Folder], name: str | None) -> tuple[Backend, list[StoredFile]]:
+    if name is not None:
+        backend = backends.get(name)
+        return backend, [file for entry in found for file in _files_of(entry, backend)]
+    first = found[0]
+    if len(found) == 1 and isinstance(first, Folder) and not first.explicit:
+        return _choose_in_folder(first)
+    files = [file for entry in found for file in (_all_files(entry) if isinstance(entry, Folder) else [entry])]
+    backend = _recognise(files)
+    return backend, [file for entry in found for file in _files_of(entry, backend)]
+
+
+def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:
+    if isinstance(entry, StoredFile):
+        return [entry]
+    if entry.explicit:
+        return [entry.file(name) for name in backend.order(entry.names())]
+    files = backend.find(entry)
+    if not files:
+        names = entry.names()
+        raise FormatError(
+            f"the folder holds no {backend.name} files" if names else "the folder is empty",
+            path=entry.name,
+            expected=f"names that end in {' or '.join(backend.suffixes)}" if names else None,
+            found=_some(names) if names else None,
+        )
+    return files
+
+
+def _all_files(folder: Folder) -> list[StoredFile]:
+    return [folder.file(name) for name in folder.names()]
+
+
+def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
+    names = folder.names()
+    if not names:
+        raise FormatError("the folder is empty", path=folder.name)
+    claims = {backend.name: [name for name in names if backend.claims(name)] for backend in _known()}
+    claims = {name: claimed for name, claimed in claims.items() if claimed}
+    if len(claims) > 1:
+        both = "; ".join(f"{name}: {_some(claimed)}" for name, claimed in claims.items())
+        raise FormatError(
+            "files of several formats in one folder",
+            path=folder.name,
+            found=both,
+            remedy="pass format=, or a glob",
+        )
+    if claims:
+        backend = backends.get(next(iter(claims)))
+        files = backend.find(folder)
+        if any(file.size for file in files):
+            _recognise(files, backend)
+        return backend, files
+    return _choose_by_content(folder, names)
+
+
+def _choose_by_content(folder: Folder, names: Sequence[str]) -> tuple[Backend, list[StoredFile]]:
+    """Take a folder whose names tell nothing: every file (of the first 64) must be of one format."""
+    files = [file for file in _all_files(folder) if file.size]
+    if not files:
+        raise FormatError("every file in the folder is empty", path=folder.name, remedy="pass format=")
+    formats = {_recognise([file]).name: file for file in reversed(files[:_SNIFFED])}
+    if len(formats) > 1:
+        both = "; ".join(f"{name}: {file.basename}" for name, file in formats.items())
+        raise FormatError(
+            "files of several formats in one folder", path=folder.name, found=both, remedy="pass format=, or a glob"
+        )
+    backend = backends.get(next(iter(formats)))
+    return backend, [folder.file(name) for name in backend.order(names)]
+
+
+def _recognise(files: Sequence[StoredFile], claimed: Backend | None = None) -> Backend:
+    """Return the format of the first file that is not empty, by its content; a name only breaks ties.
+
+    Raises:
+        FormatError: It is none, with what each format misses.
+    """
+    file = next((file for file in files if file.size), None)
+    if file is None:
+        what = "the file is empty" if len(files) == 1 else "every file is empty"
+        raise FormatError(what, path=files[0].name, remedy="pass format= if that is what it should be")
+    verdicts = {backend.name: (backend, backend.sniff(file)) for backend in _known()}
+    for fits in ("yes", "damaged"):
+        matching = [backend for backend, verdict in verdicts.values() if verdict.fits == fits]
+        hinted = [backend for backend in matching if backend is claimed or file.basename.endswith(backend.suffixes)]
+        if len(matching) == 1 or len(hinted) == 1:
+            return (hinted or matching)[0]
+        if matching:
+            formats = " or ".join(backend.name for backend in matching)
+            raise FormatError(f"the content could be {formats}", path=file.name, remedy="pass format=")
+    raise FormatError(f"no known format: {_reasons(verdicts)}", path=file.name, offset_bytes=0)
+
+
+def _reasons(verdicts: Mapping[str, tuple[Backend, Verdict]]) -> str:
+    return "; ".join(f"not {name} ({verdict.why})" for name, (_, verdict) in verdicts.items())
+
+
+def _known() -> list[Backend]:
+    """Return every backend that can be imported; one of another package that cannot is logged."""
+    found = []
+    for name in backends:
+        try:
+            found.append(backends.get(name))
+        except DataFormatsError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever another package's import raises
+            if backends.shipped(name):
+                raise
+            _LOG.warning("the backend %r cannot be imported: %s", name, error)
+    return found
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,136 @@
+"""Where backends and codecs are found by name: registered by call, by entry point, or shipped here."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from dataformats.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from dataformats.interfaces import Backend, Codec
+
+__all__ = ["Registry", "backends", "codecs"]
+
+T = TypeVar("T")
+_LOG = logging.getLogger("dataformats")
+
+
+class Registry(Generic[T]):
+    """Objects by name; what is shipped or advertised by an entry point is imported when it is asked for.
+
+    Args:
+        kind: What a name names, for messages.
+        group: The entry-point group that other packages use.
+        shipped: Name to `"module:attribute"` of what this package brings.
+
+    Example:
+        >>> from dataformats.registry import Registry
+        >>> colours = Registry("colour", "example.colours", {})
+        >>> colours.register("red", 0xFF0000)
+        >>> colours.get("red")
+        16711680
+    """
+
+    def __init__(self, kind: str, group: str, shipped: dict[str, str]) -> None:
+        self._kind = kind
+        self._group = group
+        self._shipped = shipped
+        self._objects: dict[str, T] = {}
+        self._lock = threading.RLock()
+        self._advertised: dict[str, Any] | None = None
+
+    def register(self, name: str, thing: T, *, replace: bool = False) -> None:
+        """Register `thing` as `name`.
+
+        Raises:
+            ValueError: Something else has the name, and `replace` is not given.
+        """
+        with self._lock:
+            taken = name in self and self._objects.get(name) is not thing
+            if taken and not replace:
+                raise ValueError(f"{self._kind} {name!r} is registered already; pass replace=True to take its place")
+            self._objects[name] = thing
+
+    def get(self, name: str) -> T:
+        """Return what is registered as `name`.
+
+        Raises:
+            UnknownNameError: Nothing is.
+        """
+        if name in self._objects:
+            return self._objects[name]
+        with self._lock:
+            if name not in self._objects:
+                self._objects[name] = self._load(name)
+            return self._objects[name]
+
+    def shipped(self, name: str) -> bool:
+        """Return True where `name` is what this package brings, not somebody else's object."""
+        return name in self._shipped and (
+            name not in self._objects or self._objects[name] is _imported(self._shipped[name])
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._objects or name in self._shipped or name in self._entry_points()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._objects, *self._shipped, *self._entry_points()}))
+
+    def _load(self, name: str) -> T:
+        if name in self._shipped:
+            thing: T = _imported(self._shipped[name])
+            return thing
+        advertised = self._entry_points().get(name)
+        if advertised is None:
+            raise UnknownNameError(self._kind, name=name, known=self)
+        return advertised.load()  # type: ignore[no-any-return]  # an entry point is untyped by nature
+
+    def _entry_points(self) -> dict[str, Any]:
+        if self._advertised is None:
+            found: dict[str, Any] = {}
+            for point in entry_points(group=self._group):
+                if point.name in self._shipped or (point.name in found and found[point.name].value != point.value):
+                    _LOG.warning("ignored entry point %s = %s: the name is taken", point.name, point.value)
+                    continue
+                found[point.name] = point
+            self._advertised = found
+        return self._advertised
+
+
+def _imported(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+backends: Registry[Backend] = Registry(
+    "format",
+    "dataformats.backends",
+    {
+        "ffrecord": "dataformats.backends.ffrecord:BACKEND",
+        "tfrecord": "dataformats.backends.tfrecord:BACKEND",
+    },
+)
+"""The file formats."""
+
+codecs: Registry[Codec] = Registry(
+    "codec",
+    "dataformats.codecs",
+    {
+        "bytes": "dataformats.codecs.text:BYTES",
+        "utf8": "dataformats.codecs.text:UTF8",
+        "json": "dataformats.codecs.documents:JSON",
+        "msgpack": "dataformats.codecs.documents:MSGPACK",
+        "pickle": "dataformats.codecs.documents:PICKLE",
+        "jpg": "dataformats.codecs.images:JPG",
+        "png": "dataformats.codecs.images:PNG",
+        "feature": "dataformats.codecs.features:FEATURE",
+        "example": "dataformats.codecs.example:EXAMPLE",
+        "sequence_example": "dataformats.codecs.example:SEQUENCE_EXAMPLE",
+    },
+)
+"""The codecs of single values and of payloads; numbers (`float32[28,28]`) are types, not names in here."""

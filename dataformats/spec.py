@@ -1,0 +1,209 @@
+"""The type grammar: what a field holds.
+
+`type := codec [ "(" args ")" ] { dims } [ "?" ]`, `dims := "[" [ n { "," n } ] "]"`, outermost first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dataformats.errors import SpecError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["NUMBER_TYPES", "Spec", "SpecLike", "Type", "VALUE"]
+
+NUMBER_TYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+"""The codec names that are numpy dtypes."""
+
+VALUE = "value"
+"""The one field of a source whose records are single values."""
+
+_TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
+_MAX_DIMS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of one field.
+
+    Attributes:
+        codec: The name of a codec, or of a dtype in `NUMBER_TYPES`.
+        args: The codec's arguments, as text.
+        dims: Sizes, outermost first; `None` is any length.
+        optional: True where a record may lack the field.
+
+    Example:
+        >>> from dataformats import Type
+        >>> Type.parse("float32[][64]?")
+        Type('float32[][64]?')
+        >>> Type.parse("float32[][64]?").dims
+        (None, 64)
+    """
+
+    codec: str
+    args: tuple[str, ...] = ()
+    dims: tuple[int | None, ...] = ()
+    optional: bool = False
+
+    @classmethod
+    def parse(cls, text: str | Type) -> Type:
+        """Return the type that `text` names.
+
+        Raises:
+            SpecError: The text is not of the grammar.
+        """
+        if isinstance(text, Type):
+            return text
+        match = _TYPE.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
+            raise SpecError(f"{text!r} is no type: expected codec[(args)][dims][?], as 'float32[28,28]' or 'jpg[]?'")
+        args = match["args"]
+        return cls(
+            match["codec"],
+            tuple(part.strip() for part in args.split(",")) if args and args.strip() else (),
+            _parse_dims(match["dims"], text),
+            bool(match["optional"]),
+        )
+
+    @classmethod
+    def named(cls, text: str) -> Type:
+        """Return the type that a file names; a text that is not of the grammar is an opaque codec name."""
+        try:
+            return cls.parse(text)
+        except SpecError:
+            return cls(text)
+
+    @property
+    def item(self) -> Type:
+        """The type of one element along the first dimension."""
+        return replace(self, dims=self.dims[1:], optional=False)
+
+    @property
+    def required(self) -> Type:
+        """The same type for a field that is always there."""
+        return replace(self, optional=False)
+
+    @property
+    def element(self) -> Type:
+        """The type of the innermost element: the codec alone."""
+        return Type(self.codec, self.args)
+
+    @property
+    def dtype(self) -> np.dtype | None:
+        """The little-endian numpy dtype, or `None` where the codec is no number."""
+        if self.codec not in NUMBER_TYPES or self.args:
+            return None
+        import numpy as np
+
+        return np.dtype(self.codec).newbyteorder("<")
+
+    @property
+    def fixed(self) -> bool:
+        """True where every dimension has a size."""
+        return None not in self.dims
+
+    def __str__(self) -> str:
+        args = f"({','.join(self.args)})" if self.args else ""
+        return f"{self.codec}{args}{_show_dims(self.dims)}{'?' if self.optional else ''}"
+
+    def __repr__(self) -> str:
+        return f"Type({str(self)!r})"
+
+
+class Spec(Mapping[str, Type]):
+    """A mapping of field name to `Type`, in the order of the fields.
+
+    Example:
+        >>> from dataformats import Spec
+        >>> spec = Spec({"image": "uint8[8,8]", "label": "int64"})
+        >>> spec["image"].dims
+        (8, 8)
+        >>> spec.to_json()
+        {'image': 'uint8[8,8]', 'label': 'int64'}
+    """
+
+    __slots__ = ("_types",)
+
+    def __init__(self, types: SpecLike = ()) -> None:  # type: ignore[assignment]  # an empty tuple is an empty mapping
+        items = dict(types)
+        self._types: dict[str, Type] = {}
+        for name, text in items.items():
+            if not isinstance(name, str):
+                raise SpecError(f"a field's name must be str, found {name!r}")
+            try:
+                self._types[name] = Type.parse(text)
+            except SpecError as error:
+                raise SpecError(error.what, field=name) from None
+
+    def __getitem__(self, name: str) -> Type:
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mapping):
+            return self._types == {name: _typed(value) for name, value in other.items()}
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._types.items()))
+
+    def __repr__(self) -> str:
+        return f"Spec({self.to_json()!r})"
+
+    def to_json(self) -> dict[str, str]:
+        """Return the spec as plain strings, which `Spec` takes back."""
+        return {name: str(kind) for name, kind in self._types.items()}
+
+    def select(self, names: Mapping[str, object] | list[str] | tuple[str, ...]) -> Spec:
+        """Return the spec of these fields, in this order."""
+        return Spec({name: self._types[name] for name in names})
+
+
+SpecLike = Spec | Mapping[str, "str | Type"]
+
+
+def _typed(value: object) -> Type | None:
+    try:
+        return Type.parse(value) if isinstance(value, (str, Type)) else None
+    except SpecError:
+        return None
+
+
+def _parse_dims(text: str, whole: str) -> tuple[int | None, ...]:
+    dims: list[int | None] = []
+    for group in re.findall(r"\[([^\]]*)\]", text):
+        if not group.strip():
+            dims.append(None)
+            continue
+        for part in group.split(","):
+            if not part.strip().isdigit():
+                raise SpecError(f"{whole!r} is no type: [{group}] must be sizes, as [28,28], or empty")
+            dims.append(int(part))
+    if len(dims) > _MAX_DIMS or any(size is not None and size >= 2**31 for size in dims):
+        raise SpecError(f"{whole!r} has more than {_MAX_DIMS} dimensions or a size of 2^31 and up")
+    return tuple(dims)
+
+
+def _show_dims(dims: tuple[int | None, ...]) -> str:
+    text = ""
+    for size in dims:
+        if size is None:
+            text += "[]"
+        elif text.endswith("]") and not text.endswith("[]"):
+            text = f"{text[:-1]},{size}]"
+        else:
+            text += f"[{size}]"
+    return text

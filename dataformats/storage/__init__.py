@@ -1,0 +1,1 @@
+"""Bytes in and out: files and URLs, I/O, extents, atomic writing, index sidecars. Knows no format."""

@@ -1,0 +1,333 @@
+"""Files wherever they lie: local, behind an fsspec URL, or behind a path object; and folders of them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage.forks import after_fork
+
+__all__ = ["Folder", "FsspecFile", "LocalFile", "ObjectFile", "StoredFile"]
+
+_MAX_OPEN = 256
+_OURS = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
+
+
+class StoredFile(ABC):
+    """One file that is only read. Thread-safe, usable after a fork.
+
+    Attributes:
+        name: The path or URL, for messages.
+        size: Its bytes when it was first looked at.
+        identity: What tells that it is still the same file: size, time or version.
+        local: The local path, or `None`.
+    """
+
+    name: str
+    size: int
+    identity: tuple[str, ...]
+    local: Path | None = None
+
+    @property
+    def basename(self) -> str:
+        """The last part of the name."""
+        return self.name.rstrip("/").rsplit("/", 1)[-1]
+
+    @abstractmethod
+    def read_into(self, offset: int, out: memoryview) -> int:
+        """Fill `out` from byte `offset` on; return the bytes read, fewer only at the end of the file."""
+
+    def pread(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset` on, fewer only at the end of the file."""
+        length = max(0, min(length, self.size - offset))
+        out = bytearray(length)
+        return bytes(out[: self.read_into(offset, memoryview(out))])
+
+    def read_all(self, limit: int) -> bytes:
+        """Return the whole file.
+
+        Raises:
+            FormatError: It is longer than `limit` bytes.
+        """
+        if self.size > limit:
+            raise FormatError("too long to be read whole", path=self.name, expected=f"<= {limit}", found=self.size)
+        return self.pread(0, self.size)
+
+    @abstractmethod
+    def sibling(self, name: str) -> StoredFile | None:
+        """Return the file called `name` in the same folder, or `None`."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class LocalFile(StoredFile):
+    """A file of the local disk, read by position through a descriptor that all threads share."""
+
+    def __init__(self, path: Path) -> None:
+        info = path.stat()
+        if stat.S_ISDIR(info.st_mode):
+            raise IsADirectoryError(f"{str(path)!r} is a folder, expected a file")
+        if not stat.S_ISREG(info.st_mode):
+            raise FormatError("not a regular file", path=str(path))
+        self.name = str(path)
+        self.local = path
+        self.size = info.st_size
+        self.identity = (str(info.st_size), str(info.st_mtime_ns))
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        done = 0
+        with _DESCRIPTORS.borrow(self) as descriptor:
+            while done < len(out):
+                n = os.preadv(descriptor, [out[done:]], offset + done)
+                if n == 0:
+                    break
+                done += n
+        if done < len(out) and offset + done < self.size:
+            raise TruncatedError(
+                "the file became shorter while it was open",
+                path=self.name,
+                offset_bytes=offset + done,
+                expected=f"{self.size} bytes",
+                found=f"{offset + done} bytes",
+            )
+        return done
+
+    def sibling(self, name: str) -> StoredFile | None:
+        path = Path(self.name).with_name(name)
+        return LocalFile(path) if path.is_file() else None
+
+    def open_descriptor(self) -> int:
+        """Return a new descriptor of the very file that was looked at first.
+
+        Raises:
+            FormatError: Another file stands there now.
+        """
+        descriptor = os.open(self.name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
+        info = os.fstat(descriptor)
+        found = (str(info.st_size), str(info.st_mtime_ns))
+        if found != self.identity:
+            os.close(descriptor)
+            raise FormatError(
+                "the file was replaced or changed while it was open (size, time)",
+                path=self.name,
+                expected=self.identity,
+                found=found,
+                remedy="open the data set again",
+            )
+        return descriptor
+
+
+class _Descriptors:
+    """A bounded number of open descriptors; the one not used for longest is closed first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._open: dict[LocalFile, list[int]] = {}  # file -> [descriptor, borrowers]; order is order of use
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+        for entry in self._open.values():
+            entry[1] = 0  # whoever borrowed it stayed in the parent
+
+    @contextmanager
+    def borrow(self, file: LocalFile) -> Iterator[int]:
+        with self._lock:
+            entry = self._open.pop(file, None) or [file.open_descriptor(), 0]
+            self._open[file] = entry
+            entry[1] += 1
+            self._close_spare()
+        try:
+            yield entry[0]
+        finally:
+            with self._lock:
+                entry[1] -= 1
+
+    def _close_spare(self) -> None:
+        for file in list(self._open)[: max(0, len(self._open) - self._limit)]:
+            if self._open[file][1] == 0:
+                os.close(self._open.pop(file)[0])
+
+    def release(self, file: LocalFile) -> None:
+        with self._lock:
+            if file in self._open and self._open[file][1] == 0:
+                os.close(self._open.pop(file)[0])
+
+
+_DESCRIPTORS = _Descriptors(_MAX_OPEN)
+
+
+def release(file: StoredFile) -> None:
+    """Close what is open of a file; reading it again opens it again."""
+    if isinstance(file, LocalFile):
+        _DESCRIPTORS.release(file)
+
+
+class FsspecFile(StoredFile):
+    """A file behind an fsspec file system, read by ranges."""
+
+    def __init__(self, fs: Any, path: str) -> None:
+        info = fs.info(path)
+        if info.get("type") == "directory":
+            raise IsADirectoryError(f"{fs.unstrip_protocol(path)!r} is a folder, expected a file")
+        self._fs = fs
+        self._path = path
+        self.name = str(fs.unstrip_protocol(path))
+        self.size = int(info["size"] or 0)
+        version = [info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")]
+        self.identity = (str(self.size), *(str(part) for part in version if part is not None))
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
+        out[: len(data)] = data
+        if len(data) < len(out) and offset + len(data) < self.size:
+            raise TruncatedError("the file became shorter while it was open", path=self.name, expected=self.size)
+        return len(data)
+
+    def sibling(self, name: str) -> StoredFile | None:
+        path = f"{self._fs._parent(self._path)}/{name}"
+        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
+
+
+class ObjectFile(StoredFile):
+    """A file behind a path object that has `open`, `/` and `exists`."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+        self.name = str(path)
+        self._lock = threading.Lock()
+        self._handle: Any = path.open("rb")
+        self.size = int(self._handle.seek(0, os.SEEK_END))
+        self.identity = (str(self.size),)
+        after_fork(self, "_reopen")
+
+    def _reopen(self) -> None:
+        self._lock = threading.Lock()
+        self._handle = None  # its position is shared with the parent
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        with self._lock:
+            if self._handle is None:
+                self._handle = self._path.open("rb")
+            self._handle.seek(offset)
+            data = self._handle.read(len(out))
+        out[: len(data)] = data
+        return len(data)
+
+    def sibling(self, name: str) -> StoredFile | None:
+        path = self._path.parent / name
+        return ObjectFile(path) if path.exists() else None
+
+
+class Folder(ABC):
+    """The files of one folder, or those that a glob matched.
+
+    Attributes:
+        name: The folder's path or URL, or the pattern.
+        explicit: True where the user chose each file (a glob): none is left out by its name.
+    """
+
+    name: str
+    explicit: bool = False
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Return the names of the files, hidden ones and our own left out."""
+
+    @abstractmethod
+    def file(self, name: str) -> StoredFile:
+        """Return the file of that name."""
+
+    def sibling(self, name: str) -> StoredFile | None:
+        """Return the file called `name` beside the folder itself, or `None`."""
+        return None
+
+
+class LocalFolder(Folder):
+    """A folder of the local disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = str(path)
+
+    def names(self) -> list[str]:
+        with os.scandir(self._path) as entries:
+            return sorted(entry.name for entry in entries if is_data(entry.name) and entry.is_file())
+
+    def file(self, name: str) -> StoredFile:
+        return LocalFile(self._path / name)
+
+    def sibling(self, name: str) -> StoredFile | None:
+        path = self._path.resolve().with_name(name)
+        return LocalFile(path) if path.is_file() else None
+
+
+class FsspecFolder(Folder):
+    """A folder behind an fsspec file system."""
+
+    def __init__(self, fs: Any, path: str) -> None:
+        self._fs = fs
+        self._path = path.rstrip("/")
+        self.name = str(fs.unstrip_protocol(path))
+
+    def names(self) -> list[str]:
+        entries = self._fs.ls(self._path, detail=True)
+        names = [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == "file"]
+        return sorted(name for name in names if is_data(name))
+
+    def file(self, name: str) -> StoredFile:
+        return FsspecFile(self._fs, f"{self._path}/{name}")
+
+    def sibling(self, name: str) -> StoredFile | None:
+        path = f"{self._fs._parent(self._path)}/{name}"
+        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
+
+
+class ObjectFolder(Folder):
+    """A folder behind a path object that has `glob` and `/`."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+        self.name = str(path)
+
+    def names(self) -> list[str]:
+        entries = [entry for entry in self._path.glob("*") if _is_file(entry)]
+        return sorted(name for name in (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries) if is_data(name))
+
+    def file(self, name: str) -> StoredFile:
+        return ObjectFile(self._path / name)
+
+
+class Globbed(Folder):
+    """The files that a pattern matched."""
+
+    explicit = True
+
+    def __init__(self, pattern: str, files: dict[str, StoredFile]) -> None:
+        self.name = pattern
+        self._files = files
+
+    def names(self) -> list[str]:
+        return sorted(self._files)
+
+    def file(self, name: str) -> StoredFile:
+        return self._files[name]
+
+
+def is_data(name: str) -> bool:
+    """Return False for hidden files and for those that this package keeps beside data."""
+    return not name.startswith(".") and not name.endswith(_OURS)
+
+
+def _is_file(path: Any) -> bool:
+    check = getattr(path, "is_file", None) or getattr(path, "isfile", None)
+    return bool(check()) if check else True

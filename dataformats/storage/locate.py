@@ -1,0 +1,100 @@
+"""From what a user calls a path to files and folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dataformats.storage.files import (
+    Folder,
+    FsspecFile,
+    FsspecFolder,
+    Globbed,
+    LocalFile,
+    LocalFolder,
+    ObjectFile,
+    ObjectFolder,
+    StoredFile,
+    is_data,
+)
+
+__all__ = ["entries", "is_local", "is_url"]
+
+_MAGIC = frozenset("*?[")
+
+
+def entries(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
+    """Return what `path` names, in the order given; each folder and each glob is one entry.
+
+    Args:
+        path: A str or PathLike, a glob, a URL that fsspec knows, an object with `open`, `/`, `exists`, `glob`, or a
+            sequence of them.
+        storage_options: For the fsspec file system.
+
+    Raises:
+        FileNotFoundError: Nothing is there, or a glob matches nothing.
+        TypeError: No path at all.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        text = os.fspath(path)
+        if not isinstance(text, str):
+            text = os.fsdecode(text)
+        return [_from_url(text, storage_options or {}) if is_url(text) else _from_local(text)]
+    if isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
+        if not path:
+            raise FileNotFoundError("an empty list of paths")
+        return [entry for part in path for entry in entries(part, storage_options)]
+    if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
+        return [_from_object(path)]
+    raise TypeError(f"expected a path, a list of paths, a URL or a path object, found {type(path).__name__}")
+
+
+def is_url(text: str) -> bool:
+    """Return True for `scheme://...`."""
+    return "://" in text
+
+
+def is_local(path: Any) -> bool:
+    """Return True for a path of the local disk."""
+    return isinstance(path, (str, os.PathLike)) and not is_url(os.fspath(path))  # type: ignore[type-var]
+
+
+def _from_local(text: str) -> StoredFile | Folder:
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return LocalFolder(path)
+    if not path.exists() and _MAGIC & set(text):
+        import glob
+
+        found = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
+        files = {name: LocalFile(Path(name)) for name in found if os.path.isfile(name)}
+        return _globbed(text, dict(files))
+    return LocalFile(path)
+
+
+def _from_url(text: str, options: dict[str, Any]) -> StoredFile | Folder:
+    from fsspec.core import url_to_fs
+
+    fs, path = url_to_fs(text, **options)
+    if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
+        return _from_local(path)
+    if _MAGIC & set(path) and not fs.exists(path):
+        return _globbed(text, {name: FsspecFile(fs, name) for name in fs.glob(path) if fs.isfile(name)})
+    return FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)
+
+
+def _from_object(path: Any) -> StoredFile | Folder:
+    check = getattr(path, "is_dir", None) or getattr(path, "isdir", None)
+    if check is not None and check():
+        return ObjectFolder(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{str(path)!r} does not exist")
+    return ObjectFile(path)
+
+
+def _globbed(pattern: str, files: dict[str, StoredFile]) -> Folder:
+    if not files:
+        raise FileNotFoundError(f"no file matches {pattern!r}")
+    return Globbed(pattern, files)

@@ -1,0 +1,422 @@
+"""StoredSource: the records of files, through a reader, `storage` and codecs."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dataformats.batch import Blobs, Column, RecordBatch
+from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError
+from dataformats.fields import Codecs
+from dataformats.interfaces import Backend, Codec, Located, Reader, RecordCodec, RecordCoder, Streaming, Stretch
+from dataformats.source import Fields, OnCorrupt
+from dataformats.spec import VALUE, Spec, Type
+from dataformats.storage.ahead import read_ahead
+from dataformats.storage.files import StoredFile, release
+from dataformats.storage.forks import after_fork
+from dataformats.storage.reading import Fetched, read_blobs
+from dataformats.storage.sidecar import load_inferred
+from dataformats.views import SourceBase, as_indices, scan_by_reading, until_failure
+
+__all__ = ["MAX_RECORD_BYTES", "Parts", "StoredSource"]
+
+MAX_RECORD_BYTES = 2**31
+"""What one record may have unless `max_record_bytes` says otherwise: protobuf's own limit."""
+
+_SAMPLES = 512
+_SAMPLE_BYTES = 64 * 2**20
+_FIXED_RECORDS = 64
+_DECODE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a source of stored records is made of.
+
+    Attributes:
+        backend: The format.
+        reader: The opened files.
+        payload: The codec of whole records; `None`: by samples.
+        spec: The fields as the caller or our sibling file gives them; `None`: by samples.
+        codecs: From types to codecs.
+        index: Where indexes are kept.
+        max_record_bytes: A longer record is refused.
+        reopen: Returns what `__reduce__` shall, given fingerprint, payload and spec.
+    """
+
+    backend: Backend
+    reader: Reader
+    payload: str | None
+    spec: Spec | None
+    codecs: Codecs
+    index: str
+    max_record_bytes: int
+    reopen: Callable[[str, str | None, Spec], tuple[Any, ...]] = field(repr=False)
+
+
+class StoredSource(SourceBase):
+    """The records of one data set on a disk or behind a URL."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._reader = parts.reader
+        self._lock = threading.RLock()
+        self._payload: str | None = parts.payload
+        self._spec: Spec | None = parts.spec
+        self._coder: RecordCoder | None = None
+        self._fingerprint: str | None = None
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock = threading.RLock()
+
+    # ---- what it is
+
+    @property
+    def format(self) -> str:
+        return self._parts.backend.name
+
+    @property
+    def payload(self) -> str | None:
+        if self._reader.spec is not None:
+            return None
+        with self._lock:
+            if self._payload is None:
+                self._payload = self._parts.backend.guess_payload(self._samples())
+            return self._payload
+
+    @property
+    def payload_codec(self) -> Codec | None:
+        """The codec of whole records; `None` in formats that store fields apart."""
+        name = self.payload
+        return None if name is None else self._parts.codecs.codec(Type.named(name))
+
+    @property
+    def spec_is_inferred(self) -> bool:
+        """True where nobody gave the spec and the records told it."""
+        return self._parts.spec is None and isinstance(self.payload_codec, RecordCodec)
+
+    @property
+    def spec(self) -> Spec:
+        with self._lock:
+            if self._spec is None:
+                self._spec = self._reader.spec or self._payload_spec()
+            return self._spec
+
+    def _payload_spec(self) -> Spec:
+        codec = self.payload_codec
+        if not isinstance(codec, RecordCodec):
+            return Spec({VALUE: Type.named(str(self.payload))})
+        known = load_inferred(self._reader.files, self._parts.index)
+        if known is not None and known.get("payload") == self.payload:
+            return Spec(known["spec"])
+        return codec.infer(blob for blob in self._samples() if codec.recognises(blob))
+
+    @property
+    def single(self) -> bool:
+        return self._reader.spec is None and not isinstance(self.payload_codec, RecordCodec)
+
+    @property
+    def coder(self) -> RecordCoder | None:
+        """What encodes and decodes the payload; `None` where records are single values or fields stored apart."""
+        codec = self.payload_codec
+        if not isinstance(codec, RecordCodec):
+            return None
+        with self._lock:
+            if self._coder is None:
+                self._coder = codec.bind(self.spec, self._parts.codecs, inferred=self.spec_is_inferred)
+            return self._coder
+
+    def adopt(self, payload: str | None, spec: Spec) -> None:
+        """Take what was inferred before, in another process, in place of inferring it again."""
+        with self._lock:
+            self._payload, self._spec, self._coder = payload, spec, None
+
+    @property
+    def reader(self) -> Reader:
+        """What knows where the blobs lie."""
+        return self._reader
+
+    @property
+    def index_place(self) -> str:
+        """Where indexes are kept."""
+        return self._parts.index
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(file.identity[0]) for file in self._reader.files)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.name for file in self._reader.files)
+
+    @property
+    def fingerprint(self) -> str:
+        with self._lock:
+            if self._fingerprint is None:
+                self._fingerprint = self._compute_fingerprint()
+            return self._fingerprint
+
+    def _compute_fingerprint(self) -> str:
+        state = hashlib.blake2b(digest_size=16)
+        sizes = [int(file.identity[0]) for file in self._reader.files]
+        state.update(repr((self.format, self._reader.counts.tolist(), sizes)).encode())
+        self._reader.digest(state.update)
+        n = len(self)
+        places = np.unique(np.arange(_FIXED_RECORDS) * n // _FIXED_RECORDS) if n else np.zeros(0, np.int64)
+        for name, (fetched, _) in self._fetch(places, dict.fromkeys(self._stored_fields, True)).items():
+            state.update(name.encode())
+            for position, blob in enumerate(fetched.blobs):
+                state.update(b"!" if position in fetched.problems else len(blob).to_bytes(8, "little") + blob)
+        return state.hexdigest()
+
+    def __len__(self) -> int:
+        return int(self._reader.counts.sum())
+
+    # ---- reading
+
+    @property
+    def _stored_fields(self) -> tuple[str, ...]:
+        return (VALUE,) if self._reader.spec is None else tuple(self._reader.spec)
+
+    def _fetch(
+        self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]
+    ) -> dict[str, tuple[Fetched, Located]]:
+        stored = fields if self._reader.spec is not None else {VALUE: True}
+        located = self._reader.locate(indices, stored)
+        extents = [field.extents for field in located.values()]
+        fetched = read_blobs(self._reader.files, extents, max_bytes=self._parts.max_record_bytes)
+        return {name: (got, located[name]) for name, got in zip(located, fetched, strict=True)}
+
+    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+        if on_corrupt not in ("raise", "omit"):
+            raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
+        numbers = as_indices(indices, len(self))
+        mask = self.mask(fields)
+        fetched = self._fetch(numbers, mask)
+        damaged = _by_record(fetched, numbers)
+        if damaged and on_corrupt == "raise":
+            raise damaged[min(damaged)]
+        kept = _without(len(numbers), damaged)
+        stored = {name: _subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
+        places = _Places(self._reader.files, next(iter(fetched.values()))[1], kept) if fetched else None
+        batch = self._decode(stored, numbers[kept], mask, on_corrupt, places)
+        failed = {int(numbers[position]): error for position, error in damaged.items()}
+        return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
+
+    def read_bytes(self, indices: ArrayLike) -> list[bytes]:
+        if self._reader.spec is not None:
+            raise SpecError(f"{self.format} stores fields apart: a record has no bytes of its own; use read()")
+        numbers = as_indices(indices, len(self))
+        fetched = self._fetch(numbers, {VALUE: True})
+        damaged = _by_record(fetched, numbers)
+        if damaged:
+            raise damaged[min(damaged)]
+        return list(fetched[VALUE][0].blobs)
+
+    def available(self, index: int) -> dict[str, bool | range]:
+        number = range(len(self))[index]
+        return self._reader.available(number) or super().available(number)
+
+    # ---- going through all
+
+    def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
+        if not isinstance(self._reader, Streaming):
+            yield from scan_by_reading(self, fields)
+            return
+        mask = self.mask(fields)
+        for run, problem in self.runs():
+            for begin in range(0, len(run.blobs), _DECODE):
+                part = run.part(begin, begin + _DECODE)
+                numbers = np.arange(part.first, part.first + len(part.blobs))
+                yield from until_failure(self._decode({VALUE: (part.blobs, None)}, numbers, mask, "omit", part))
+            if problem is not None:
+                raise problem
+
+    def runs(self) -> Iterator[tuple[_Run, FormatError | None]]:
+        """Yield the sound runs of records through all files, reading ahead, each with the problem behind it.
+
+        Only for readers that stream; a problem that does not end its file is followed by the records behind it.
+        """
+        first = 0
+        reader = self._reader
+        if not isinstance(reader, Streaming):
+            raise TypeError(f"{self.format} has no sequential reader of its own")
+        for number, file in enumerate(reader.files):
+            for stretch in read_ahead(reader.stream(number)):
+                yield from _cut(stretch, first, file.name)
+                first += len(stretch.blobs)
+
+    def _samples(self) -> list[bytes]:
+        """Return up to 512 sound records, the first of each file, spread over all files."""
+        files = self._reader.files
+        chosen = [len(files) * i // min(_SAMPLES, len(files)) for i in range(min(_SAMPLES, len(files)))]
+        each = -(-_SAMPLES // max(1, len(chosen)))
+        return [blob for file in chosen for blob in self._first(file, each)]
+
+    def _first(self, file: int, count: int) -> list[bytes]:
+        if isinstance(self._reader, Streaming):
+            found: list[bytes] = []
+            for stretch in self._reader.stream(file):
+                found += itertools.islice(_sound(stretch), count - len(found))
+                if len(found) >= count or sum(map(len, found)) > _SAMPLE_BYTES:
+                    break
+            return found
+        counts = self._reader.counts
+        first = int(counts[:file].sum())
+        numbers = np.arange(first, first + min(count, int(counts[file])))
+        got = self._fetch(numbers, {VALUE: True})[VALUE][0]
+        return [blob for position, blob in enumerate(got.blobs) if position not in got.problems]
+
+    # ---- decoding
+
+    def _decode(
+        self,
+        stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]],
+        numbers: NDArray[np.int64],
+        mask: Mapping[str, bool | range],
+        on_corrupt: OnCorrupt,
+        places: _Run | _Places | None,
+    ) -> RecordBatch:
+        """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
+        try:
+            return RecordBatch(self._columns(stored, mask), numbers, {}, self.single)
+        except (CorruptRecordError, CodecError, SpecError) as error:
+            if len(numbers) == 1 and on_corrupt == "raise":
+                raise self._blamed(error, numbers, 0, places) from error.__cause__
+        failed: dict[int, Exception] = {}
+        for position in range(len(numbers)):
+            one = {name: _subset(*part, np.array([position]), len(numbers)) for name, part in stored.items()}
+            try:
+                self._columns(one, mask)
+            except (CorruptRecordError, CodecError, SpecError) as error:
+                placed = self._blamed(error, numbers, position, places)
+                if on_corrupt == "raise":
+                    raise placed from error.__cause__
+                failed[position] = placed
+        kept = _without(len(numbers), failed)
+        good = {name: _subset(*part, kept, len(numbers)) for name, part in stored.items()}
+        by_number = {int(numbers[position]): error for position, error in failed.items()}
+        return RecordBatch(self._columns(good, mask), numbers[kept], by_number, self.single)
+
+    def _columns(
+        self, stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]], mask: Mapping[str, bool | range]
+    ) -> dict[str, Column]:
+        if self.coder is not None:
+            return self.coder.decode_batch(stored[VALUE][0], mask)
+        return {name: self._parts.codecs.decode(self.spec[name], *stored[name]) for name in mask}
+
+    def _blamed(
+        self, error: Exception, numbers: NDArray[np.int64], position: int, places: _Run | _Places | None
+    ) -> Exception:
+        place = places.place(position) if places is not None else (self.paths[0], 0)
+        return _placed(error, int(numbers[position]), place)
+
+    # ---- life
+
+    def close(self) -> None:
+        for file in self._reader.files:
+            release(file)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._parts.reopen(self.fingerprint, self.payload, self.spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring sound records as they stream by: their first number, their file, where its bytes begin there."""
+
+    first: int
+    file: str
+    base: int
+    blobs: Blobs
+
+    def part(self, begin: int, end: int) -> _Run:
+        return _Run(self.first + begin, self.file, self.base, self.blobs.take(slice(begin, end)))
+
+    def place(self, position: int) -> tuple[str, int]:
+        return self.file, self.base + int(self.blobs.starts[position])
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the records of a read lie, for errors."""
+
+    files: Sequence[StoredFile]
+    located: Located
+    kept: NDArray[np.int64]
+
+    def place(self, position: int) -> tuple[str, int]:
+        record = int(self.kept[position])
+        counts, extents = self.located.counts, self.located.extents
+        blob = record if counts is None else int(counts[:record].sum())
+        blob = min(blob, len(extents) - 1)
+        return self.files[extents.file[blob]].name, int(extents.offset[blob])
+
+
+def _without(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
+    """Return [0, n) without these positions."""
+    keep = np.ones(n, bool)
+    keep[list(left_out)] = False
+    return np.flatnonzero(keep)
+
+
+def _by_record(fetched: Mapping[str, tuple[Fetched, Located]], numbers: NDArray[np.int64]) -> dict[int, FormatError]:
+    """Return the first problem of each record: position in the batch to error."""
+    found: dict[int, FormatError] = {}
+    for got, where in fetched.values():
+        if not got.problems:
+            continue
+        ends = None if where.counts is None else np.cumsum(where.counts)
+        for blob, error in sorted(got.problems.items()):
+            position = blob if ends is None else int(np.searchsorted(ends, blob, side="right"))
+            found.setdefault(position, error.at(int(numbers[position])))
+    return found
+
+
+def _subset(
+    blobs: Blobs, counts: NDArray[np.int64] | None, kept: NDArray[np.int64], n: int
+) -> tuple[Blobs, NDArray[np.int64] | None]:
+    """Return the blobs of these records (positions) out of `n`."""
+    if len(kept) == n:
+        return blobs, counts
+    if counts is None:
+        return blobs.take(kept), None
+    keep = np.zeros(n, bool)
+    keep[kept] = True
+    return blobs.take(np.flatnonzero(np.repeat(keep, counts))), counts[kept]
+
+
+def _sound(stretch: Stretch) -> Iterator[bytes]:
+    return (stretch.blobs[i] for i in range(len(stretch.blobs)) if i not in stretch.problems)
+
+
+def _cut(stretch: Stretch, first: int, file: str) -> Iterator[tuple[_Run, FormatError | None]]:
+    """Yield the sound runs of a stretch, each with the problem that follows it."""
+    begin = 0
+    for position in sorted(stretch.problems):
+        problem = stretch.problems[position].at(first + position)
+        yield _Run(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, position))), problem
+        begin = position + 1
+    if begin < len(stretch.blobs):
+        yield _Run(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, None))), None
+
+
+def _placed(error: Exception, number: int, place: tuple[str, int]) -> Exception:
+    """Return the error with the record, the file and the byte that it is about."""
+    placed = copy.copy(error)
+    placed.__cause__ = error.__cause__
+    if isinstance(placed, FormatError):
+        placed.path, placed.offset_bytes = placed.path or place[0], place[1]
+    if isinstance(placed, CodecError):
+        placed.path = place[0]
+    placed.index = number  # type: ignore[attr-defined]  # every error that decoding raises has one
+    return placed

@@ -1,0 +1,31 @@
+"""The part of the build that pyproject.toml cannot say: the C kernels.
+
+They are optional, so that an install without a compiler works (and then says that it runs on the reference
+kernels). `DATAFORMATS_REQUIRE_NATIVE=1` makes a failing compile fail the build.
+"""
+
+import os
+import sysconfig
+from glob import glob
+
+from setuptools import Extension, setup
+
+# One wheel for Python 3.11 and later, but for free-threaded Python, which has no limited API.
+LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+COMPILE_ARGS = ["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"]
+
+native = Extension(
+    "dataformats.kernels._native",
+    sources=sorted(glob("dataformats/kernels/*.c")),
+    depends=sorted(glob("dataformats/kernels/*.h")),
+    extra_compile_args=COMPILE_ARGS if os.name != "nt" else [],
+    define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED_API else [],
+    py_limited_api=LIMITED_API,
+    optional=os.environ.get("DATAFORMATS_REQUIRE_NATIVE") != "1",
+)
+
+setup(
+    ext_modules=[native],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED_API else {},
+)

@@ -1,0 +1,148 @@
+"""Who may import whom: reads every import of the package and holds it against the layers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dataformats.kernels
+
+# Room (what stands directly under `dataformats`) -> level. A module imports its own level or a lower one. A
+# room that has no level yet fails the test: give it one. A level may name rooms that do not exist.
+LEVELS = {
+    "errors": 0,
+    "spec": 1,
+    "batch": 1,
+    "source": 1,
+    "writer": 1,
+    "interfaces": 2,
+    "kernels": 2,
+    "storage": 2,
+    "registry": 2,
+    "fields": 2,
+    "opening": 3,
+    "views": 3,
+    "stored": 3,
+    "indexed": 3,
+    "writing": 3,
+    "converting": 3,
+    "inspecting": 3,
+    "backends": 4,
+    "codecs": 4,
+    "loaders": 4,
+    "cli": 5,
+    "viewer": 5,
+    "compat": 5,
+    "interop": 5,
+    "testing": 5,
+    "__main__": 5,
+    "__init__": 6,  # the front door: sees everything, and nothing inside goes through it
+}
+WINGS = {"backends", "codecs", "loaders"}
+PACKAGE = Path(dataformats.kernels.__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str  # who imports
+    target: str  # what, a module of this package
+    line: int
+    runs_on_import: bool  # neither inside a function nor for type checkers alone
+
+    @property
+    def rooms(self) -> tuple[str, str]:
+        return room_of(self.module), room_of(self.target)
+
+    def __str__(self) -> str:
+        return f"{self.module}, line {self.line}: imports {self.target}"
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def source_files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():  # links to the wings too
+            yield from source_files(path)
+        elif path.suffix == ".py":
+            yield path
+
+
+def name_of(path: Path) -> str:
+    parts = ("dataformats", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in source_files(PACKAGE)}
+
+
+def targets_of(node: ast.Import | ast.ImportFrom, module: str) -> list[str]:
+    """The modules that one import statement names, whole names, also outside this package."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = node.module or ""
+    if node.level:
+        package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+        above = package.split(".")[: len(package.split(".")) - node.level + 1]
+        base = ".".join([*above, base] if base else above)
+    whole = [f"{base}.{alias.name}" for alias in node.names]
+    return [name if name in MODULES else base for name in whole]
+
+
+def imports_of(module: str) -> Iterator[Import]:
+    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(MODULES[module].read_text("utf-8")), True)]
+    while waiting:
+        node, runs = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for target in targets_of(node, module):
+                if target.split(".")[0] == "dataformats":
+                    yield Import(module, target, node.lineno, runs)
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            waiting += [(child, False) for child in node.body]
+            waiting += [(child, runs) for child in node.orelse]
+            continue
+        inside = runs and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+
+
+IMPORTS = [found for module in MODULES for found in imports_of(module)]
+
+
+def test_something_was_read() -> None:
+    assert "dataformats.kernels.reference" in MODULES
+    assert any(found.target == "dataformats.kernels.reference" for found in IMPORTS)
+
+
+def test_every_room_has_a_level() -> None:
+    assert {room_of(module) for module in MODULES} <= LEVELS.keys()
+
+
+def test_nothing_imports_a_higher_level() -> None:
+    def climbs(found: Import) -> bool:
+        importer, imported = found.rooms
+        return LEVELS.get(imported, -1) > LEVELS.get(importer, 99)
+
+    assert [str(found) for found in IMPORTS if climbs(found)] == []
+
+
+def test_a_wing_never_imports_another() -> None:
+    def crosses(found: Import) -> bool:
+        importer, imported = found.rooms
+        return importer != imported and {importer, imported} <= WINGS
+
+    assert [str(found) for found in IMPORTS if crosses(found)] == []
+
+
+def test_no_circles() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for found in IMPORTS:
+        if found.runs_on_import and found.target in MODULES and found.target != found.module:
+            graph[found.module].add(found.target)
+    while free := {module for module, targets in graph.items() if not targets}:
+        graph = {module: targets - free for module, targets in graph.items() if module not in free}
+    assert graph == {}, "these import each other, or something that does"
