@@ -219,6 +219,9 @@ class Nullable:
     def __iter__(self) -> Iterator[Any]:
         return (self[position] for position in range(len(self)))
 
+    def __repr__(self) -> str:
+        return f"Nullable({_describe(self.values)}, {int(self.present.sum())} of {len(self)} present)"
+
 
 Column = np.ndarray[Any, np.dtype[Any]] | Ragged | Nullable | list[Any]
 """One field of a batch: see DESIGN's rule that columns follow the spec alone."""
@@ -334,7 +337,7 @@ def _plain(value: Any) -> Any:
 def _describe(column: Column) -> str:
     if isinstance(column, np.ndarray):
         return f"{column.dtype}{list(column.shape)}"
-    return f"list[{len(column)}]" if isinstance(column, list) else repr(column).split(" at ")[0]
+    return f"list[{len(column)}]" if isinstance(column, list) else repr(column)
 
 
 def _torch_column(column: Any) -> Any:

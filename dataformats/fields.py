@@ -100,6 +100,7 @@ class NumberCodec(Codec):
 
 
 _NUMBERS = {name: NumberCodec(name) for name in NUMBER_TYPES}
+_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in NUMBER_TYPES}
 _registered_safe: dict[str, Codec] = {}
 
 
@@ -167,16 +168,16 @@ class Codecs:
         return _rebuild, (self.overrides, self.trusted)
 
     def codec(self, element: Type) -> Codec:
-        """Return the codec of an element type, configured with the type's arguments.
+        """Return the codec of an element type, configured with the type's arguments; dims and `?` are ignored.
 
         Raises:
             UnknownNameError: Nothing is registered as that, or what is may not be named by a file.
             SpecError: The codec does not take these arguments.
         """
-        element = element.element
-        if element not in self._found:
-            self._found[element] = self._resolve(element)
-        return self._found[element]
+        found = self._found.get(element)
+        if found is None:
+            found = self._found[element] = self._resolve(element.element)
+        return found
 
     def decode(
         self,
@@ -239,7 +240,7 @@ def _may_be_named_by_files(name: str) -> bool:
 
 def holds_numbers(codecs: FieldCodecs, kind: Type) -> bool:
     """Return True where the elements of `kind` are numbers, and no override has taken that name."""
-    return kind.dtype is not None and codecs.codec(kind.element) is _NUMBERS[kind.codec]
+    return kind.codec in _NUMBERS and codecs.codec(kind) is _NUMBERS[kind.codec]
 
 
 # ---- from blobs to columns
@@ -301,7 +302,7 @@ def numbers_of(
     """
     sequence = kind.dims[:1] == (None,)
     inner = cast("tuple[int, ...]", kind.dims[1:] if sequence else kind.dims)
-    dtype = cast("np.dtype[Any]", kind.dtype)
+    dtype: np.dtype[Any] = _DTYPES[kind.codec]
     width = dtype.itemsize * math.prod(inner)
     _check_widths(kind, blobs, width, counts, field)
     if not sequence:
@@ -516,7 +517,7 @@ def exact(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
 
     Floats are rounded to the type's precision, but a finite one not to infinity. Integers must fit the range
     of an integer type, and be held exactly by a float type. Only bools are bools, and bools are nothing else:
-    the integers 0 and 1 are refused. Nothing else is cast, no shape is stretched, big-endian input is swapped.
+    the integers 0 and 1 are refused. Nothing else is cast, no shape is stretched, big-endian is swapped.
 
     Args:
         kind: A number type; each `[]` of its dims takes any length.
@@ -531,7 +532,7 @@ def exact(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
         want not in (None, size) for want, size in zip(kind.dims, array.shape, strict=True)
     ):
         raise _misfit(kind, f"an array of shape {array.shape}", field)
-    target = cast("np.dtype[Any]", kind.dtype)
+    target: np.dtype[Any] = _DTYPES[kind.codec]
     if array.dtype != target:
         _check_cast(kind, array, target, field)
         with np.errstate(over="ignore", under="ignore"):

@@ -153,6 +153,10 @@ class Reader(ABC):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
+    def facts(self) -> dict[str, str]:
+        """Return what else the files say of themselves, for `info`: compression, a version."""
+        return {}
+
     def available(self, index: int) -> dict[str, bool | range] | None:
         """Return what record `index` has, field by field; `None` where only its blob can tell."""
         return None
@@ -279,7 +283,11 @@ class FileWriter(ABC):
 
     @abstractmethod
     def leave(self) -> None:
-        """Let go of the file as it is, for a later resume; or for the caller to delete."""
+        """Let go of the file as it is, for a later resume."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Delete the file and whatever stands beside it for a resume."""
 
 
 # ---- codecs

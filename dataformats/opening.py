@@ -174,7 +174,7 @@ def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:
     if not files:
         names = entry.names()
         raise FormatError(
-            f"the folder holds no {backend.name} files" if names else "the folder is empty",
+            f"the folder holds no {backend.name} files" if names else "the folder holds no data files",
             path=entry.name,
             expected=f"names that end in {' or '.join(backend.suffixes)}" if names else None,
             found=_some(names) if names else None,
@@ -189,7 +189,7 @@ def _all_files(folder: Folder) -> list[StoredFile]:
 def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     names = folder.names()
     if not names:
-        raise FormatError("the folder is empty", path=folder.name)
+        raise FormatError("the folder holds no data files", path=folder.name)
     claims = {backend.name: [name for name in names if backend.claims(name)] for backend in _known()}
     claims = {name: claimed for name, claimed in claims.items() if claimed}
     if len(claims) > 1:

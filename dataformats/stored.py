@@ -8,7 +8,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +23,16 @@ from dataformats.storage.ahead import read_ahead
 from dataformats.storage.files import StoredFile, release
 from dataformats.storage.forks import after_fork
 from dataformats.storage.reading import Fetched, read_blobs
-from dataformats.storage.sidecar import load_inferred
-from dataformats.views import SourceBase, as_indices, scan_by_reading, until_failure
+from dataformats.storage.sidecar import load_inferred, save_inferred
+from dataformats.views import SourceBase, as_indices, scan_by_reading, steps, until_failure
 
 __all__ = ["MAX_RECORD_BYTES", "Parts", "StoredSource"]
 
 MAX_RECORD_BYTES = 2**31
 """What one record may have unless `max_record_bytes` says otherwise: protobuf's own limit."""
+
+OnFailure = Literal["raise", "omit", "collect"]
+"""As `OnCorrupt`; `"collect"` notes records that do not fit the spec as well."""
 
 _SAMPLES = 512
 _SAMPLE_BYTES = 64 * 2**20
@@ -199,16 +202,23 @@ class StoredSource(SourceBase):
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         if on_corrupt not in ("raise", "omit"):
             raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
+        return self._read(indices, fields, on_corrupt)
+
+    def check(self, indices: ArrayLike) -> dict[int, Exception]:
+        """Return what is wrong with these records, record number to error: damage, and misfits with the spec."""
+        return dict(self._read(indices, None, "collect").failed)
+
+    def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
         numbers = as_indices(indices, len(self))
         mask = self.mask(fields)
         fetched = self._fetch(numbers, mask)
         damaged = _by_record(fetched, numbers)
-        if damaged and on_corrupt == "raise":
+        if damaged and on_failure == "raise":
             raise damaged[min(damaged)]
         kept = _without(len(numbers), damaged)
         stored = {name: _subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
         places = _Places(self._reader.files, next(iter(fetched.values()))[1], kept) if fetched else None
-        batch = self._decode(stored, numbers[kept], mask, on_corrupt, places)
+        batch = self._decode(stored, numbers[kept], mask, on_failure, places)
         failed = {int(numbers[position]): error for position, error in damaged.items()}
         return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
 
@@ -237,9 +247,39 @@ class StoredSource(SourceBase):
             for begin in range(0, len(run.blobs), _DECODE):
                 part = run.part(begin, begin + _DECODE)
                 numbers = np.arange(part.first, part.first + len(part.blobs))
-                yield from until_failure(self._decode({VALUE: (part.blobs, None)}, numbers, mask, "omit", part))
+                yield from until_failure(self._decode({VALUE: (part.blobs, None)}, numbers, mask, "collect", part))
             if problem is not None:
                 raise problem
+
+    def scan_bytes(self) -> Iterator[bytes]:
+        if not isinstance(self._reader, Streaming):
+            yield from super().scan_bytes()
+            return
+        for run, problem in self.runs():
+            yield from run.blobs
+            if problem is not None:
+                raise problem
+
+    def infer_fully(self, progress: Callable[[int], None] | None = None) -> Spec:
+        """Infer the spec from all sound records in place of a sample, and keep it until a file changes.
+
+        Args:
+            progress: Called with the number of records after each step.
+        """
+        codec = self.payload_codec
+        if not self.spec_is_inferred or not isinstance(codec, RecordCodec):
+            return self.spec
+        spec = codec.infer(blob for blob in self._all_sound(progress) if codec.recognises(blob))
+        self.adopt(self.payload, spec)
+        save_inferred(self._reader.files, self._parts.index, {"payload": self.payload, "spec": spec.to_json()})
+        return spec
+
+    def _all_sound(self, progress: Callable[[int], None] | None) -> Iterator[bytes]:
+        for part in steps(self):
+            got = self._fetch(np.arange(part.start, part.stop), {VALUE: True})[VALUE][0]
+            yield from (blob for position, blob in enumerate(got.blobs) if position not in got.problems)
+            if progress is not None:
+                progress(len(part))
 
     def runs(self) -> Iterator[tuple[_Run, FormatError | None]]:
         """Yield the sound runs of records through all files, reading ahead, each with the problem behind it.
@@ -283,14 +323,16 @@ class StoredSource(SourceBase):
         stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]],
         numbers: NDArray[np.int64],
         mask: Mapping[str, bool | range],
-        on_corrupt: OnCorrupt,
+        on_failure: OnFailure,
         places: _Run | _Places | None,
     ) -> RecordBatch:
         """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
         try:
             return RecordBatch(self._columns(stored, mask), numbers, {}, self.single)
         except (CorruptRecordError, CodecError, SpecError) as error:
-            if len(numbers) == 1 and on_corrupt == "raise":
+            if not len(numbers):
+                raise
+            if len(numbers) == 1 and on_failure == "raise":
                 raise self._blamed(error, numbers, 0, places) from error.__cause__
         failed: dict[int, Exception] = {}
         for position in range(len(numbers)):
@@ -299,7 +341,8 @@ class StoredSource(SourceBase):
                 self._columns(one, mask)
             except (CorruptRecordError, CodecError, SpecError) as error:
                 placed = self._blamed(error, numbers, position, places)
-                if on_corrupt == "raise":
+                # A record that does not fit the spec is not corrupt: leaving it out would hide a wrong spec.
+                if on_failure == "raise" or (on_failure == "omit" and isinstance(error, SpecError)):
                     raise placed from error.__cause__
                 failed[position] = placed
         kept = _without(len(numbers), failed)

@@ -18,7 +18,7 @@ from dataformats.source import Fields, FieldStats, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.ahead import read_ahead
 
-__all__ = ["SourceBase", "as_indices", "concat", "scan_by_reading", "until_failure"]
+__all__ = ["SourceBase", "as_indices", "concat", "scan_by_reading", "steps", "until_failure"]
 
 _SCAN_BYTES = 4 * 2**20
 _SCAN_RECORDS = 1024
@@ -50,10 +50,20 @@ class SourceBase(RecordSource):
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         """Yield all records in order as batches of any size, reading ahead; needs no index."""
 
+    def scan_bytes(self) -> Iterator[bytes]:
+        """Yield the stored payloads of all records in order, as `read_bytes` gives them."""
+        for blobs in read_ahead(self.read_bytes(part) for part in steps(self)):
+            yield from blobs
+
     @property
     def single(self) -> bool:
         """True where a record is one value."""
         return tuple(self.spec) == (VALUE,)
+
+    @property
+    def spec_is_inferred(self) -> bool:
+        """True where nobody gave the spec and the records told it."""
+        return False
 
     def mask(self, fields: Fields) -> dict[str, bool | range]:
         """Return what `fields` asks for: each field whole (`True`) or a range of a sequence's elements.
@@ -185,6 +195,10 @@ class _View(SourceBase):
         return self._parent.single
 
     @property
+    def spec_is_inferred(self) -> bool:
+        return self._parent.spec_is_inferred
+
+    @property
     def nbytes(self) -> int:
         return self._parent.nbytes
 
@@ -231,6 +245,9 @@ class _Selected(_View):
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return self._parent.scan(self.mask(fields))
+
+    def read_bytes(self, indices: ArrayLike) -> list[bytes]:
+        raise SpecError("the stored payloads hold all fields; read_bytes before select")
 
     def available(self, index: int) -> dict[str, bool | range]:
         found = self._parent.available(index)
@@ -289,6 +306,10 @@ class _Mapped(_View):
         self._function = function
 
     @property
+    def payload(self) -> str | None:
+        return None
+
+    @property
     def spec(self) -> Spec:
         raise SpecError("the records of map() are whatever its function returns; they have no spec")
 
@@ -308,6 +329,9 @@ class _Mapped(_View):
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         self.mask(fields)
         return (self._apply(batch) for batch in self._parent.scan())
+
+    def read_bytes(self, indices: ArrayLike) -> list[bytes]:
+        raise SpecError("the records of map() are not stored; read_bytes before map")
 
     def available(self, index: int) -> dict[str, bool | range]:
         record = self[index]
@@ -346,6 +370,10 @@ class _Concatenated(SourceBase):
     @property
     def single(self) -> bool:
         return self._parts[0].single
+
+    @property
+    def spec_is_inferred(self) -> bool:
+        return any(part.spec_is_inferred for part in self._parts)
 
     @property
     def nbytes(self) -> int:
@@ -442,18 +470,15 @@ def concat(sources: Sequence[RecordSource]) -> RecordSource:
 
 def scan_by_reading(source: SourceBase, fields: Fields) -> Iterator[RecordBatch]:
     """Yield all records of a source by reads of a few megabytes each, one ahead."""
-    n = len(source)
-    per_record = max(1, source.nbytes // max(1, n))
-    step = max(1, min(_SCAN_RECORDS, _SCAN_BYTES // per_record))
-
-    def batches() -> Iterator[RecordBatch]:
-        for first in range(0, n, step):
-            stop = min(first + step, n)
-            batch = source.read(range(first, stop), fields, "omit")
-            yield batch
-
-    for batch in read_ahead(batches()):
+    for batch in read_ahead(source.read(part, fields, "omit") for part in steps(source)):
         yield from until_failure(batch)
+
+
+def steps(source: SourceBase) -> Iterator[range]:
+    """Yield ranges that cover all records of a source, a few megabytes each."""
+    n = len(source)
+    step = max(1, min(_SCAN_RECORDS, _SCAN_BYTES * max(1, n) // max(1, source.nbytes)))
+    return (range(first, min(first + step, n)) for first in range(0, n, step))
 
 
 def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:

@@ -1,0 +1,261 @@
+"""The bytes of an FFRecord file, without I/O: FORMATS, FFRecord.
+
+A header (a prefix, then a table of N CRCs and N offsets), then the records back to back. Record i ends where
+record i + 1 begins, the last one at the end of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dataformats.batch import Blobs
+from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.interfaces import Extents
+from dataformats.kernels import crc32, crc32_extents
+
+__all__ = [
+    "ENTRY_BYTES",
+    "PREFIX",
+    "Prefix",
+    "Problems",
+    "Table",
+    "build_header",
+    "check_records",
+    "header_bytes",
+    "parse_prefix",
+    "parse_table",
+    "verify_header",
+]
+
+PREFIX = Struct("<Iq")  # CRC-32 of all that follows in the header, number of records N
+ENTRY_BYTES = 12  # of the header for each record: uint32 CRC-32, int64 offset
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The first bytes of a file.
+
+    Attributes:
+        checksum: CRC-32 of the header behind it, as stored; 0 marks a file of an old version.
+        n_records: The number of records, known to fit into the file.
+    """
+
+    checksum: int
+    n_records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The index of a file as stored; offsets may be anything.
+
+    Attributes:
+        checksums: uint32[n], the CRC-32 of each record.
+        offsets: int64[n], its first byte.
+        size: Bytes of the file, which is where the last record ends.
+    """
+
+    checksums: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    size: int
+
+    @property
+    def first(self) -> int:
+        """Where the first record must begin."""
+        return header_bytes(len(self.offsets))
+
+    def bounds(self) -> NDArray[np.int64]:
+        """Return int64[n + 1]: the offsets, and the end of the file."""
+        return np.append(self.offsets, np.int64(self.size))
+
+    def impossible(self) -> NDArray[np.bool_]:
+        """Return bool[n]: records that begin or end outside the data, or end before they begin."""
+        bounds = self.bounds()
+        inside = self._inside(bounds)
+        wrong: NDArray[np.bool_] = ~inside[:-1] | ~inside[1:] | (bounds[1:] < bounds[:-1])
+        wrong[:1] |= self.offsets[:1] != self.first
+        return wrong
+
+    def doubtful(self) -> NDArray[np.bool_]:
+        """Return bool[n]: records with a bound out of order with the next or the last one.
+
+        Either of the two bounds may be the wrong one.
+        """
+        bounds = self.bounds()
+        inside = self._inside(bounds)
+        drops = inside[:-1] & inside[1:] & (bounds[1:] < bounds[:-1])
+        doubted = np.append(drops, False) | np.append(False, drops)
+        touched: NDArray[np.bool_] = doubted[:-1] | doubted[1:]
+        return touched
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Return int64[n], the bytes of each record; 0 for the impossible ones."""
+        lengths = np.diff(self.bounds())
+        lengths[self.impossible()] = 0
+        return lengths
+
+    def _inside(self, bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return (bounds >= self.first) & (bounds <= self.size)
+
+
+class Problems(Mapping[int, FormatError]):
+    """What is wrong with the bounds of records, position to error; errors are made when asked for.
+
+    A table of many million wrong offsets would otherwise be as many exceptions.
+    """
+
+    def __init__(self, table: Table, wrong: NDArray[np.bool_], path: str) -> None:
+        self._table = table
+        self._path = path
+        self._wrong = wrong
+        self._n = int(np.count_nonzero(wrong))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._wrong).tolist())
+
+    def __contains__(self, position: object) -> bool:
+        return isinstance(position, int) and 0 <= position < len(self._wrong) and bool(self._wrong[position])
+
+    def __getitem__(self, position: int) -> FormatError:
+        if position not in self:
+            raise KeyError(position)
+        table, n = self._table, len(self._wrong)
+        start = int(table.offsets[position])
+        stop = int(table.offsets[position + 1]) if position + 1 < n else table.size
+        error = _wrong_start(position, start, table) or _wrong_stop(start, stop, table)
+        error = error or _in_doubt(start, stop)
+        error.path = self._path
+        error.offset_bytes = PREFIX.size + 4 * n + 8 * position
+        return error
+
+
+def header_bytes(n_records: int) -> int:
+    """Return the size of the header of a file with so many records."""
+    return PREFIX.size + ENTRY_BYTES * n_records
+
+
+def parse_prefix(data: bytes, size: int, path: str) -> Prefix:
+    """Return the prefix of a file of `size` bytes, the number of records checked against it.
+
+    Args:
+        data: The file's first bytes, `PREFIX.size` of them or what there is.
+        size: The file's bytes.
+        path: For messages.
+
+    Raises:
+        TruncatedError: The file is too short for its header.
+        FormatError: The number of records is negative, or records cannot be where the header leaves none.
+    """
+    if len(data) < PREFIX.size:
+        expected, found = f"at least {PREFIX.size} bytes", f"{len(data)} bytes"
+        raise TruncatedError("the file has no whole header", path=path, expected=expected, found=found)
+    checksum, n = PREFIX.unpack_from(data)
+    if n < 0:
+        raise FormatError("the number of records", path=path, offset_bytes=4, expected=">= 0", found=n)
+    if header_bytes(n) > size:
+        room = (size - PREFIX.size) // ENTRY_BYTES
+        expected = f"at most {room} records, whose header fits into {size} bytes"
+        raise TruncatedError("the number of records", path=path, offset_bytes=4, expected=expected, found=n)
+    if n == 0 and size > PREFIX.size:
+        raise _data_without_records(checksum, size, path)
+    return Prefix(checksum, n)
+
+
+def verify_header(header: bytes | bytearray, path: str) -> None:
+    """Check the CRC of a whole header.
+
+    Raises:
+        ChecksumError: It does not fit.
+    """
+    (stored, _), computed = PREFIX.unpack_from(header), crc32(memoryview(header)[4:])
+    if stored != computed:
+        what = "the checksum of the header"
+        raise ChecksumError(what, stored=stored, computed=computed, path=path, offset_bytes=0)
+
+
+def parse_table(header: bytes | bytearray, n_records: int, size: int) -> Table:
+    """Return the table of a whole header; arrays of its own."""
+    checksums = np.frombuffer(header, "<u4", n_records, PREFIX.size)
+    offsets = np.frombuffer(header, "<i8", n_records, PREFIX.size + 4 * n_records)
+    return Table(checksums.astype(np.uint32), offsets.astype(np.int64), size)
+
+
+def build_header(lengths: ArrayLike, checksums: ArrayLike) -> bytes:
+    """Return the header of a file.
+
+    Args:
+        lengths: int64[n], bytes of each record.
+        checksums: uint32[n], its CRC-32.
+    """
+    sizes = np.asarray(lengths, np.int64)
+    offsets = np.cumsum(sizes) - sizes + header_bytes(len(sizes))
+    table = np.asarray(checksums, np.uint32).astype("<u4").tobytes() + offsets.astype("<i8").tobytes()
+    counted = PREFIX.pack(0, len(sizes))[4:] + table
+    return crc32(counted).to_bytes(4, "little") + counted
+
+
+def check_records(frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+    """Return the records, empty ones too, whose CRC-32 is not the stored one: the format's `Check`."""
+    if extents.stored is None:
+        return {}
+    computed = crc32_extents(frames.buffer, frames.starts, frames.lengths)
+    return {
+        position: ChecksumError(
+            "the checksum of a record",
+            stored=int(extents.stored[position]),
+            computed=int(computed[position]),
+            offset_bytes=int(extents.offset[position]),
+        )
+        for position in np.flatnonzero(computed != extents.stored).tolist()
+    }
+
+
+def _data_without_records(checksum: int, size: int, path: str) -> FormatError:
+    if checksum == 0:
+        return FormatError(
+            "unfinished: its writer was killed before close, the header is all zeros",
+            path=path,
+            offset_bytes=0,
+            expected="a header",
+            found=f"{PREFIX.size} zero bytes before {size - PREFIX.size} bytes of data",
+            remedy="write the file again; where the records begin and end is not known",
+        )
+    expected, found = f"{PREFIX.size} bytes, as there are no records", f"{size} bytes"
+    return FormatError("data behind a header of no records", path=path, expected=expected, found=found)
+
+
+def _wrong_start(position: int, start: int, table: Table) -> FormatError | None:
+    within = f"an offset in [{table.first}, {table.size}]"
+    if start > table.size:
+        return TruncatedError("a record begins behind the end of the file", expected=within, found=start)
+    if start < table.first:
+        return FormatError("a record begins inside the header", expected=within, found=start)
+    if position == 0 and start != table.first:
+        what = "the first record does not begin right behind the header"
+        return FormatError(what, expected=table.first, found=start)
+    return None
+
+
+def _wrong_stop(start: int, stop: int, table: Table) -> FormatError | None:
+    within = f"an end in [{start}, {table.size}]"
+    if stop > table.size:
+        return TruncatedError("a record ends behind the end of the file", expected=within, found=stop)
+    if stop < start:
+        return FormatError("a record ends before it begins", expected=within, found=stop)
+    return None
+
+
+def _in_doubt(start: int, stop: int) -> FormatError:
+    return FormatError(
+        "a bound of a record is out of order with its neighbour",
+        expected="increasing offsets",
+        found=f"[{start}, {stop}) between others",
+        remedy="open with verify_checksums=True, which tells whether this record is sound",
+    )

@@ -1,0 +1,244 @@
+"""The structure of a packed folder: a pickle of nested `OrderedDict`, walked opcode by opcode.
+
+The pickle module's loader is never used: it runs what the data say. Here an opcode outside a short list is an
+error, and so is any global but `collections.OrderedDict`, any call with arguments, and any folder used twice.
+What comes out is a tree of names, whatever the bytes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import pickletools
+import struct
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dataformats.errors import FormatError
+
+__all__ = ["MAGIC", "MAX_DEPTH", "Tree", "build_structure", "parse_structure"]
+
+MAGIC = b"piouhjgbr"
+MAX_DEPTH = 64
+MAX_FOLDERS = 2**20
+_PROTOCOL = 4  # what Python 3.8 to 3.13 write, and so the original on any of them
+_MAX_PROTOCOL = 5
+_CLASS = "collections OrderedDict"
+
+Tree: TypeAlias = "dict[str, int | Tree]"
+"""A folder: name to record index (a file) or to another folder."""
+
+
+def build_structure(tree: Tree) -> bytes:
+    """Return the record that holds a structure, byte for byte as the original's."""
+    return MAGIC + pickle.dumps(_ordered(tree), protocol=_PROTOCOL)
+
+
+def parse_structure(record: bytes, n_files: int, *, path: str, offset_bytes: int) -> Tree:
+    """Return the tree that a record holds.
+
+    Args:
+        record: The last record of the file.
+        n_files: Records before it; every index must be in [0, n_files).
+        path: The file, for messages.
+        offset_bytes: Where the record begins in it.
+
+    Raises:
+        FormatError: No structure, or one that holds anything but names, indices and folders.
+    """
+    if not record.startswith(MAGIC):
+        found = record[: len(MAGIC)]
+        what = "not a packed folder: the last record is no folder structure"
+        raise FormatError(what, path=path, offset_bytes=offset_bytes, expected=MAGIC, found=found)
+    walk = _Walk(n_files, path, offset_bytes + len(MAGIC))
+    tree = walk.run(record[len(MAGIC) :])
+    if _depth(tree) > MAX_DEPTH:
+        what = "folders are nested too deep"
+        raise FormatError(what, path=path, offset_bytes=offset_bytes, expected=f"<= {MAX_DEPTH} levels")
+    return tree
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """What stands on the stack and is no value: a mark, an empty tuple, the class."""
+
+    what: str
+
+
+_MARK, _EMPTY, _ORDERED = _Token("a mark"), _Token("an empty tuple"), _Token("the class OrderedDict")
+_Item: TypeAlias = "str | int | Tree | _Token"
+
+
+class _Walk:
+    """One pass over a pickle, with the stack and the memo of its little machine."""
+
+    def __init__(self, n_files: int, path: str, start: int) -> None:
+        self._n_files = n_files
+        self._path = path
+        self._start = start
+        self._stack: list[_Item] = []
+        self._memo: dict[int, _Item] = {}
+        self._left = n_files
+        self._folders = 0
+        self._at = 0
+        self._opcode = ""
+
+    def run(self, pickled: bytes) -> Tree:
+        for name, argument in self._opcodes(pickled):
+            self._step(name, argument)
+        if self._at + 1 != len(pickled):
+            raise self._error("bytes behind the end of the pickle")
+        if len(self._stack) != 1 or not isinstance(self._stack[0], dict):
+            raise self._error("the pickle holds no folder")
+        return self._stack[0]
+
+    def _opcodes(self, pickled: bytes) -> Iterator[tuple[str, object]]:
+        tokens = pickletools.genops(pickled)
+        while True:
+            try:
+                opcode, argument, at = next(tokens)
+            except StopIteration:
+                return
+            except (ValueError, OverflowError, EOFError, struct.error) as error:
+                raise self._error("the pickle is cut short or broken behind this opcode") from error
+            self._opcode, self._at = opcode.name, at or 0
+            yield opcode.name, argument
+
+    def _step(self, name: str, argument: object) -> None:
+        if name in _STRINGS or name in _INTEGERS:
+            self._stack.append(argument)  # type: ignore[arg-type]  # str or int, by the opcode
+        elif name in _FIXED:
+            self._stack.append(_FIXED[name])
+        elif name in _ACTIONS:
+            _ACTIONS[name](self, argument)
+        elif name not in _SILENT:
+            raise self._error("an opcode that a folder structure does not need")
+
+    def _protocol(self, version: object) -> None:
+        if not isinstance(version, int) or version > _MAX_PROTOCOL:
+            raise self._error(f"pickle protocol {version}")
+
+    def _global(self, name: object) -> None:
+        if name != _CLASS:
+            raise self._error(f"a structure may name only {_CLASS!r}, found {name!r}; it was not run")
+        self._stack.append(_ORDERED)
+
+    def _stack_global(self, _: object) -> None:
+        name, module = self._pop(), self._pop()
+        self._global(f"{module} {name}")
+
+    def _call(self, _: object) -> None:
+        arguments, called = self._pop(), self._pop()
+        if arguments is not _EMPTY or called is not _ORDERED:
+            raise self._error("only OrderedDict() may be called, without arguments")
+        self._new_folder(None)
+
+    def _new_folder(self, _: object) -> None:
+        self._folders += 1
+        if self._folders > MAX_FOLDERS:
+            raise self._error(f"more than {MAX_FOLDERS} folders")
+        self._stack.append({})
+
+    def _put(self, slot: object) -> None:
+        item = self._stack[-1] if self._stack else _MARK
+        if item is _MARK:
+            raise self._error("nothing to remember")
+        self._memo[len(self._memo) if slot is None else slot] = item  # type: ignore[index]  # an int, by the opcode
+
+    def _get(self, slot: object) -> None:
+        item = self._memo.get(slot)  # type: ignore[call-overload]  # an int, by the opcode
+        if item is None:
+            raise self._error(f"nothing was remembered as {slot}")
+        if isinstance(item, dict):
+            # A folder inside itself, or in two places.
+            raise self._error("a folder is used twice")
+        self._stack.append(item)
+
+    def _set_item(self, _: object) -> None:
+        value, key = self._pop(), self._pop()
+        self._fill([key, value])
+
+    def _set_items(self, _: object) -> None:
+        items: list[_Item] = []
+        while (item := self._pop(mark=True)) is not _MARK:
+            items.append(item)
+        self._fill(items[::-1])
+
+    def _fill(self, items: list[_Item]) -> None:
+        folder = self._stack[-1] if self._stack else _MARK
+        if not isinstance(folder, dict) or len(items) % 2:
+            raise self._error("names and values without a folder to put them in")
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            folder[self._name(key, folder)] = self._value(value)
+
+    def _name(self, key: _Item, folder: Tree) -> str:
+        if not isinstance(key, str):
+            raise self._error("a name is no text")
+        if key in ("", ".", "..") or "/" in key or "\0" in key:
+            raise self._error(f"{key!r} is no name of a file")
+        if key in folder:
+            raise self._error(f"the name {key!r} occurs twice in one folder")
+        return key
+
+    def _value(self, value: _Item) -> int | Tree:
+        if isinstance(value, dict):
+            return value
+        if not isinstance(value, int):
+            raise self._error("a file is neither a record index nor a folder")
+        if not 0 <= value < self._n_files:
+            raise self._error(f"record index {value} is outside [0, {self._n_files})")
+        self._left -= 1
+        if self._left < 0:
+            raise self._error(f"more files than the {self._n_files} records")
+        return value
+
+    def _pop(self, *, mark: bool = False) -> _Item:
+        item = self._stack.pop() if self._stack else _MARK
+        if item is _MARK and not (mark and self._opcode == "SETITEMS"):
+            raise self._error("the pickle takes more than it put there")
+        return item
+
+    def _error(self, what: str) -> FormatError:
+        return FormatError(
+            f"{what} (opcode {self._opcode or 'none'})",
+            path=self._path,
+            offset_bytes=self._start + self._at,
+            expected="a pickle of nested OrderedDicts: name to record index or folder",
+        )
+
+
+_STRINGS = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"})
+_INTEGERS = frozenset({"BININT", "BININT1", "BININT2", "LONG1"})
+_FIXED = {"MARK": _MARK, "EMPTY_TUPLE": _EMPTY}
+_SILENT = frozenset({"FRAME", "STOP"})
+_ACTIONS = {
+    "PROTO": _Walk._protocol,
+    "GLOBAL": _Walk._global,
+    "STACK_GLOBAL": _Walk._stack_global,
+    "REDUCE": _Walk._call,
+    "NEWOBJ": _Walk._call,
+    "EMPTY_DICT": _Walk._new_folder,
+    "BINPUT": _Walk._put,
+    "LONG_BINPUT": _Walk._put,
+    "MEMOIZE": _Walk._put,
+    "BINGET": _Walk._get,
+    "LONG_BINGET": _Walk._get,
+    "SETITEM": _Walk._set_item,
+    "SETITEMS": _Walk._set_items,
+}
+
+
+def _ordered(tree: Tree) -> OrderedDict[str, object]:
+    return OrderedDict(
+        (name, _ordered(value) if isinstance(value, dict) else value) for name, value in tree.items()
+    )
+
+
+def _depth(tree: Tree) -> int:
+    """Return how many folders lie in each other; without recursion, as the depth is what is in doubt."""
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        level = [child for folder in level for child in folder.values() if isinstance(child, dict)]
+    return depth

@@ -1,0 +1,93 @@
+"""What `dataformats` knows of TFRecord as a format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+from dataformats.backends.tfrecord.content import chosen_compression, judge
+from dataformats.backends.tfrecord.reader import TFRecordReader
+from dataformats.backends.tfrecord.writer import TFRecordWriter
+from dataformats.interfaces import Backend, OpenOptions, Verdict
+from dataformats.registry import codecs
+from dataformats.storage.files import StoredFile
+
+__all__ = ["TFRecordBackend"]
+
+_ENDINGS = (".tfrecord", ".tfrecords", ".tfrec")
+_COMPRESSED = (".gz", ".zlib")
+_SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # as TensorFlow's own tools name files
+
+
+class TFRecordBackend(Backend):
+    """TFRecord, the format of TensorFlow, JAX and much of what is published for them."""
+
+    name = "tfrecord"
+    suffixes = (*_ENDINGS, *(ending + more for ending in _ENDINGS for more in _COMPRESSED))
+
+    def claims(self, name: str) -> bool:
+        """Return True for the suffixes, and for `x-00000-of-00003` without one."""
+        return super().claims(name) or _SHARD.search(name) is not None
+
+    def sniff(self, file: StoredFile) -> Verdict:
+        """Judge a file by the checksum of its first length, decompressed if need be."""
+        return judge(file, self.claims(file.basename))
+
+    def open(  # type: ignore[override]  # the options of this format, by name
+        self, files: Sequence[StoredFile], options: OpenOptions, *, compression: str | None = "auto"
+    ) -> TFRecordReader:
+        """Return a reader.
+
+        Args:
+            files: The files, in reading order.
+            options: What `open` was told.
+            compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`: each file as its first bytes say.
+
+        Raises:
+            FormatError: A file is not compressed as `compression` says.
+        """
+        return TFRecordReader(files, options, chosen_compression(compression))
+
+    def guess_payload(self, samples: Sequence[bytes]) -> str:
+        """Return `"example"`, `"sequence_example"` or `"bytes"`.
+
+        Every SequenceExample parses as an Example too (its lists are an unknown field there), so an Example must
+        hold nothing else. Empty records say nothing.
+        """
+        blobs = [sample for sample in samples if sample]
+        if not blobs:
+            return "bytes"
+        example, sequence = _judge("example"), _judge("sequence_example")
+        others = [blob for blob in blobs if not example.recognises(blob)]
+        if not others:
+            return "example"
+        return "sequence_example" if all(sequence.recognises(blob) for blob in others) else "bytes"
+
+    def create(  # type: ignore[override]  # the options of this format, by name
+        self, path: Path, *, resume: bool = False, compression: str | None = None
+    ) -> TFRecordWriter:
+        """Return a writer of one file.
+
+        Args:
+            path: A local path.
+            resume: Go on behind the records that are whole and sound in what stands there.
+            compression: `"gzip"` or `"zlib"`; `None` writes plain files, which read faster at random.
+        """
+        chosen = chosen_compression(compression)
+        if chosen == "auto":
+            raise ValueError("compression='auto' is for reading; to write, name 'gzip', 'zlib' or None")
+        return TFRecordWriter(path, resume=resume, compression=chosen)
+
+    def shard_names(self, stem: str, count: int) -> list[str]:
+        """Return `stem-00000-of-00003.tfrecord` and so on."""
+        return [f"{stem}-{number:05d}-of-{count:05d}.tfrecord" for number in range(count)]
+
+
+class _Judge(Protocol):
+    def recognises(self, blob: bytes) -> bool: ...
+
+
+def _judge(payload: str) -> _Judge:
+    return cast(_Judge, codecs.get(payload))

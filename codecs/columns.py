@@ -1,0 +1,279 @@
+"""From stored features to the columns of a spec, and what is said where they do not fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+
+from dataformats.batch import Column, Ragged, take_column
+from dataformats.codecs.features import BYTES, FEATURE, FLOATS, INTEGERS, KIND_TYPES, MISSING, FeatureColumn
+from dataformats.errors import CodecError, SpecError
+from dataformats.fields import decode_column, holds_numbers, numbered, numbers_of, offsets_of, spread
+from dataformats.interfaces import FieldCodecs
+from dataformats.spec import Type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Target", "check_part", "elements_of", "refuse", "to_column"]
+
+_LISTS = {MISSING: "no kind of", BYTES: "bytes", FLOATS: "float", INTEGERS: "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What features are to become.
+
+    Attributes:
+        name: The field's name, for errors.
+        kind: The type of one feature.
+        in_steps: True where the features are the steps of feature lists: the field's own type is a sequence.
+    """
+
+    name: str
+    kind: Type
+    in_steps: bool = False
+
+    @property
+    def sequence(self) -> bool:
+        """True where a feature holds any number of elements."""
+        return self.kind.dims[:1] == (None,)
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """The dims of one element."""
+        return cast("tuple[int, ...]", self.kind.dims[1:] if self.sequence else self.kind.dims)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of a number type."""
+        return cast("np.dtype[Any]", self.kind.dtype)
+
+
+def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoReturn:
+    """Raise the error of a feature that does not fit, with the type that would.
+
+    Raises:
+        SpecError: Always.
+    """
+    steps = "[]" if target.in_steps else ""
+    declared = Type(target.kind.codec, target.kind.args, (None,) * target.in_steps + target.kind.dims)
+    remedy = f"pass spec={{**src.spec, {target.name!r}: '{codec}{steps}{dims}'}}"
+    raise SpecError(f"expected {declared}, found {found}; {remedy}", field=target.name, index=row)
+
+
+def to_column(
+    codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None = None
+) -> Column:
+    """Return the column of a field.
+
+    Either list or bytes are taken for a number type: integers in range from an Int64List, floats that need no
+    rounding from a FloatList, anything from little-endian bytes. All must fit exactly.
+
+    Args:
+        codecs: Where the field's codec comes from.
+        target: The field.
+        stored: Its features, one a record.
+        part: The elements to take along the first dimension; `None`: all.
+
+    Raises:
+        SpecError: A record does not fit the type; `index` is its position among those given.
+        CodecError: A value does not decode.
+        IndexError: `part` goes past the elements of a record.
+    """
+    present = stored.kinds != MISSING
+    complete = bool(present.all())
+    if not complete and not target.kind.optional and not target.sequence:
+        refuse(target, int(present.argmin()), "nothing", str(target.kind.element), _dims_text(target) + "?")
+    if not complete and part is not None:
+        check_part(part, np.where(present, np.iinfo(np.int64).max, 0), target.name)
+    rows = np.flatnonzero(present)
+    with numbered(rows):
+        column = _present_column(codecs, target, stored if complete else stored.held(rows), part)
+    return spread(column, present, optional=target.kind.optional)
+
+
+def _present_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None) -> Column:
+    if holds_numbers(codecs, target.kind):
+        column: Column = _numbers(target, stored)
+    elif codecs.codec(target.kind.element) is FEATURE:
+        column = stored.values()
+    else:
+        return _decoded(codecs, target, stored, part)
+    return column if part is None else elements_of(column, part, target.name)
+
+
+def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None) -> Column:
+    """Return the column of a codec whose blobs are bytes values; of a part, only these are decoded."""
+    kind = target.kind
+    _check_codes(target, stored)
+    size = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
+    _check_counts(target, BYTES, stored.counts, size, kind.dims[0] if kind.dims else 1)
+    if part is None:
+        return decode_column(
+            codecs, kind, stored.blobs, stored.counts if kind.dims else None, field=target.name
+        )
+    if not kind.dims:
+        raise SpecError(f"{kind} has no elements to take {part} of", field=target.name)
+    values = Ragged(np.arange(len(stored.blobs)), offsets_of(stored.counts))
+    picked = cast("Ragged", elements_of(values, part, target.name, size))
+    blobs = stored.blobs.take(cast("NDArray[np.int64]", picked.values))
+    free = Type(kind.codec, kind.args, (None, *kind.dims[1:]))
+    return decode_column(codecs, free, blobs, picked.lengths, field=target.name)
+
+
+# ---- numbers
+
+
+def _numbers(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
+    """Return ndarray (B, ...), or a Ragged over (sum, ...)."""
+    codes = [code for code in (BYTES, FLOATS, INTEGERS) if (stored.kinds == code).any()] or [BYTES]
+    groups = [np.flatnonzero(stored.kinds == code) for code in codes]
+    columns = []
+    for code, rows in zip(codes, groups, strict=True):
+        with numbered(rows):
+            columns.append(_numbers_of_code(target, code, stored, stored.counts[rows]))
+    if len(columns) == 1:
+        return columns[0]
+    order = np.argsort(np.concatenate(groups))
+    return cast("NDArray[Any] | Ragged", take_column(_concatenated(columns), order))
+
+
+def _concatenated(columns: list[Any]) -> Any:
+    if isinstance(columns[0], Ragged):
+        values = np.concatenate([column.values for column in columns])
+        return Ragged(values, offsets_of(np.concatenate([column.lengths for column in columns])))
+    return np.concatenate(columns)
+
+
+def _numbers_of_code(
+    target: Target, code: int, stored: FeatureColumn, counts: NDArray[np.int64]
+) -> NDArray[Any] | Ragged:
+    if code == BYTES:
+        return _from_bytes(target, stored, counts)
+    size = math.prod(target.inner)
+    _check_counts(target, code, counts, size, None if target.sequence else 1)
+    values = _converted(target, stored.floats if code == FLOATS else stored.integers, code, counts)
+    if not target.sequence:
+        return values.reshape(len(counts), *target.inner)
+    return Ragged(values.reshape(len(values) // size, *target.inner), offsets_of(counts) // size)
+
+
+def _from_bytes(target: Target, stored: FeatureColumn, counts: NDArray[np.int64]) -> NDArray[Any] | Ragged:
+    if not target.sequence:
+        _check_counts(target, BYTES, counts, 1, 1)
+    try:
+        return numbers_of(target.kind, stored.blobs, counts, field=target.name)
+    except CodecError as error:
+        found = f"one bytes value: {error.what}" if not target.sequence else f"bytes values: {error.what}"
+        refuse(target, error.index or 0, found, "bytes", "[]" if target.sequence else "")
+
+
+def _converted(target: Target, values: NDArray[Any], code: int, counts: NDArray[np.int64]) -> NDArray[Any]:
+    """Return stored numbers in the dtype of the type, each exactly the same number."""
+    dtype = target.dtype
+    if values.dtype == dtype or not len(values):
+        return values.astype(dtype, copy=False)
+    if (dtype.kind == "f") != (code == FLOATS):
+        row = int((counts > 0).argmax())
+        refuse(target, row, f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
+    if code == FLOATS:
+        with np.errstate(over="ignore", under="ignore"):
+            converted = values.astype(dtype)
+        wrong = (converted.astype(values.dtype) != values) & ~np.isnan(values)
+    else:
+        lowest, highest = _limits(dtype)
+        converted = values.astype(dtype)
+        wrong = (values < lowest) | (values > highest)
+    if wrong.any():
+        at = int(wrong.argmax())
+        row = int(np.searchsorted(np.cumsum(counts), at, side="right"))
+        refuse(target, row, f"{values[at]!s}", KIND_TYPES[code], _dims_text(target))
+    return converted
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    if dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), min(int(limits.max), 2**63 - 1)
+
+
+# ---- elements
+
+
+def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
+    """Return the elements `part` along the first dimension of every record.
+
+    Args:
+        column: A `Ragged`, a list of sequences, or an ndarray (B, n, ...).
+        part: The elements.
+        name: The field's name, for errors.
+        size: Values of one element.
+
+    Raises:
+        IndexError: A record has too few elements.
+        SpecError: The column has no elements.
+    """
+    if isinstance(column, Ragged):
+        check_part(part, column.lengths // size, name)
+        picked = (np.arange(size) + size * np.asarray(part, np.int64)[:, None]).reshape(-1)
+        inner = (column.offsets[:-1, None] + picked).reshape(-1)
+        offsets = np.arange(len(column) + 1, dtype=np.int64) * len(picked)
+        return Ragged(take_column(column.values, inner), offsets, column.item)
+    if isinstance(column, list):
+        check_part(part, np.array([len(value) for value in column], np.int64), name)
+        return [_picked(value, part) for value in column]
+    if column.ndim < 2:
+        raise SpecError(f"a scalar has no elements to take {part} of", field=name)
+    check_part(part, np.full(len(column), column.shape[1], np.int64), name)
+    return cast("NDArray[Any]", column[:, np.asarray(part, np.int64)])
+
+
+def _picked(value: Any, part: range) -> Any:
+    return [value[at] for at in part] if isinstance(value, list) else value[np.asarray(part, np.int64)]
+
+
+def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
+    """Raise where `part` goes past the elements that are available.
+
+    Args:
+        part: The elements asked for.
+        available: int64[B], elements of each record.
+        name: The field's name.
+
+    Raises:
+        IndexError: It does.
+    """
+    if not len(part) or not len(available):
+        return
+    fewest = int(available.min())
+    if min(part) < 0 or max(part) >= fewest:
+        row = int(available.argmin())
+        raise IndexError(
+            f"field {name!r}: {part} goes past the {fewest} elements of record {row} of this read"
+        )
+
+
+# ---- what does not fit
+
+
+def _check_codes(target: Target, stored: FeatureColumn) -> None:
+    wrong = np.flatnonzero((stored.kinds != BYTES) & (stored.counts > 0))
+    if len(wrong):
+        code = int(stored.kinds[wrong[0]])
+        refuse(target, int(wrong[0]), f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
+
+
+def _check_counts(target: Target, code: int, counts: NDArray[np.int64], size: int, first: int | None) -> None:
+    wrong = np.flatnonzero(counts % size if first is None else counts != first * size)
+    if len(wrong):
+        row = int(wrong[0])
+        refuse(target, row, f"{int(counts[row])} {_LISTS[code]} values", KIND_TYPES[code], "[]")
+
+
+def _dims_text(target: Target) -> str:
+    return str(Type("x", dims=target.kind.dims))[1:] + ("?" if target.kind.optional else "")

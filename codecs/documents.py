@@ -1,0 +1,137 @@
+"""Values of nested lists and mappings: JSON, MessagePack, and Python's own pickle."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import msgpack
+import numpy as np
+
+from dataformats.interfaces import Codec
+
+__all__ = ["JSON", "MAX_BYTES", "MAX_DEPTH", "MSGPACK", "PICKLE"]
+
+MAX_BYTES = 2**30
+"""The largest document, encoded."""
+
+MAX_DEPTH = 512
+"""The deepest nesting of lists and mappings."""
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STEP = np.zeros(256, np.int8)
+_STEP[[ord("["), ord("{")]] = 1
+_STEP[[ord("]"), ord("}")]] = -1
+
+
+class _Json(Codec):
+    """JSON as RFC 8259 has it: no NaN, no infinity, keys are str; tuples come back as lists."""
+
+    name = "json"
+
+    def encode(self, value: Any) -> bytes:
+        """Return compact UTF-8."""
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        _check_document(value, str)  # after, for a list inside itself would grow without end here
+        return _bounded(text.encode())
+
+    def decode(self, blob: bytes) -> Any:
+        """Return the value; of a key given twice, the last."""
+        text = bytes(_bounded(blob)).decode()
+        if text.count("[") + text.count("{") > MAX_DEPTH:
+            _check_brackets(text)
+        return json.loads(text, parse_constant=_refuse_constant)
+
+
+class _Msgpack(Codec):
+    """MessagePack as Granular has it: `use_bin_type`, and keys that are str or bytes only."""
+
+    name = "msgpack"
+
+    def encode(self, value: Any) -> bytes:
+        """Return the packed value; a key that could not be read back is refused."""
+        packed: bytes = msgpack.packb(value, use_bin_type=True)
+        _check_document(value, (str, bytes))
+        return _bounded(packed)
+
+    def decode(self, blob: bytes) -> Any:
+        """Return the value; no announced length may exceed the blob's."""
+        size = len(_bounded(blob))
+        return msgpack.unpackb(
+            blob,
+            raw=False,
+            strict_map_key=True,
+            max_str_len=size,
+            max_bin_len=size,
+            max_array_len=size,
+            max_map_len=size // 2,
+            max_ext_len=size,
+        )
+
+
+class _Pickle(Codec):
+    """Python's pickle. Decoding runs code that the data name, so a call must ask for it."""
+
+    name = "pickle"
+    safe = False
+
+    def encode(self, value: Any) -> bytes:
+        """Return the pickle, protocol 5 on every Python."""
+        return pickle.dumps(value, protocol=5)
+
+    def decode(self, blob: bytes) -> Any:
+        """Return the object."""
+        return pickle.loads(blob)
+
+
+def _bounded(blob: bytes) -> bytes:
+    if len(blob) > MAX_BYTES:
+        raise ValueError(f"expected at most {MAX_BYTES} bytes, found {len(blob)}")
+    return blob
+
+
+def _check_document(value: Any, keys: type | tuple[type, ...]) -> None:
+    """Raise where a key would come back as another value, or nesting is deeper than can be read."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        parts: list[Any] = []
+        for part in level:
+            if isinstance(part, Mapping):
+                _check_keys(part, keys)
+                parts.extend(part.values())
+            elif isinstance(part, list | tuple):
+                parts.extend(part)
+        if not parts:
+            return
+        level = parts
+    raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting, found more")
+
+
+def _check_keys(mapping: Mapping[Any, Any], keys: type | tuple[type, ...]) -> None:
+    for key in mapping:
+        if not isinstance(key, keys):
+            raise TypeError(f"expected keys that are str, found {key!r}")
+
+
+def _check_brackets(text: str) -> None:
+    outside = np.frombuffer(_STRING.sub("", text).encode(), np.uint8)
+    depth = int(np.cumsum(_STEP[outside], dtype=np.int64).max(initial=0))
+    if depth > MAX_DEPTH:
+        raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting, found {depth}")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"expected JSON, found {name}")
+
+
+JSON = _Json()
+"""Compact JSON in UTF-8."""
+
+MSGPACK = _Msgpack()
+"""MessagePack."""
+
+PICKLE = _Pickle()
+"""Python's pickle, for who names it."""

@@ -1,0 +1,143 @@
+"""What Example and SequenceExample share: which specs they hold, how they are parsed and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from dataformats.batch import Blobs
+from dataformats.codecs.features import FEATURE
+from dataformats.codecs.messages import parse
+from dataformats.codecs.wire import top_level
+from dataformats.errors import CorruptRecordError, SpecError
+from dataformats.spec import Spec, Type
+
+__all__ = [
+    "check_fields",
+    "check_known",
+    "check_missing",
+    "check_types",
+    "looks_like",
+    "parse_all",
+    "range_of",
+]
+
+
+def parse_all(message: Any, blobs: Blobs) -> list[Any]:
+    """Return the messages of many blobs.
+
+    Raises:
+        CorruptRecordError: One does not parse; `index` is its position.
+    """
+    return [parse(message, blobs.view(position), position) for position in range(len(blobs))]
+
+
+def looks_like(message: Any, blob: bytes, numbers: Set[int]) -> bool:
+    """Return True for a message of only these fields, each a map of names that holds nothing else.
+
+    Stricter than parsing: almost any short text parses as unknown fields.
+    """
+    try:
+        if not {number for number, _ in top_level(blob)} <= numbers:
+            return False
+        parsed = parse(message, blob)
+    except (ValueError, CorruptRecordError):
+        return False
+    return not any(len(UnknownFieldSet(part)) for _, part in parsed.ListFields())
+
+
+def range_of(part: bool | range) -> range | None:
+    """Return the elements that a mask asks for; `None`: all."""
+    return part if isinstance(part, range) else None
+
+
+# ---- specs
+
+
+def check_types(spec: Spec, *, in_steps: Set[str] = frozenset()) -> None:
+    """Raise where features cannot hold a spec. Unknown codecs are let through: they raise when they are used.
+
+    Args:
+        spec: The fields.
+        in_steps: Fields that are feature lists: their first dimension is the steps.
+
+    Raises:
+        SpecError: They cannot; every offending field is named.
+    """
+    problems = {name: _problem(name, kind.item if name in in_steps else kind) for name, kind in spec.items()}
+    found = {name: problem for name, problem in problems.items() if problem}
+    if found:
+        raise SpecError(
+            "features cannot hold " + "; ".join(f"{name!r}: {problem}" for name, problem in found.items()),
+            field=next(iter(found)),
+        )
+
+
+def _problem(name: str, kind: Type) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "the name is not UTF-8"
+    if None in kind.dims[1:]:
+        return f"{kind} has [] elsewhere than first"
+    if 0 in kind.dims and (kind.dims[0] is None or kind.dtype is None):
+        return f"{kind} has elements of size 0, whose number nothing stores"
+    if kind.codec == FEATURE.name and kind.dims:
+        return f"{kind}: a feature has no dims, except the steps of a feature list"
+    return ""
+
+
+# ---- records
+
+
+def check_fields(record: Mapping[str, Any], spec: Spec) -> None:
+    """Raise where a record has fields that the spec lacks.
+
+    Raises:
+        SpecError: It has.
+    """
+    extra = [name for name in record if name not in spec]
+    if extra:
+        raise SpecError(
+            f"the spec has no such field; it has {', '.join(spec) or 'none'}", field=str(extra[0])
+        )
+
+
+def check_missing(kind: Type, name: str) -> None:
+    """Raise where a record lacks a field that it must have.
+
+    Raises:
+        SpecError: The type is neither optional nor a sequence.
+    """
+    if not kind.optional and kind.dims[:1] != (None,):
+        raise SpecError(f"expected {kind}, found nothing; give a value, or declare '{kind}?'", field=name)
+
+
+def check_known(features: Mapping[str, Any], known: Set[str], index: int, prefix: str = "") -> None:
+    """Raise where a record has something that an inferred spec lacks; a feature without a kind is nothing.
+
+    Args:
+        features: A map of `Feature` or `FeatureList` messages.
+        known: The names that the spec has.
+        index: The record's position.
+        prefix: What a spec must put before the name to mean it.
+
+    Raises:
+        SpecError: It has one: nothing is left out silently.
+    """
+    for name in _beyond(features, known):
+        found = features[name]
+        if found.ByteSize() or found.DESCRIPTOR.name == "FeatureList":
+            full = prefix + name
+            raise SpecError(
+                "the inferred spec lacks this field, which the sampled records did not have; "
+                f"pass spec={{**src.spec, {full!r}: type}}, or the spec of the fields you want",
+                field=full,
+                index=index,
+            )
+
+
+def _beyond(features: Iterable[str], known: Set[str]) -> Iterable[str]:
+    return () if known.issuperset(features) else [name for name in features if name not in known]  # type: ignore[attr-defined]  # a set or frozenset

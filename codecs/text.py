@@ -1,0 +1,65 @@
+"""Bytes as they are, and text as UTF-8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dataformats.batch import Blobs, Column, Ragged
+from dataformats.interfaces import Codec
+
+__all__ = ["BYTES", "UTF8"]
+
+
+class _Bytes(Codec):
+    name = "bytes"
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes; bytes, bytearray and memoryview are taken."""
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise TypeError(f"expected bytes, found {type(value).__name__}")
+        return bytes(value)
+
+    def decode(self, blob: bytes) -> bytes:
+        """Return the bytes themselves."""
+        return bytes(blob)
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return a `Ragged` over uint8 whose items are `bytes`."""
+        return Ragged(*blobs.contiguous(), item="bytes")
+
+
+class _Utf8(Codec):
+    name = "utf8"
+
+    def encode(self, value: Any) -> bytes:
+        """Return the text as UTF-8; lone surrogates are refused."""
+        if not isinstance(value, str):
+            raise TypeError(f"expected str, found {type(value).__name__}")
+        return value.encode()
+
+    def decode(self, blob: bytes) -> str:
+        """Return the text."""
+        return bytes(blob).decode()
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return a `Ragged` over uint8 whose items are `str`.
+
+        Raises:
+            UnicodeDecodeError: A blob is not UTF-8.
+        """
+        values, offsets = blobs.contiguous()
+        str(values.data, "utf-8")
+        # Text that is sound as a whole is so in its parts if no part begins in the middle of a character.
+        starts = offsets[:-1][blobs.lengths > 0]
+        inside = (values[starts] & 0xC0) == 0x80
+        if inside.any():
+            at = int(starts[inside.argmax()])
+            raise UnicodeDecodeError("utf-8", values.tobytes(), at, at + 1, "invalid start byte")
+        return Ragged(values, offsets, item="utf8")
+
+
+BYTES = _Bytes()
+"""Bytes as they are."""
+
+UTF8 = _Utf8()
+"""Text, checked when it is decoded."""

@@ -1,0 +1,231 @@
+"""What is in a data set, and whether it is sound."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dataformats.errors import DataFormatsError, FormatError
+from dataformats.opening import open as open_source
+from dataformats.source import RecordSource
+from dataformats.storage.locate import entries
+from dataformats.storage.sidecar import load_facts
+from dataformats.stored import StoredSource
+from dataformats.views import steps
+
+__all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One file of a data set.
+
+    Attributes:
+        path: Where it is.
+        records: How many it holds, a rest that cannot be read counted as one.
+        nbytes: Its size.
+    """
+
+    path: str
+    records: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What is in a data set.
+
+    Attributes:
+        path: What was asked for.
+        format: The file format.
+        payload: The codec of whole records, or `None` where fields are stored apart.
+        spec: Field to type, as text.
+        spec_is_inferred: True where the records told the spec.
+        records: How many.
+        nbytes: Bytes of all files.
+        files: One by one.
+        facts: What else the files say of themselves.
+        fingerprint: Which records these are.
+    """
+
+    path: str
+    format: str
+    payload: str | None
+    spec: Mapping[str, str]
+    spec_is_inferred: bool
+    records: int
+    nbytes: int
+    files: tuple[FileInfo, ...]
+    facts: Mapping[str, str]
+    fingerprint: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts and lists."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong in a data set.
+
+    Attributes:
+        kind: The name of the error class.
+        message: The error, whole.
+        path: The file, where known; likewise:
+        index: The record.
+        offset_bytes: The byte.
+        expected: What should be there.
+        found: What is.
+    """
+
+    kind: str
+    message: str
+    path: str | None = None
+    index: int | None = None
+    offset_bytes: int | None = None
+    expected: str | None = None
+    found: str | None = None
+
+    @classmethod
+    def of(cls, error: Exception, index: int | None = None) -> Finding:
+        """Return the finding that an error is."""
+        facts: dict[str, Any] = {name: getattr(error, name, None) for name in ("path", "index", "offset_bytes")}
+        texts = {name: getattr(error, name, None) for name in ("expected", "found")}
+        facts |= {name: None if value is None else str(value) for name, value in texts.items()}
+        if facts["index"] is None:
+            facts["index"] = index
+        return cls(type(error).__name__, str(error), **facts)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What a verification saw.
+
+    Attributes:
+        path: What was asked for.
+        format: The file format; `None` where it could not be opened.
+        records: Records looked at.
+        nbytes: Bytes of all files.
+        findings: What is wrong, in the order of the records; empty: nothing.
+        seconds: Wall time.
+    """
+
+    path: str
+    format: str | None
+    records: int
+    nbytes: int
+    findings: tuple[Finding, ...] = field(default=())
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True where nothing is wrong."""
+        return not self.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts and lists."""
+        return asdict(self) | {"ok": self.ok}
+
+
+def info(path: Any, **options: Any) -> Info:
+    """Return what is in a data set; builds its index.
+
+    Args:
+        path: What `open` takes, or a source that it returned.
+        **options: For `open`.
+
+    Raises:
+        FormatError: It cannot be opened.
+
+    Example:
+        >>> import dataformats
+        >>> about = dataformats.info("tests/golden/real/photos.tfrecord")
+        >>> about.format, about.payload, about.records
+        ('tfrecord', 'example', 12)
+        >>> about.spec["image"], about.spec["height"]
+        ('bytes', 'int64')
+    """
+    source = _stored(path, options)
+    files = zip(source.reader.files, source.reader.counts.tolist(), strict=True)
+    return Info(
+        path=_name(path),
+        format=source.format,
+        payload=source.payload,
+        spec=source.spec.to_json(),
+        spec_is_inferred=source.spec_is_inferred,
+        records=len(source),
+        nbytes=source.nbytes,
+        files=tuple(FileInfo(file.name, records, int(file.identity[0])) for file, records in files),
+        facts=source.reader.facts(),
+        fingerprint=source.fingerprint,
+    )
+
+
+def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **options: Any) -> VerifyReport:
+    """Check every length, every checksum and every record of a data set against its payload and spec.
+
+    A spec that nobody gave is inferred from all records first, and kept.
+
+    Args:
+        path: What `open` takes, or a source that it returned.
+        progress: Called with (records done, records in all).
+        **options: For `open`.
+
+    Raises:
+        FileNotFoundError: Nothing is there.
+
+    Example:
+        >>> import dataformats
+        >>> dataformats.verify("tests/golden/real/photos.tfrecord").ok
+        True
+        >>> report = dataformats.verify("tests/golden/tfrecord/corrupt/data_bit.tfrecord")
+        >>> [(finding.index, finding.kind, finding.offset_bytes) for finding in report.findings]
+        [(3, 'ChecksumError', 368)]
+    """
+    begin = time.perf_counter()
+    try:
+        source = _stored(path, options)
+        findings = _manifest_findings(path, source)
+        source.infer_fully()
+    except DataFormatsError as error:
+        return VerifyReport(_name(path), None, 0, 0, (Finding.of(error),), time.perf_counter() - begin)
+    for part in steps(source):
+        wrong = source.check(part)
+        findings += [Finding.of(wrong[index], index) for index in sorted(wrong)]
+        if progress is not None:
+            progress(part.stop, len(source))
+    seconds = time.perf_counter() - begin
+    return VerifyReport(_name(path), source.format, len(source), source.nbytes, tuple(findings), seconds)
+
+
+def _stored(path: Any, options: dict[str, Any]) -> StoredSource:
+    source = path if isinstance(path, RecordSource) else open_source(path, **options)
+    if not isinstance(source, StoredSource):
+        raise TypeError("expected a path or the source that open() returned, not a view of it")
+    return source
+
+
+def _name(path: Any) -> str:
+    if isinstance(path, RecordSource):
+        return ", ".join(path.paths)
+    return ", ".join(map(str, path)) if isinstance(path, (list, tuple)) else str(path)
+
+
+def _manifest_findings(path: Any, source: StoredSource) -> list[Finding]:
+    """Compare the files with what the sibling says that was written."""
+    found = [] if isinstance(path, RecordSource) else entries(path)
+    facts = load_facts(found[0]) if len(found) == 1 else None
+    if facts is None:
+        return []
+    written = [(entry["name"], entry["records"], entry["bytes"]) for entry in facts.get("files", ())]
+    files, counts = source.reader.files, source.reader.counts.tolist()
+    there = [(f.basename, n, int(f.identity[0])) for f, n in zip(files, counts, strict=True)]
+    nothing = ("no such file", 0, 0)
+    return [
+        Finding.of(FormatError("not as it was written (records, bytes)", path=now[0], expected=then[1:], found=now[1:]))
+        for then, now in itertools.zip_longest(written, there, fillvalue=nothing)
+        if then[1:] != now[1:]  # names may have changed since
+    ]

@@ -1,0 +1,138 @@
+"""Where new data go: built on the local disk, published under their name in one step."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dataformats.storage import atomic
+from dataformats.storage.locate import is_local, is_url
+from dataformats.storage.sidecar import FACTS_SUFFIX, save_facts
+
+__all__ = ["Target", "target"]
+
+
+class Target(ABC):
+    """A name for new data, and the local place where they grow until they get it.
+
+    Attributes:
+        name: For messages.
+        partial: The local path of the growing file or folder.
+    """
+
+    name: str
+    partial: Path
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return True where something has the name already."""
+
+    @abstractmethod
+    def publish(self, facts: Mapping[str, Any] | None) -> None:
+        """Give `partial` its name; `facts` go into the sibling, and `None` removes an old one."""
+
+    def discard(self) -> None:
+        """Delete what has grown."""
+        atomic.remove(self.partial)
+
+
+class _LocalTarget(Target):
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = str(path)
+        self.partial = path.with_name(path.name + ".partial")
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def publish(self, facts: Mapping[str, Any] | None) -> None:
+        if facts is None:
+            self._path.with_name(self._path.name + FACTS_SUFFIX).unlink(missing_ok=True)
+        else:
+            save_facts(self._path, facts)
+        atomic.publish(self.partial, self._path)
+
+
+class _RemoteTarget(Target):
+    """Behind an fsspec URL: built in a temporary folder, sent under a partial name, renamed there."""
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        from fsspec.core import url_to_fs
+
+        self._fs, self._path = url_to_fs(url, **options)
+        self._path = self._path.rstrip("/")
+        self.name = url
+        self._folder = Path(tempfile.mkdtemp(prefix="dataformats-"))
+        self.partial = self._folder / self._path.rsplit("/", 1)[-1]
+
+    def exists(self) -> bool:
+        return bool(self._fs.exists(self._path))
+
+    def publish(self, facts: Mapping[str, Any] | None) -> None:
+        if self.exists():
+            self._fs.rm(self._path, recursive=True)
+        if facts is not None:
+            self._send(save_facts(self.partial, facts), self._path + FACTS_SUFFIX)
+        elif self._fs.exists(self._path + FACTS_SUFFIX):
+            self._fs.rm(self._path + FACTS_SUFFIX)
+        self._send(self.partial, self._path)
+        self.discard()
+
+    def discard(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _send(self, local: Path, remote: str) -> None:
+        self._fs.makedirs(self._fs._parent(remote), exist_ok=True)
+        if local.is_dir():
+            self._fs.put(f"{local}/", f"{remote}/", recursive=True)
+            return
+        self._fs.put_file(str(local), remote + ".partial")
+        self._fs.mv(remote + ".partial", remote)
+
+
+class _ObjectTarget(Target):
+    """Behind a path object: built in a temporary folder, then written through `open("wb")`."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+        self.name = str(path)
+        self._folder = Path(tempfile.mkdtemp(prefix="dataformats-"))
+        self.partial = self._folder / self.name.rstrip("/").rsplit("/", 1)[-1]
+
+    def exists(self) -> bool:
+        return bool(self._path.exists())
+
+    def publish(self, facts: Mapping[str, Any] | None) -> None:
+        if facts is not None:
+            sibling = save_facts(self.partial, facts)
+            self._send(sibling, self._path.parent / sibling.name)
+        self._send(self.partial, self._path)
+        self.discard()
+
+    def discard(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _send(self, local: Path, remote: Any) -> None:
+        if local.is_dir():
+            remote.mkdir()
+            for part in sorted(local.iterdir()):
+                self._send(part, remote / part.name)
+            return
+        with local.open("rb") as source, remote.open("wb") as sink:
+            shutil.copyfileobj(source, sink, 2**20)
+
+
+def target(path: Any, storage_options: dict[str, Any] | None = None) -> Target:
+    """Return the target that a path, a URL or a path object names."""
+    if is_local(path):
+        return _LocalTarget(Path(path).expanduser())
+    if isinstance(path, str) and is_url(path):
+        return _RemoteTarget(path, storage_options or {})
+    if hasattr(path, "open") and hasattr(path, "exists"):
+        return _ObjectTarget(path)
+    raise TypeError(f"expected a path, a URL or a path object, found {type(path).__name__}")

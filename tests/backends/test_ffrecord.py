@@ -1,0 +1,505 @@
+"""FFRecord: files of the original program, damaged files, and a writer that is killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataformats.backends.ffrecord import BACKEND
+from dataformats.backends.ffrecord.layout import build_header
+from dataformats.backends.ffrecord.reader import FFRecordReader
+from dataformats.backends.ffrecord.writer import FFRecordWriter
+from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.interfaces import OpenOptions
+from dataformats.spec import VALUE
+from dataformats.storage.files import LocalFile, LocalFolder, StoredFile
+from dataformats.storage.reading import read_blobs
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "ffrecord"
+ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))["entries"]
+GOOD = [entry for entry in ENTRIES if not entry["error"] or entry["stage"] == "packed"]
+DAMAGED = [entry for entry in ENTRIES if entry["error"] and entry["stage"] != "packed"]
+
+
+def by_id(entries: list[dict[str, Any]]) -> Any:
+    return pytest.mark.parametrize("entry", entries, ids=lambda entry: entry["id"])
+
+
+def files_of(path: Path) -> list[StoredFile]:
+    return BACKEND.find(LocalFolder(path)) if path.is_dir() else [LocalFile(path)]
+
+
+def open_path(path: Path, *, verify: bool = True) -> FFRecordReader:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return BACKEND.open(files_of(path), OpenOptions(verify_checksums=verify))
+
+
+def read_all(reader: FFRecordReader) -> list[bytes | FormatError]:
+    indices = np.arange(int(reader.counts.sum()))
+    extents = reader.locate(indices, {VALUE: True})[VALUE].extents
+    fetched = read_blobs(reader.files, [extents], max_bytes=2**40)[0]
+    return [fetched.problems.get(position, blob) for position, blob in enumerate(fetched.blobs)]
+
+
+def read_path(path: Path, *, verify: bool = True) -> list[bytes | FormatError]:
+    return read_all(open_path(path, verify=verify))
+
+
+def blobs_of(path: Path) -> list[bytes]:
+    found = read_path(path)
+    assert all(isinstance(blob, bytes) for blob in found)
+    return found  # type: ignore[return-value]
+
+
+def hashes(blobs: list[bytes]) -> list[str]:
+    return [hashlib.sha256(blob).hexdigest() for blob in blobs]
+
+
+def plain_file(blobs: list[bytes]) -> bytes:
+    """A file by the table in FORMATS, without any of the code under test."""
+    n = len(blobs)
+    ends = np.cumsum([12 + 12 * n, *map(len, blobs)])
+    table = pack("<q", n) + b"".join(pack("<I", crc32(blob)) for blob in blobs)
+    table += b"".join(pack("<q", offset) for offset in ends[:-1])
+    return pack("<I", crc32(table)) + table + b"".join(blobs)
+
+
+def write(path: Path, blobs: list[bytes], **options: Any) -> None:
+    writer = BACKEND.create(path, **options)
+    for blob in blobs:
+        writer.append(blob)
+    writer.close()
+
+
+# ---- files of the original
+
+
+@by_id(GOOD)
+def test_good_files(entry: dict[str, Any]) -> None:
+    blobs = blobs_of(GOLDEN / entry["path"])
+    assert [len(blob) for blob in blobs] == entry["records"]["length"]
+    assert hashes(blobs) == entry["records"]["sha256"]
+    assert read_path(GOLDEN / entry["path"], verify=False) == blobs
+
+
+@by_id([entry for entry in GOOD if entry.get("folder")])
+def test_folders(entry: dict[str, Any]) -> None:
+    reader = open_path(GOLDEN / entry["path"])
+    assert [file.basename for file in reader.files] == entry["parts"]
+    assert reader.counts.tolist() == entry["part_counts"]
+
+
+def test_an_old_version_warns_and_names_the_file() -> None:
+    with pytest.warns(UserWarning, match=r"old_version\.ffr"):
+        BACKEND.open([LocalFile(GOLDEN / "old_version.ffr")], OpenOptions())
+
+
+@by_id(DAMAGED)
+@pytest.mark.parametrize("verify", [True, False], ids=["verified", "unverified"])
+def test_damaged_files(entry: dict[str, Any], verify: bool) -> None:
+    path = GOLDEN / entry["path"]
+    if entry["stage"] == "open" and (verify or entry["id"] != "meta_bit_checksums"):
+        with pytest.raises(FormatError, match=path.name):
+            open_path(path, verify=verify)
+        return
+    if not verify:
+        read_path(path, verify=False)
+        return
+    found = read_path(path)
+    assert len(found) == entry["n_before_damage"]
+    assert [i for i, blob in enumerate(found) if isinstance(blob, bytes)] == entry["readable"]
+    assert hashes([blob for blob in found if isinstance(blob, bytes)]) == entry["records"]["sha256"]
+    assert all(path.name in str(found[i]) for i in entry["bad"])
+
+
+def test_offsets_out_of_order_are_refused_without_checksums_too() -> None:
+    found = read_path(GOLDEN / "corrupt/offsets_decreasing.ffr", verify=False)
+    assert [i for i, blob in enumerate(found) if isinstance(blob, bytes)] == [0, 4, 5]
+
+
+def test_unfinished_says_what_to_do() -> None:
+    with pytest.raises(FormatError, match="killed before close"):
+        open_path(GOLDEN / "corrupt/unfinished.ffr")
+
+
+@by_id([entry for entry in GOOD if entry.get("rewrite")])
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "uncounted"])
+def test_rewrite(entry: dict[str, Any], counted: bool, tmp_path: Path) -> None:
+    originals = [Path(file.name) for file in files_of(GOLDEN / entry["path"])]
+    names = [path.name for path in originals]
+    if entry.get("folder") and entry["id"] == "folder_dump":
+        names = BACKEND.shard_names("any", len(originals))
+    for original, name in zip(originals, names, strict=True):
+        blobs = blobs_of(original)
+        write(tmp_path / name, blobs, records=len(blobs) if counted else None)
+        assert (tmp_path / name).read_bytes() == original.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in originals)
+
+
+# ---- damage
+
+
+SMALL = [b"first", b"", b"the third record", b"x"]
+
+
+def damaged_reads(path: Path, data: bytes) -> Iterator[tuple[int, bytes | FormatError]]:
+    path.write_bytes(data)
+    try:
+        yield from enumerate(read_path(path))
+    except FormatError:
+        return
+
+
+def test_cut_at_every_byte(tmp_path: Path) -> None:
+    data = plain_file(SMALL)
+    for stop in range(len(data)):
+        for i, blob in damaged_reads(tmp_path / "a.ffr", data[:stop]):
+            assert isinstance(blob, FormatError) or blob == SMALL[i]
+        BACKEND.sniff(LocalFile(tmp_path / "a.ffr"))
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new", "old version"])
+def test_every_bit_flipped(tmp_path: Path, old: bool) -> None:
+    data = plain_file(SMALL)
+    data = bytes(4) + data[4:] if old else data
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        for i, blob in damaged_reads(tmp_path / "a.ffr", bytes(flipped)):
+            assert isinstance(blob, FormatError) or blob == SMALL[i]
+        BACKEND.sniff(LocalFile(tmp_path / "a.ffr"))
+
+
+@pytest.mark.parametrize("n", [2**60, 2**62, 2**63 - 1, -1, -(2**63), 2**33, 5])
+@pytest.mark.parametrize("checksum", [0, 1])
+def test_absurd_counts_cost_nothing(tmp_path: Path, n: int, checksum: int) -> None:
+    (tmp_path / "a.ffr").write_bytes(pack("<Iq", checksum, n) + bytes(50))
+    tracemalloc.start()
+    begin = time.perf_counter()
+    with pytest.raises(FormatError, match=r"expected .* found"):
+        open_path(tmp_path / "a.ffr")
+    elapsed, (_, peak) = time.perf_counter() - begin, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert elapsed < 0.1
+    assert peak < 50 * 2**20
+
+
+def test_a_table_of_wrong_offsets_makes_no_heap_of_errors(tmp_path: Path) -> None:
+    n = 200_000
+    table = pack("<q", n) + bytes(4 * n) + np.full(n, 2**62, "<i8").tobytes()
+    (tmp_path / "a.ffr").write_bytes(pack("<I", crc32(table)) + table)
+    tracemalloc.start()
+    index = open_path(tmp_path / "a.ffr").indexes[0]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 * n
+    assert len(index.problems) == n
+    assert isinstance(index.problems[n - 1], TruncatedError)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (pack("<Iq", 0x6522DF69, 0) + b"more", "data behind a header of no records"),
+        (pack("<Iq", 0, 0) + b"more", "unfinished"),
+        (pack("<Iq", 1, 0), "checksum of the header"),
+        (b"", "no whole header"),
+    ],
+)
+def test_no_records(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "a.ffr").write_bytes(data)
+    with pytest.raises(FormatError, match=message):
+        open_path(tmp_path / "a.ffr")
+
+
+def test_twelve_zero_bytes_are_an_empty_old_file(tmp_path: Path) -> None:
+    (tmp_path / "a.ffr").write_bytes(bytes(12))
+    with pytest.warns(UserWarning, match="old version"):
+        assert BACKEND.open([LocalFile(tmp_path / "a.ffr")], OpenOptions()).counts.tolist() == [0]
+
+
+def test_a_wrong_first_offset_is_one_bad_record(tmp_path: Path) -> None:
+    data = bytearray(plain_file(SMALL))
+    data[12 + 16] += 1
+    data[:4] = pack("<I", crc32(data[4 : 12 + 48]))
+    (tmp_path / "a.ffr").write_bytes(data)
+    found = read_path(tmp_path / "a.ffr")
+    assert isinstance(found[0], FormatError)
+    assert found[1:] == SMALL[1:]
+
+
+def test_the_fingerprint_is_the_same_with_and_without_checksums() -> None:
+    digests: list[list[bytes]] = [[], []]
+    for parts, verify in zip(digests, (True, False), strict=True):
+        open_path(GOLDEN / "corrupt/offsets_decreasing.ffr", verify=verify).digest(parts.append)
+    assert digests[0] == digests[1]
+
+
+# ---- sniffing
+
+
+@by_id(ENTRIES)
+def test_sniff_golden(entry: dict[str, Any]) -> None:
+    path = GOLDEN / entry["path"]
+    verdict = BACKEND.sniff(files_of(path)[0])
+    expected = "yes" if entry in GOOD or entry["stage"] in ("read", "either") else "damaged"
+    if entry["id"] in ("empty_file", "truncated_header"):  # nothing left that tells
+        expected = "no"
+    assert verdict.fits == expected, verdict
+    assert verdict.fits == "yes" or verdict.why
+
+
+@pytest.mark.parametrize("data", [b"hello, world\n" * 50, b"\x89PNG\r\n\x1a\n" + bytes(100), b"{}"])
+def test_sniff_says_no_to_others(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(data)
+    assert BACKEND.sniff(LocalFile(tmp_path / "a")).fits == "no"
+
+
+def test_sniff_says_no_to_tfrecords() -> None:
+    paths = [path for path in (GOLDEN.parent / "tfrecord").glob("*.tfrecord") if path.stat().st_size]
+    assert paths
+    assert {BACKEND.sniff(LocalFile(path)).fits for path in paths} == {"no"}
+
+
+# ---- writing
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=12), st.booleans())
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, blobs: list[bytes], counted: bool) -> None:
+    path = tmp_path_factory.mktemp("ffr") / "a.ffr"
+    write(path, blobs, records=len(blobs) if counted else None)
+    assert path.read_bytes() == plain_file(blobs)
+    assert blobs_of(path) == blobs
+
+
+def test_build_header_is_the_plain_one() -> None:
+    header = build_header([len(blob) for blob in SMALL], [crc32(blob) for blob in SMALL])
+    assert header + b"".join(SMALL) == plain_file(SMALL)
+
+
+def test_buffers_are_written_whole(tmp_path: Path) -> None:
+    numbers: Any = np.arange(10, dtype=np.float32)
+    writer: Any = BACKEND.create(tmp_path / "a.ffr")
+    for blob in (bytearray(b"abc"), memoryview(b"abc"), memoryview(numbers), memoryview(b"")):
+        writer.append(blob)
+    for wrong in (memoryview(b"abcdef")[::2], "text", 5, None, numbers):
+        with pytest.raises(TypeError, match="must be bytes"):
+            writer.append(wrong)
+    writer.close()
+    assert blobs_of(tmp_path / "a.ffr") == [b"abc", b"abc", numbers.tobytes(), b""]
+
+
+def test_the_number_of_records_is_held(tmp_path: Path) -> None:
+    writer = BACKEND.create(tmp_path / "a.ffr", records=2)
+    writer.append(b"1")
+    with pytest.raises(ValueError, match="closed after 1 records, made for records=2"):
+        writer.close()
+    writer.append(b"2")
+    with pytest.raises(ValueError, match="record 3 of a file made for records=2"):
+        writer.append(b"3")
+    writer.close()
+    assert blobs_of(tmp_path / "a.ffr") == [b"1", b"2"]
+
+
+def test_unknown_options_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="no option level"):
+        BACKEND.create(tmp_path / "a.ffr", level=9)
+    with pytest.raises(TypeError, match="no option level"):
+        BACKEND.open([], OpenOptions(), level=9)
+
+
+def test_discard_leaves_nothing(tmp_path: Path) -> None:
+    writer = BACKEND.create(tmp_path / "a.ffr")
+    writer.append(b"1")
+    writer.leave()
+    assert list(tmp_path.iterdir())
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plain_copy_gives_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError("not here")
+
+    monkeypatch.setattr("os.copy_file_range", refuse, raising=False)
+    write(tmp_path / "a.ffr", SMALL)
+    assert (tmp_path / "a.ffr").read_bytes() == plain_file(SMALL)
+
+
+def test_a_failed_write_can_be_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = BACKEND.create(tmp_path / "a.ffr")
+    for blob in SMALL:
+        writer.append(blob)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pwrite", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            writer.flush()
+    writer.close()
+    assert (tmp_path / "a.ffr").read_bytes() == plain_file(SMALL)
+
+
+# ---- killed, and resumed
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dataformats.backends.ffrecord import BACKEND
+records = int(sys.argv[2]) or None
+writer = BACKEND.create(Path(sys.argv[1]), records=records)
+for i in range(5000):
+    writer.append(b"%d" % i * (i % 7))
+writer.flush(sync=True)
+for i in range(5000, 5100):
+    writer.append(b"%d" % i * (i % 7))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("records", [0, 6000], ids=["uncounted", "counted"])
+def test_kill_and_resume(tmp_path: Path, records: int) -> None:
+    path = tmp_path / "a.ffr.partial"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(records)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    writer = BACKEND.create(path, resume=True, records=records or None)
+    assert writer.n_records >= 5000
+    blobs = [b"%d" % i * (i % 7) for i in range(6000)]
+    for blob in blobs[writer.n_records :]:
+        writer.append(blob)
+    writer.close()
+    assert path.read_bytes() == plain_file(blobs)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def left(path: Path, **options: Any) -> None:
+    writer = BACKEND.create(path, **options)
+    for blob in SMALL:
+        writer.append(blob)
+    writer.leave()
+
+
+def resumed(path: Path, **options: Any) -> int:
+    """How many records a resume finds; it then goes on, and the file must come out right."""
+    writer = BACKEND.create(path, resume=True, **options)
+    n = writer.n_records
+    for blob in [*SMALL, b"last"][n:]:
+        writer.append(blob)
+    writer.close()
+    assert path.read_bytes() == plain_file([*SMALL, b"last"])
+    return n
+
+
+@pytest.mark.parametrize("records", [None, 5])
+def test_cut_data_give_the_sound_prefix(tmp_path: Path, records: int | None) -> None:
+    path = tmp_path / "a.ffr"
+    left(path, records=records)
+    data, journal = path.read_bytes(), (tmp_path / "a.ffr.journal").read_bytes()
+    base = len(data) - sum(map(len, SMALL))
+    ends = np.cumsum([len(blob) for blob in SMALL]) + base
+    for stop in range(len(data) + 1):
+        path.write_bytes(data[:stop])
+        (tmp_path / "a.ffr.journal").write_bytes(journal)
+        sound = 0 if stop == 0 else int(np.searchsorted(ends, stop, side="right"))
+        assert resumed(path, records=records) == sound
+
+
+def test_a_cut_journal_gives_the_sound_prefix(tmp_path: Path) -> None:
+    path, head = tmp_path / "a.ffr", 20
+    left(path)
+    data, journal = path.read_bytes(), (tmp_path / "a.ffr.journal").read_bytes()
+    for stop in range(head, len(journal) + 1):
+        path.write_bytes(data)
+        (tmp_path / "a.ffr.journal").write_bytes(journal[:stop])
+        assert resumed(path) == (stop - head) // 16
+
+
+def test_flipped_bits_never_survive_a_resume(tmp_path: Path) -> None:
+    path = tmp_path / "a.ffr"
+    left(path)
+    data, journal = path.read_bytes(), (tmp_path / "a.ffr.journal").read_bytes()
+    for bit in range(8 * (len(data) + len(journal) - 20)):
+        both = bytearray(data + journal[20:])
+        both[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(both[: len(data)])
+        (tmp_path / "a.ffr.journal").write_bytes(journal[:20] + both[len(data) :])
+        assert resumed(path) < len(SMALL)
+
+
+@pytest.mark.parametrize("with_journal", [True, False])
+def test_killed_after_close_before_renaming(tmp_path: Path, with_journal: bool) -> None:
+    path = tmp_path / "a.ffr"
+    left(path)
+    journal = (tmp_path / "a.ffr.journal").read_bytes()
+    write(path, SMALL)
+    if with_journal:
+        (tmp_path / "a.ffr.journal").write_bytes(journal)
+    assert resumed(path) == len(SMALL)
+
+
+def test_what_an_interrupted_close_left_is_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "a.ffr"
+    left(path)
+    (tmp_path / "a.ffr.partial").write_bytes(b"half a file")
+    assert resumed(path) == len(SMALL)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.ffr"]
+
+
+def test_nothing_to_resume(tmp_path: Path) -> None:
+    assert resumed(tmp_path / "a.ffr") == 0
+
+
+def test_a_lost_journal_is_no_reason_to_delete_data(tmp_path: Path) -> None:
+    path = tmp_path / "a.ffr"
+    left(path)
+    data = path.read_bytes()
+    (tmp_path / "a.ffr.journal").unlink()
+    with pytest.raises(FormatError, match="without its journal"):
+        BACKEND.create(path, resume=True)
+    assert path.read_bytes() == data
+
+
+def test_without_resume_what_was_left_is_gone(tmp_path: Path) -> None:
+    left(tmp_path / "a.ffr")
+    write(tmp_path / "a.ffr", [b"new"])
+    assert blobs_of(tmp_path / "a.ffr") == [b"new"]
+
+
+def test_more_found_than_announced(tmp_path: Path) -> None:
+    left(tmp_path / "a.ffr")
+    with pytest.raises(ValueError, match="holds 4 records, more than records=3"):
+        BACKEND.create(tmp_path / "a.ffr", resume=True, records=3)
+
+
+def test_long_records_are_verified_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.backends.ffrecord.recovery._CHUNK_BYTES", 3)
+    left(tmp_path / "a.ffr")
+    assert resumed(tmp_path / "a.ffr") == len(SMALL)
+
+
+def test_errors_say_where(tmp_path: Path) -> None:
+    data = bytearray(plain_file(SMALL))
+    data[-1] ^= 1
+    (tmp_path / "a.ffr").write_bytes(data)
+    error = read_path(tmp_path / "a.ffr")[3]
+    assert isinstance(error, ChecksumError)
+    assert error.stored == crc32(b"x")
+    assert error.offset_bytes == len(data) - 1
+    assert isinstance(BACKEND.create(tmp_path / "b.ffr"), FFRecordWriter)
