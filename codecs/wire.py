@@ -28,10 +28,13 @@ _DELIMITED = 2
 _MAX_VARINT = 10
 _LAST_BITS = np.uint64(0x7F)
 _CONTINUED = np.uint8(0x80)
+_ONE_BYTE = [bytes([value]) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
     """Return a non-negative integer below 2^64 as a varint."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
     parts = bytearray()
     while value > 0x7F:
         parts.append(value & 0x7F | 0x80)

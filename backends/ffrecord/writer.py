@@ -14,7 +14,7 @@ from dataformats.backends.ffrecord.journal import Entries, Journal, write_all
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
 from dataformats.backends.ffrecord.recovery import recover
 from dataformats.interfaces import FileWriter
-from dataformats.kernels import crc32
+from dataformats.kernels import crc32_extents
 from dataformats.storage.atomic import publish, sync
 
 __all__ = ["FFRecordWriter"]
@@ -27,7 +27,7 @@ class FFRecordWriter(FileWriter):
     """Data grow in the file at `path`, lengths and CRCs in `path` + ".journal", until `close` joins both.
 
     The header stands in front of the data and grows with the number of records, so `close` copies the data
-    behind it (which takes twice the space for that moment), unless `records` said beforehand how long it will be.
+    behind it (which takes twice the space for that moment), unless `records` said beforehand how long it is.
 
     Args:
         path: A local path.
@@ -72,8 +72,6 @@ class FFRecordWriter(FileWriter):
         if self._records is not None and self.n_records >= self._records:
             raise ValueError(f"record {self.n_records + 1} of a file made for records={self._records}")
         data = _as_bytes(blob)
-        self._lengths.append(len(data))
-        self._checksums.append(crc32(data))
         self._pending.append(data)
         self._pending_bytes += len(data)
         self.n_records += 1
@@ -99,6 +97,7 @@ class FFRecordWriter(FileWriter):
 
         Raises:
             ValueError: There are fewer records than `records` promised; the writer stays open.
+            RuntimeError: An append was interrupted halfway.
         """
         if self._closed:
             return
@@ -106,7 +105,9 @@ class FFRecordWriter(FileWriter):
             raise ValueError(f"closed after {self.n_records} records, made for records={self._records}")
         # With the journal on the disk, a crash below leaves either file in a state that resuming understands.
         self.flush(sync=True)
-        header = build_header(*self._columns())
+        lengths, checksums = self._columns()
+        self._check_whole(lengths, checksums)
+        header = build_header(lengths, checksums)
         if len(header) == self._base:
             write_all(self._descriptor, header, 0)
             os.fsync(self._descriptor)
@@ -161,8 +162,12 @@ class FFRecordWriter(FileWriter):
 
     def _write_pending(self) -> None:
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        lengths = np.fromiter(map(len, self._pending), np.int64, len(self._pending))
+        checksums = crc32_extents(data, np.cumsum(lengths) - lengths, lengths)
         # At a known place, so that a write that failed (a full disk) can be done again.
         write_all(self._descriptor, data, self._base + self._data_bytes)
+        self._lengths.frombytes(lengths.tobytes())
+        self._checksums.frombytes(checksums.tobytes())
         self._data_bytes += len(data)
         self._pending.clear()
         self._pending_bytes = 0
@@ -189,6 +194,13 @@ class FFRecordWriter(FileWriter):
         self._journal.close()
         os.close(self._descriptor)
         self._descriptor = -1
+
+    def _check_whole(self, lengths: NDArray[np.int64], checksums: NDArray[np.uint32]) -> None:
+        """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
+        size = os.fstat(self._descriptor).st_size
+        whole = len(lengths) == len(checksums) == self.n_records and int(lengths.sum()) == self._data_bytes
+        if not whole or size != self._base + self._data_bytes:
+            raise RuntimeError(f"writing {str(self.path)!r} was interrupted; go on with resume=True")
 
     def _check_open(self) -> None:
         if self._closed:

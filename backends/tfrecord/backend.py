@@ -53,8 +53,8 @@ class TFRecordBackend(Backend):
     def guess_payload(self, samples: Sequence[bytes]) -> str:
         """Return `"example"`, `"sequence_example"` or `"bytes"`.
 
-        Every SequenceExample parses as an Example too (its lists are an unknown field there), so an Example must
-        hold nothing else. Empty records say nothing.
+        Every SequenceExample parses as an Example too, its lists an unknown field: an Example must hold nothing
+        else. Empty records say nothing.
         """
         blobs = [sample for sample in samples if sample]
         if not blobs:

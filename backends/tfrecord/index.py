@@ -38,7 +38,7 @@ _FACTS = ("what", "offset_bytes", "remedy")
 def exact_frames(file: StoredFile, where: str) -> Frames | None:
     """Return the frames of a file from the index made of it, or `None`.
 
-    Of this very file is what has its size and time; where a file tells no time, an index is only a hint.
+    Size and time tell that it was; a file that tells no time has only hints.
     """
     lying = _lying(file)
     index = sidecar.load_index(lying, where, _KIND)

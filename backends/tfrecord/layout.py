@@ -1,7 +1,7 @@
 """The bytes of TFRecord, without I/O.
 
-A record is a frame: uint64 length, uint32 masked CRC-32C of those 8 bytes, the data, uint32 masked CRC-32C of the
-data; all little-endian. There is no file header and no index.
+A record is a frame: uint64 length, uint32 masked CRC-32C of those 8 bytes, the data, uint32 masked CRC-32C of
+the data; all little-endian. There is no file header and no index.
 """
 
 from __future__ import annotations

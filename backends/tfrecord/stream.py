@@ -26,15 +26,16 @@ from dataformats.storage.inflate import Inflated
 __all__ = ["stream"]
 
 _WINDOW = 2 * 2**20
+_FIRST_WINDOW = 2**17  # whoever wants a few records does not wait for many
 
 
 def stream(file: StoredFile, *, verify_checksums: bool) -> Iterator[Stretch]:
     """Yield the records of a file in order; the blobs are views of the windows that were read.
 
-    A window holds whole frames and the beginning of one more, which is copied to the front of the next window.
+    A window holds whole frames and the beginning of one more, which is copied to the front of the next one.
     Room for a frame larger than a window is made only where the size of the file says that it is there.
     """
-    base, carry, want = 0, np.zeros(0, np.uint8), _WINDOW
+    base, carry, want, usual = 0, np.zeros(0, np.uint8), _FIRST_WINDOW, _FIRST_WINDOW
     while True:
         window, ended = _extended(file, base, carry, want)
         found = walk(window, 0, base, file.name)
@@ -47,7 +48,8 @@ def stream(file: StoredFile, *, verify_checksums: bool) -> Iterator[Stretch]:
         if problem or ended:
             return
         carry, base = window[stop:], base + stop
-        want = _next_bytes(file, found, whole, len(carry))
+        usual = min(2 * usual, _WINDOW)
+        want = max(usual, _missing_bytes(file, found, whole, len(carry)))
 
 
 def _extended(
@@ -85,13 +87,13 @@ def _problem(
     return damage_at(file, base + stop, rest) if ended else rest
 
 
-def _next_bytes(file: StoredFile, found: Walk, whole: int, n_carried: int) -> int:
+def _missing_bytes(file: StoredFile, found: Walk, whole: int, n_carried: int) -> int:
     if whole == len(found.starts):
-        return _WINDOW
+        return 0
     missing = int(found.lengths[whole]) + FRAMING_BYTES - n_carried
     if isinstance(file, Inflated):
         missing = min(missing, n_carried)  # twice as much each time
-    return max(_WINDOW, missing)
+    return missing
 
 
 def _stretch(

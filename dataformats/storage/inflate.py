@@ -3,9 +3,9 @@
 The standard library's zlib is used because it sees truncation (`eof`) and checks CRC32 and Adler-32 on a full
 pass; rapidgzip and indexed_gzip read a cut file as a shorter one without an error.
 
-Which decompressed bytes of a damaged file can be had must not depend on how they are read. zlib drops what a call
-has decompressed when the same call finds damage, so such a call is repeated in halves, down to one byte in and one
-out.
+Which decompressed bytes of a damaged file can be had must not depend on how they are read. zlib drops what a
+call has decompressed when the same call finds damage, so such a call is repeated in halves, down to one byte in
+and one out.
 """
 
 from __future__ import annotations

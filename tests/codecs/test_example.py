@@ -1,0 +1,472 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from dataformats.batch import Blobs, Ragged, RecordBatch
+from dataformats.codecs.example import EXAMPLE, SEQUENCE_EXAMPLE, guess
+from dataformats.codecs.messages import EXAMPLE_MESSAGE
+from dataformats.errors import CodecError, CorruptRecordError, SpecError, UnknownNameError
+from dataformats.fields import Codecs
+from dataformats.spec import Spec
+
+Records = Callable[[str], list[bytes]]
+
+
+def coder(spec: dict[str, str] | Spec, *, inferred: bool = False, codecs: Any = None) -> Any:
+    return EXAMPLE.bind(Spec(spec), Codecs(codecs, trusted=True), inferred=inferred)
+
+
+def example(**features: Any) -> bytes:
+    """Return an Example made by protobuf: ints, floats or bytes, one or a list."""
+    message = EXAMPLE_MESSAGE()
+    for name, values in features.items():
+        values = values if isinstance(values, list) else [values]
+        kinds = {int: "int64_list", float: "float_list", bytes: "bytes_list"}
+        target = getattr(message.features.feature[name], kinds[type(values[0])])
+        target.value.extend(values)
+    blob: bytes = message.SerializeToString()
+    return blob
+
+
+def read(
+    spec: dict[str, str], *blobs: bytes, part: bool | range = True, inferred: bool = False
+) -> dict[str, Any]:
+    columns = coder(spec, inferred=inferred).decode_batch(Blobs.join(blobs), dict.fromkeys(spec, part))
+    assert isinstance(columns, dict)
+    return columns
+
+
+def records(columns: dict[str, Any], count: int) -> list[Any]:
+    return list(RecordBatch(columns, np.arange(count)))
+
+
+# ---- golden
+
+
+@pytest.mark.parametrize("name", ["examples", "handmade", "nsynth_like", "vahidk"])
+def test_golden_records(name: str, golden_records: Records, golden_entry: Any, same_feature: Any) -> None:
+    blobs = golden_records(f"tfrecord/{name}.tfrecord")
+    spec = EXAMPLE.infer(blobs)
+    batch = records(read(spec.to_json(), *blobs, inferred=True), len(blobs))
+    for expected, blob, record in zip(golden_entry(name)["examples"], blobs, batch, strict=True):
+        features = {key: value for key, value in expected["features"].items() if value["kind"]}
+        plain = EXAMPLE.decode(blob)
+        assert sorted(plain) == sorted(record) == sorted(features)
+        for key, value in features.items():
+            assert same_feature(value, plain[key])
+            assert np.asarray(plain[key]).tolist() == np.atleast_1d(np.asarray(record[key])).tolist()
+
+
+def test_golden_records_are_written_back(golden_records: Records) -> None:
+    for name in ("examples", "nsynth_like", "vahidk"):
+        blobs = golden_records(f"tfrecord/{name}.tfrecord")
+        bound = coder(EXAMPLE.infer(blobs))
+        batch = records(
+            bound.decode_batch(Blobs.join(blobs), dict.fromkeys(EXAMPLE.infer(blobs), True)), len(blobs)
+        )
+        for blob, record in zip(blobs, batch, strict=True):
+            written = EXAMPLE_MESSAGE.FromString(bound.encode(record))
+            original = EXAMPLE_MESSAGE.FromString(blob)
+            for key in [
+                key for key, value in original.features.feature.items() if not value.WhichOneof("kind")
+            ]:
+                del original.features.feature[key]
+            # As text, for NaN does not equal itself.
+            assert str(written) == str(original) or written == original
+
+
+def test_golden_damage(golden_records: Records, golden_entry: Any) -> None:
+    blobs = golden_records("tfrecord/corrupt/not_examples.tfrecord")
+    bad = {error["index"] for error in golden_entry("not_examples")["decode_errors"]}
+    for index, blob in enumerate(blobs):
+        if index in bad:
+            with pytest.raises(CorruptRecordError) as caught:
+                read({"label": "int64"}, blobs[0], blob)
+            assert caught.value.index == 1
+        else:
+            assert EXAMPLE.decode(blob)
+
+
+def test_digits(golden_records: Records) -> None:
+    blobs = golden_records("real/digits-00000-of-00003.tfrecord")
+    assert EXAMPLE.infer(blobs).to_json() == {"image": "bytes", "label": "int64"}
+    columns = read({"image": "uint8[8,8]", "label": "int64"}, *blobs)
+    assert columns["image"].shape == (599, 8, 8)
+    assert columns["image"].max() == 16
+    assert columns["label"].dtype == np.int64
+
+
+# ---- which payload
+
+
+@pytest.mark.parametrize(
+    ("path", "payload"),
+    [
+        ("tfrecord/examples.tfrecord", "example"),
+        ("tfrecord/nsynth_like.tfrecord", "example"),
+        ("real/digits-00001-of-00003.tfrecord", "example"),
+        ("tfrecord/sequence.tfrecord", "sequence_example"),
+        ("tfrecord/raw.tfrecord", "bytes"),
+        ("tfrecord/many_1000.tfrecord", "bytes"),
+        ("tfrecord/zero_length.tfrecord", "bytes"),
+        ("tfrecord/shards/train-00000-of-00003", "bytes"),
+        ("tfrecord/corrupt/not_examples.tfrecord", "bytes"),
+    ],
+)
+def test_guess(path: str, payload: str, golden_records: Records) -> None:
+    assert guess(golden_records(path)) == payload
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"text",
+        b"\n",
+        b"\n\x05hello",
+        b"\n\x02h\x01",
+        b"\x78\x01",
+        b"\x12\x02h\x01",
+        bytes(20),
+        b"\n\x00\x08\x01",
+    ],
+)
+def test_bytes_that_parse_by_accident(blob: bytes) -> None:
+    assert guess([blob]) == "bytes"
+    assert guess([example(a=1), blob]) == "bytes"
+
+
+def test_guess_of_nothing() -> None:
+    assert guess([]) == guess([b"", b""]) == "bytes"
+    assert guess([b"", example(a=1)]) == "example"
+
+
+# ---- inference
+
+
+def test_inference() -> None:
+    blobs = [
+        example(one=1, pair=[1, 2], some=[1, 2], text=b"a", mixed=1, lone=0.5, twice=[1.0, 2.0]),
+        example(one=2, pair=[3, 4], some=[1], text=b"b", mixed=b"x"),
+    ]
+    assert EXAMPLE.infer(blobs).to_json() == {
+        "lone": "float32?",
+        "mixed": "feature",
+        "one": "int64",
+        "pair": "int64[2]",
+        "some": "int64[]",
+        "text": "bytes",
+        "twice": "float32[2]?",
+    }
+    assert EXAMPLE.infer([*blobs, b""])["some"].dims == (None,)
+    assert str(EXAMPLE.infer([*blobs, b""])["some"]) == "int64[]"
+    assert len(EXAMPLE.infer([])) == 0
+
+
+def test_an_inferred_spec_leaves_nothing_out() -> None:
+    spec = {"a": "int64"}
+    with pytest.raises(SpecError, match=r"record 1, field 'b'.*spec=") as caught:
+        read(spec, example(a=1), example(a=1, b=2), inferred=True)
+    assert caught.value.index == 1
+    assert read(spec, example(a=1, b=2))["a"].tolist() == [1]
+    kindless = EXAMPLE_MESSAGE()
+    kindless.features.feature["b"].SetInParent()
+    kindless.features.feature["a"].int64_list.value.append(1)
+    assert read(spec, kindless.SerializeToString(), inferred=True)["a"].tolist() == [1]
+
+
+# ---- reading by type
+
+
+def test_missing_fields() -> None:
+    spec = {"a": "int64?", "b": "int64[]", "c": "utf8?", "d": "float32[2]?", "e": "json?"}
+    blobs = [b"", example(a=1, b=[1, 2], c=b"x", d=[1.0, 2.0], e=b"{}")]
+    columns = read(spec, *blobs)
+    assert records(columns, 2)[0] == {}
+    assert columns["b"].present.tolist() == [False, True]
+    assert records(columns, 2)[1]["e"] == {}
+    assert columns["d"].values.shape == (2, 2)
+    with pytest.raises(
+        SpecError, match=r"record 1, field 'a': expected int64, found nothing; pass spec=.*'int64\?'"
+    ):
+        read({"a": "int64"}, example(a=1), b"")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("uint8", 255, np.uint8(255)),
+        ("bool", 1, np.True_),
+        ("float64", 0.5, np.float64(0.5)),
+        ("float16", 0.5, np.float16(0.5)),
+        ("int64", (-5).to_bytes(8, "little", signed=True), np.int64(-5)),
+        ("float64", np.float64(0.1).tobytes(), np.float64(0.1)),
+        ("uint8[2,2]", bytes([1, 2, 3, 4]), np.array([[1, 2], [3, 4]], np.uint8)),
+        ("uint8[2,2]", [1, 2, 3, 4], np.array([[1, 2], [3, 4]], np.uint8)),
+        ("float32[][2]", [1.0, 2.0, 3.0, 4.0], np.array([[1, 2], [3, 4]], np.float32)),
+        ("float32[][2]", [np.ones(2, "<f4").tobytes()] * 3, np.ones((3, 2), np.float32)),
+        ("float64[]", np.arange(3.0).tobytes(), np.arange(3.0)),
+        ("int32[]", [1, -1], np.array([1, -1], np.int32)),
+        ("utf8[2]", [b"a", b"b"], ["a", "b"]),
+        ("utf8[]", [b"a"], ["a"]),
+        ("json", b"[1]", [1]),
+    ],
+)
+def test_lists_or_bytes(kind: str, value: Any, expected: Any) -> None:
+    for count in (1, 3):
+        column = read({"a": kind}, *[example(a=value)] * count)["a"]
+        assert len(column) == count
+        found = column[count - 1]
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+        assert np.array_equal(found, expected)
+
+
+def test_lists_and_bytes_in_one_batch() -> None:
+    blobs = [example(a=[1, 2]), example(a=bytes([3, 4])), example(a=[5, 6]), b""]
+    assert read({"a": "uint8[2]"}, *blobs[:3])["a"].tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert [item.tolist() for item in read({"a": "uint8[]"}, *blobs)["a"]] == [[1, 2], [3, 4], [5, 6], []]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        (
+            "int64",
+            [1, 2],
+            r"expected int64, found 2 int64 values; pass spec=\{\*\*src.spec, 'a': 'int64\[\]'\}",
+        ),
+        ("int64", 0.5, "found float values.*'a': 'float32'"),
+        ("float32", 1, "found int64 values.*'a': 'int64'"),
+        ("uint8", 256, "found 256"),
+        ("uint64", -1, "found -1"),
+        ("bool", 2, "found 2"),
+        ("float16", 1.0e6, "found 1000000.0"),
+        ("float16", 0.1, "found 0.1"),
+        ("int64[3]", [1, 2], "found 2 int64 values"),
+        ("int64[][3]", [1, 2], "found 2 int64 values"),
+        ("int64", b"123", "expected 8 bytes"),
+        ("float32[2]", [b"1234", b"1234"], "found 2 bytes values"),
+        ("bool", b"\2", "expected 0 or 1"),
+        ("bytes", 1, "found int64 values.*'a': 'int64'"),
+        ("bytes", [b"a", b"b"], r"'a': 'bytes\[\]'"),
+        ("utf8[2]", [b"a"], "found 1 bytes values"),
+    ],
+)
+def test_what_does_not_fit_is_named(kind: str, value: Any, words: str) -> None:
+    with pytest.raises(SpecError, match=words) as caught:
+        read({"a": kind + "?"}, b"", example(a=value))
+    assert (caught.value.field, caught.value.index) == ("a", 1)
+
+
+def test_decoding_errors_name_the_record() -> None:
+    with pytest.raises(CodecError) as caught:
+        read({"a": "utf8[]"}, b"", example(a=[b"x", b"y"]), example(a=[b"fine", b"\xff"]))
+    assert (caught.value.field, caught.value.index, caught.value.codec) == ("a", 2, "utf8")
+
+
+def test_features_of_any_kind() -> None:
+    columns = read(
+        {"a": "feature?"}, example(a=1), b"", example(a=[b"x", b"y"]), example(a=[0.5]), example(a=[2, 3])
+    )
+    first, missing, texts, floats, integers = columns["a"]
+    assert (first.dtype, first.tolist(), missing, texts) == (np.int64, [1], None, [b"x", b"y"])
+    assert (floats.dtype, integers.tolist()) == (np.float32, [2, 3])
+    bound = coder({"a": "feature?"})
+    for value in (first, texts, floats):
+        assert bound.encode({"a": value}) == example(a=list(value) if value is texts else value.tolist())
+    for value in (5, "text", [1], np.array([0.5 + 1j])):
+        with pytest.raises(CodecError, match="codec 'feature'"):
+            bound.encode({"a": value})
+
+
+def test_unknown_codecs_raise_only_when_used() -> None:
+    bound = coder({"a": "mystery", "b": "int64"})
+    blobs = Blobs.join([example(a=b"x", b=1)])
+    assert bound.decode_batch(blobs, {"b": True})["b"].tolist() == [1]
+    with pytest.raises(UnknownNameError, match="pass codecs="):
+        bound.decode_batch(blobs, {"a": True})
+    named = coder({"a": "mystery"}, codecs={"mystery": (str.encode, bytes.decode)})
+    assert named.decode_batch(blobs, {"a": True})["a"] == ["x"]
+
+
+# ---- parts
+
+
+def test_parts() -> None:
+    spec = {"n": "int64[]", "t": "utf8[]", "f": "float32[3]", "m": "int64[][2]", "p": "utf8[][2]"}
+    blob = example(
+        n=[1, 2, 3],
+        t=[b"a", b"b", b"c"],
+        f=[1.0, 2.0, 3.0],
+        m=list(range(6)),
+        p=[b"a", b"b", b"c", b"d", b"e", b"f"],
+    )
+    columns = read(spec, blob, blob, part=range(1, 3))
+    assert columns["n"][1].tolist() == [2, 3]
+    assert list(columns["t"][0]) == ["b", "c"]
+    assert columns["f"].tolist() == [[2, 3]] * 2
+    assert columns["m"][0].tolist() == [[2, 3], [4, 5]]
+    assert columns["p"][1] == [["c", "d"], ["e", "f"]]
+    assert read(spec, blob, part=range(2, 0, -1))["n"][0].tolist() == [3, 2]
+    assert coder(spec).decode_batch(Blobs.join([blob]), {"n": False}) == {}
+
+
+def test_only_the_part_is_decoded() -> None:
+    columns = read({"t": "utf8[]"}, example(t=[b"\xff", b"ok"]), part=range(1, 2))
+    assert list(columns["t"][0]) == ["ok"]
+
+
+@pytest.mark.parametrize("part", [range(2, 4), range(-1, 1)])
+@pytest.mark.parametrize("kind", ["int64[]", "uint8[]"])
+def test_parts_past_the_end(kind: str, part: range) -> None:
+    with pytest.raises(IndexError, match=r"field 'n': range\(.*goes past the 3 elements of record 1"):
+        read({"n": kind}, example(n=[1, 2, 3, 4]), example(n=[1, 2, 3]), part=part)
+    with pytest.raises(IndexError, match="the 3 elements of record 0"):
+        read({"n": "int64[3]"}, example(n=[1, 2, 3]), part=part)
+
+
+def test_parts_of_what_is_missing_or_single() -> None:
+    with pytest.raises(IndexError, match="the 0 elements of record 0"):
+        read({"n": "int64[]"}, b"", part=range(1))
+    assert len(read({"n": "int64[]"}, b"", part=range(0))["n"]) == 1
+    for kind, blob in (("int64", example(n=1)), ("utf8", example(n=b"a"))):
+        with pytest.raises(SpecError, match="elements to take"):
+            read({"n": kind}, blob, part=range(1))
+
+
+# ---- writing
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "stored"),
+    [
+        ("int64", 5, 5),
+        ("uint8", 200, 200),
+        ("bool", True, 1),
+        ("int64[2,2]", [[1, 2], [3, 4]], [1, 2, 3, 4]),
+        ("int32[]", [1, -2], [1, -2]),
+        ("float32", 0.5, 0.5),
+        ("float32[][2]", [[1, 2], [3, 4]], [1.0, 2.0, 3.0, 4.0]),
+        ("float64", 0.1, np.float64(0.1).tobytes()),
+        ("float16[2]", [1, 2], np.array([1, 2], "<f2").tobytes()),
+        ("uint8[2,2]", np.array([[1, 2], [3, 4]], np.uint8), bytes([1, 2, 3, 4])),
+        ("uint8[][2]", [[1, 2], [3, 4]], [b"\1\2", b"\3\4"]),
+        ("float64[]", [1.0], [np.float64(1).tobytes()]),
+        ("utf8", "é", "é".encode()),
+        ("utf8[]", ["a", "b"], [b"a", b"b"]),
+        ("json", {"a": 1}, b'{"a":1}'),
+    ],
+)
+def test_where_a_value_goes(kind: str, value: Any, stored: Any) -> None:
+    written = coder({"a": kind}).encode({"a": value})
+    assert written == example(a=stored)
+    column = read({"a": kind}, written)["a"]
+    assert np.array_equal(np.asarray(column[0]), np.asarray(value))
+
+
+def test_missing_and_surplus_values() -> None:
+    bound = coder({"a": "int64?", "b": "int64[]"})
+    assert bound.encode({}) == bound.encode({"a": None, "b": None}) == b""
+    with pytest.raises(SpecError, match="field 'c': the spec has no such field"):
+        bound.encode({"c": 1})
+    with pytest.raises(SpecError, match="found nothing"):
+        coder({"a": "int64"}).encode({})
+    with pytest.raises(SpecError, match="does not fit an Int64List"):
+        coder({"a": "uint64"}).encode({"a": 2**63})
+    with pytest.raises(SpecError, match="pass spec="):
+        EXAMPLE.encode({"a": 1})
+
+
+def test_specs_that_features_cannot_hold() -> None:
+    with pytest.raises(SpecError, match=r"'a': .*'b': .*'c': .*'d': ") as caught:
+        coder({"a": "int64[2][]", "b": "utf8[][0]", "c": "feature[]", "d\ud800": "int64", "fine": "int8[0]"})
+    assert caught.value.field == "a"
+
+
+SPEC = {
+    "i": "int64[]",
+    "u": "uint8[2]",
+    "f": "float32?",
+    "d": "float64[][2]",
+    "t": "utf8[]",
+    "b": "bytes?",
+    "o": "bool",
+}
+RECORDS = st.fixed_dictionaries(
+    {"u": arrays.arrays(np.uint8, 2), "o": st.booleans()},
+    optional={
+        "i": arrays.arrays(np.int64, st.integers(0, 5)),
+        "f": st.floats(width=32, allow_nan=False),
+        "d": arrays.arrays(
+            np.float64, st.tuples(st.integers(0, 3), st.just(2)), elements=st.floats(allow_nan=False)
+        ),
+        "t": st.lists(st.text(st.characters(exclude_categories=["Cs"]))),
+        "b": st.binary(),
+    },
+)
+
+
+def plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+@given(st.lists(RECORDS, max_size=5))
+def test_round_trips(originals: list[dict[str, Any]]) -> None:
+    bound = coder(SPEC)
+    columns = bound.decode_batch(
+        Blobs.join([bound.encode(record) for record in originals]), dict.fromkeys(SPEC, True)
+    )
+    found = records(columns, len(originals))
+    for original, record in zip(originals, found, strict=True):
+        expected = {name: plain(value) for name, value in original.items()}
+        assert {
+            name: plain(list(v) if isinstance(v, Ragged) else v) for name, v in record.items()
+        } == expected
+
+
+def test_payload_objects_say_what_they_are() -> None:
+    assert EXAMPLE.recognises(example(a=1))
+    assert EXAMPLE.recognises(b"")
+    assert SEQUENCE_EXAMPLE.recognises(example(a=1))
+    assert not EXAMPLE.recognises(b"text")
+
+
+# ---- damage
+
+
+def test_cut_at_every_byte_and_every_flipped_bit() -> None:
+    whole = example(i=[1, -1, 300], f=0.5, t=[b"ab", b""])
+    spec = {"i": "int64[]", "f": "float32?", "t": "utf8[]"}
+    damaged = [whole[:size] for size in range(len(whole))]
+    for bit in range(len(whole) * 8):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        damaged.append(bytes(flipped))
+    for blob in damaged:
+        for inferred in (False, True):
+            try:
+                read(spec, blob, inferred=inferred)
+            except (CorruptRecordError, SpecError, CodecError) as error:
+                assert error.index == 0
+        try:
+            EXAMPLE.decode(blob)
+            EXAMPLE.infer([blob])
+        except CorruptRecordError:
+            pass
+        guess([blob])
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_give_columns_or_our_errors(blob: bytes) -> None:
+    guess([blob])
+    try:
+        inferred = EXAMPLE.infer([blob])
+        read(inferred.to_json(), blob, inferred=True)
+    except CorruptRecordError:
+        pass

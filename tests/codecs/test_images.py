@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dataformats.batch import Blobs
+from dataformats.codecs.images import JPG, PNG, Jpg, Png
+from dataformats.errors import CodecError, SpecError
+from dataformats.fields import Codecs
+from dataformats.interfaces import Codec
+from dataformats.spec import Type
+
+RNG = np.random.default_rng(0)
+CODECS = Codecs(trusted=False)
+
+
+def pixels(*shape: int, dtype: Any = np.uint8) -> np.ndarray:
+    return RNG.integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+
+
+def saved(image: Image.Image, kind: str, **options: Any) -> bytes:
+    stream = BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(width: int, height: int, depth: int, colour: int, data: bytes = b"") -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.mark.parametrize(
+    "array", [pixels(5, 7), pixels(5, 7, 2), pixels(5, 7, 3), pixels(1, 1, 4), pixels(4, 3, dtype=np.uint16)]
+)
+def test_png_is_lossless(array: np.ndarray) -> None:
+    decoded = PNG.decode(PNG.encode(array))
+    assert decoded.dtype == array.dtype
+    assert np.array_equal(decoded, array)
+    decoded[0] = 0  # the caller's own memory
+
+
+def test_png_of_big_endian_and_strided_arrays() -> None:
+    wide = pixels(4, 6, dtype=np.uint16)
+    assert np.array_equal(PNG.decode(PNG.encode(wide.astype(">u2")[:, ::2])), wide[:, ::2])
+
+
+@pytest.mark.parametrize("shape", [(16, 24), (16, 24, 3)])
+def test_jpg_is_close(shape: tuple[int, ...]) -> None:
+    array = np.broadcast_to(np.arange(24, dtype=np.uint8)[None, :] * 8, (16, 24))
+    array = np.ascontiguousarray(array if len(shape) == 2 else array[..., None].repeat(3, 2))
+    decoded = JPG.decode(JPG.encode(array))
+    assert decoded.shape == shape
+    assert np.abs(decoded.astype(int) - array).max() < 12
+
+
+def test_jpg_quality() -> None:
+    array = pixels(32, 32, 3)
+    assert (
+        JPG.encode(array)
+        == saved(Image.fromarray(array), "JPEG")
+        == saved(Image.fromarray(array), "JPEG", quality=75)
+    )
+    assert CODECS.encode(Type.parse("jpg(95)"), array) == [saved(Image.fromarray(array), "JPEG", quality=95)]
+    for args in (["0"], ["101"], ["x"], ["1", "2"]):
+        with pytest.raises(SpecError, match="quality"):
+            JPG.configured(args)
+    with pytest.raises(SpecError, match="no arguments"):
+        PNG.configured(["9"])
+
+
+def test_golden_photos(golden_records: Callable[[str], list[bytes]]) -> None:
+    from dataformats.codecs.example import EXAMPLE
+
+    for blob in golden_records("real/photos.tfrecord"):
+        record = EXAMPLE.decode(blob)
+        array = JPG.decode(record["image"][0])
+        assert array.shape[:2] == (record["height"][0], record["width"][0])
+
+
+def test_modes() -> None:
+    palette = Image.fromarray(pixels(4, 4) % 3, "L").convert("P")
+    palette.putpalette([255, 0, 0, 0, 255, 0, 0, 0, 255])
+    assert PNG.decode(saved(palette, "PNG")).shape == (4, 4, 3)
+    assert PNG.decode(saved(palette, "PNG", transparency=1)).shape == (4, 4, 4)
+    assert PNG.decode(saved(Image.new("1", (4, 4), 1), "PNG")).tolist() == [[255] * 4] * 4
+    assert PNG.decode(saved(Image.new("L", (2, 2), 7), "PNG", transparency=7)).tolist() == [[[7, 0]] * 2] * 2
+    assert JPG.decode(saved(Image.new("CMYK", (4, 4)), "JPEG")).shape == (4, 4, 3)
+
+
+@pytest.mark.parametrize(("codec", "other"), [(JPG, PNG), (PNG, JPG)], ids=["jpg", "png"])
+def test_encoded_bytes_pass_unchanged(codec: Codec, other: Codec) -> None:
+    blob = codec.encode(pixels(3, 3))
+    assert codec.encode(blob) is blob
+    for method in (other.encode, other.decode):
+        with pytest.raises(ValueError, match="expected the bytes of a"):
+            method(blob)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pixels(3),
+        pixels(3, 3, 1),
+        pixels(3, 3, 5),
+        pixels(0, 3),
+        np.zeros((3, 3)),
+        np.zeros((3, 3), bool),
+        "text",
+        None,
+    ],
+)
+@pytest.mark.parametrize("codec", [JPG, PNG], ids=["jpg", "png"])
+def test_what_is_no_image_is_refused(codec: Codec, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="expected"):
+        codec.encode(value)
+
+
+def test_16_bit_colour_is_refused_on_both_sides() -> None:
+    with pytest.raises(ValueError, match="8 bits"):
+        PNG.encode(pixels(3, 3, 3, dtype=np.uint16))
+    with pytest.raises(CodecError, match="found 16"):
+        CODECS.decode(Type("png"), Blobs.join([png(1, 1, 16, 2, bytes(7))]))
+
+
+def test_bombs_are_refused_before_anything_is_allocated() -> None:
+    with pytest.raises(CodecError, match="at most 268435456 pixels, found 60000 x 60000"):
+        CODECS.decode(Type("png"), Blobs.join([png(60000, 60000, 8, 0)]))
+    jpeg = bytearray(JPG.encode(pixels(8, 8)))
+    at = jpeg.index(b"\xff\xc0")
+    jpeg[at + 5 : at + 9] = b"\xff\xff\xff\xff"
+    with pytest.raises(CodecError, match="pixels"):
+        CODECS.decode(Type("jpg"), Blobs.join([bytes(jpeg)]))
+    for codec in (Jpg(max_pixels=8), Png(max_pixels=8)):
+        with pytest.raises(ValueError, match="at most 8 pixels, found 3 x 3"):
+            codec.decode(codec.encode(pixels(3, 3)))
+
+
+@pytest.mark.parametrize("kind", ["jpg", "png"])
+def test_cut_at_every_byte(kind: str) -> None:
+    blob = CODECS.encode(Type(kind), pixels(9, 9, 3))[0]
+    for size in range(len(blob)):
+        with pytest.raises(CodecError):
+            CODECS.decode(Type(kind), Blobs.join([blob[:size]]))
+
+
+def test_every_flipped_bit_of_a_png_is_found() -> None:
+    blob = bytearray(PNG.encode(pixels(2, 2)))
+    for bit in range(len(blob) * 8):
+        blob[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CodecError):
+            CODECS.decode(Type("png"), Blobs.join([bytes(blob)]))
+        blob[bit // 8] ^= 1 << bit % 8
+
+
+def test_flipped_bits_of_a_jpg_give_pixels_or_our_error() -> None:
+    blob = bytearray(JPG.encode(pixels(8, 8)))
+    for bit in range(0, len(blob) * 8, 3):
+        blob[bit // 8] ^= 1 << bit % 8
+        try:
+            CODECS.decode(Type("jpg"), Blobs.join([bytes(blob)]))
+        except CodecError:
+            pass
+        blob[bit // 8] ^= 1 << bit % 8

@@ -1,0 +1,249 @@
+"""Random access into compressed files: the oracle is the standard library on the whole file at once."""
+
+import gzip
+import multiprocessing
+import os
+import random
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage import inflate
+from dataformats.storage.files import LocalFile, release
+from dataformats.storage.inflate import Inflated
+
+WBITS = {"gzip": 31, "zlib": 15}
+KINDS = sorted(WBITS)
+
+
+def plain_bytes(n: int, seed: int = 0) -> bytes:
+    """Bytes that compress to about a half: a random part and a repeated one, in turns."""
+    noise = random.Random(seed)
+    parts = []
+    while sum(map(len, parts)) < n:
+        parts += [noise.randbytes(noise.randrange(1, 700)), bytes([noise.randrange(256)]) * noise.randrange(1, 700)]
+    return b"".join(parts)[:n]
+
+
+def compress(data: bytes, kind: str, level: int = 6) -> bytes:
+    state = zlib.compressobj(level, zlib.DEFLATED, WBITS[kind])
+    return state.compress(data) + state.flush()
+
+
+def prefix(compressed: bytes, kind: str) -> bytes:
+    """What can be had from the front: the compressed bytes one by one, the last of them byte by byte."""
+    state, out = zlib.decompressobj(WBITS[kind]), b""
+    for at in range(len(compressed)):
+        piece = compressed[at : at + 1]
+        while piece or state.unconsumed_tail:
+            try:
+                got = state.decompress(piece or state.unconsumed_tail, 1)
+            except zlib.error:
+                return out
+            piece, out = state.unconsumed_tail, out + got
+            while got := _more(state, piece):
+                out += got
+                piece = state.unconsumed_tail
+    return out
+
+
+def _more(state: "zlib._Decompress", piece: bytes) -> bytes:
+    try:
+        return b"" if state.eof else state.decompress(piece, 1)
+    except zlib.error:
+        return b""
+
+
+def opened(folder: Path, compressed: bytes, kind: str, name: str = "x") -> Inflated:
+    path = folder / name
+    path.write_bytes(compressed)
+    return Inflated(LocalFile(path), kind)
+
+
+def close(file: Inflated) -> None:
+    release(file.compressed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [0, 1, 7, 70_000, 1_500_000])
+def test_a_whole_file_is_what_zlib_gives(tmp_path: Path, kind: str, n: int) -> None:
+    data = plain_bytes(n)
+    file = opened(tmp_path, compress(data, kind), kind)
+    assert (file.size, file.damage) == (n, None)
+    assert file.pread(0, n + 5) == data
+    assert file.pread(n, 5) == b""
+    assert file.pread(2**62, 2**62) == b""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_access_agrees_with_a_full_pass(tmp_path: Path, kind: str) -> None:
+    data = plain_bytes(3_000_000)
+    places = random.Random(1)
+    for measured in (False, True):
+        file = opened(tmp_path, compress(data, kind), kind, f"{kind}{measured}")
+        assert not measured or file.size == len(data)
+        for _ in range(150):
+            offset, n = places.randrange(len(data) + 10), places.choice([0, 1, 16, 5000, 400_000])
+            assert file.pread(offset, n) == data[offset : offset + n]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_cut_at_any_byte_says_so_and_keeps_what_is_before(tmp_path: Path, kind: str) -> None:
+    data = plain_bytes(600)
+    whole = compress(data, kind)
+    for cut in range(len(whole)):
+        file = opened(tmp_path, whole[:cut], kind, str(cut))
+        size = file.size
+        assert isinstance(file.damage, TruncatedError)
+        assert data.startswith(file.pread(0, 10_000))
+        assert len(file.pread(0, 10_000)) == size
+        state = zlib.decompressobj(WBITS[kind])
+        assert size >= len(state.decompress(whole[:cut]) + state.flush())
+        close(file)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_flipped_bit_gives_damage_or_the_same_bytes(tmp_path: Path, kind: str) -> None:
+    data = plain_bytes(120)
+    whole = compress(data, kind)
+    for bit in range(8 * len(whole)):
+        broken = bytearray(whole)
+        broken[bit // 8] ^= 1 << bit % 8
+        file = opened(tmp_path, bytes(broken), kind, str(bit))
+        assert file.damage is not None if file.size != len(data) else True
+        assert file.damage is not None or file.pread(0, 10_000) == data  # a header's time, say, is free
+        close(file)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_what_can_be_had_before_damage_does_not_depend_on_how_it_is_read(
+    tmp_path: Path, kind: str, level: int
+) -> None:
+    data = plain_bytes(6000)
+    whole = compress(data, kind, level)
+    for seed in range(60):
+        noise = random.Random(seed)
+        broken = bytearray(whole)
+        broken[noise.randrange(2, len(whole))] ^= 1 << noise.randrange(8)
+        expected = prefix(bytes(broken), kind)
+        for step in (1, 13, 1000, 10_000):
+            file = opened(tmp_path, bytes(broken), kind, f"{seed}-{step}")
+            pieces = [file.pread(offset, step) for offset in range(0, 8000 if step > 1 else 0, step)]
+            if file.damage is not None and "follow" not in file.damage.what:
+                assert file.size == len(expected)
+                assert not pieces or b"".join(pieces) == expected[: len(pieces) * step]
+                assert file.pread(0, 10_000) == expected
+            close(file)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_checksum_at_the_end_costs_no_byte_before(tmp_path: Path, kind: str) -> None:
+    data = plain_bytes(5000)
+    whole = bytearray(compress(data, kind))
+    whole[-5 if kind == "gzip" else -1] ^= 1
+    file = opened(tmp_path, bytes(whole), kind)
+    assert file.size == len(data)
+    assert "check" in file.damage.what if file.damage else False
+    assert file.pread(0, 6000) == data
+
+
+@pytest.mark.parametrize("padding", [0, 1, 100, 40_000])
+def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(tmp_path: Path, padding: int) -> None:
+    parts = [plain_bytes(n, n) for n in (100_000, 0, 1, 300_000)]
+    file = opened(tmp_path, b"".join(gzip.compress(part) + bytes(padding) for part in parts), "gzip")
+    data = b"".join(parts)
+    assert (file.size, file.damage) == (len(data), None)
+    for offset in range(0, len(data), 33_333):
+        assert file.pread(offset, 40_000) == data[offset : offset + 40_000]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("garbage", [b"x", b"\x1f\x8b\x08", b"\x1f", bytes(3) + b"y", bytes(40_000) + b"z"])
+def test_what_follows_the_compressed_data_is_damage(tmp_path: Path, kind: str, garbage: bytes) -> None:
+    data = plain_bytes(5000)
+    file = opened(tmp_path, compress(data, kind) + garbage, kind)
+    assert file.size == len(data)
+    assert isinstance(file.damage, FormatError)
+    assert file.pread(0, 6000) == data
+
+
+def test_many_threads_read_the_same_bytes(tmp_path: Path) -> None:
+    data = plain_bytes(4_000_000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    wrong: list[int] = []
+
+    def read(seed: int) -> None:
+        places = random.Random(seed)
+        for _ in range(40):
+            offset = places.randrange(len(data))
+            if file.pread(offset, 1000) != data[offset : offset + 1000]:
+                wrong.append(offset)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert file.size == len(data)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_reads_on_while_the_parent_reads(tmp_path: Path) -> None:
+    data = plain_bytes(1_000_000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    assert file.pread(500_000, 10) == data[500_000:500_010]
+    with file._lock, file._pathfinder:  # as another thread of the parent may hold them
+        child = multiprocessing.get_context("fork").Process(target=_read_in_child, args=(file, data))
+        child.start()
+    assert file.pread(0, len(data)) == data
+    child.join(30)
+    assert child.exitcode == 0
+
+
+def _read_in_child(file: Inflated, data: bytes) -> None:
+    os._exit(0 if file.pread(400_000, 300_000) == data[400_000:700_000] else 1)
+
+
+def test_checkpoints_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflate, "_MAX_CHECKPOINTS", 8)
+    data = plain_bytes(2_000_000) * 5
+    file = opened(tmp_path, compress(data, "zlib", 1), "zlib")
+    assert file.size == len(data)
+    assert 2 <= len(file._checkpoints) <= 8
+    assert file.pread(9_000_000, 100) == data[9_000_000:9_000_100]
+
+
+def test_checkpoints_of_all_files_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = plain_bytes(3_000_000)
+    files = [opened(tmp_path, compress(data, "zlib", 1), "zlib", str(number)) for number in range(3)]
+    monkeypatch.setattr(inflate, "_ALL_CHECKPOINTS", 5 * len(inflate._LIVE))
+    for file in files:
+        assert file.size == len(data)
+        assert len(file._checkpoints) <= 5
+
+
+def test_a_bomb_is_not_held_in_memory(tmp_path: Path) -> None:
+    import tracemalloc
+
+    n = 200 * 2**20
+    file = opened(tmp_path, compress(bytes(n), "gzip"), "gzip")
+    tracemalloc.start()
+    try:
+        assert file.size == n
+        assert file.pread(n - 3, 10) == bytes(3)
+        assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_size_from_an_index_that_is_too_large_is_an_error_not_a_short_read(tmp_path: Path) -> None:
+    file = opened(tmp_path, compress(b"abc", "gzip"), "gzip")
+    file.known_size(10, None)
+    with pytest.raises(TruncatedError):
+        file.pread(0, 10)
