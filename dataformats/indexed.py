@@ -78,7 +78,7 @@ class IndexedReader(Reader):
         with self._lock:
             if self._indexes is None:
                 n = len(self.files)
-                first = (int(os.environ.get("LOCAL_RANK", "0") or 0) * max(1, n // 8)) % max(1, n)
+                first = os.getpid() % max(1, n)
                 order = [*range(first, n), *range(first)]
                 with ThreadPoolExecutor(max(1, min(n, os.cpu_count() or 1))) as threads:
                     made = dict(zip(order, threads.map(self.load_index, order), strict=True))

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from dataformats.storage.files import Folder, StoredFile
 
 __all__ = [
-    "natural_key",
     "Backend",
+    "BlobBackend",
+    "BlobWriter",
     "Check",
     "Codec",
     "Extents",
     "FieldCodecs",
+    "FieldsBackend",
+    "FieldsWriter",
     "FileWriter",
     "Located",
     "OpenOptions",
@@ -41,6 +44,7 @@ __all__ = [
     "Stretch",
     "Streaming",
     "Verdict",
+    "natural_key",
 ]
 
 
@@ -153,6 +157,16 @@ class Reader(ABC):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
+    def decoded_as(self, field: str, declared: Type) -> Type:
+        """Return the type that decodes the blobs of a field which a spec declares as `declared`.
+
+        `bytes`, with the dims of a sequence, is always allowed: the blobs as they are.
+
+        Raises:
+            SpecError: What is stored cannot be that type.
+        """
+        raise SpecError("the format has no fields of its own", field=field)
+
     def facts(self) -> dict[str, str]:
         """Return what else the files say of themselves, for `info`: compression, a version."""
         return {}
@@ -235,12 +249,24 @@ class Backend(ABC):
             TypeError: An option that this format does not have.
         """
 
+    @abstractmethod
+    def shard_names(self, stem: str, count: int) -> list[str]:
+        """Return the format's own names for `count` files (or folders) in a folder, in order."""
+
+
+class BlobBackend(Backend):
+    """A format that stores one blob a record."""
+
     def guess_payload(self, samples: Sequence[bytes]) -> str:
         """Return the codec of whole records, judged by some of them."""
         return "bytes"
 
+    def payload_for(self, spec: Spec) -> str:
+        """Return the payload that holds records of this spec unless another is named."""
+        return "example"
+
     @abstractmethod
-    def create(self, path: Path, *, resume: bool = False, **backend_options: Any) -> FileWriter:
+    def create(self, path: Path, *, resume: bool = False, **backend_options: Any) -> BlobWriter:
         """Return a writer of one file at `path` (a partial name; the caller renames it).
 
         Args:
@@ -249,29 +275,44 @@ class Backend(ABC):
             **backend_options: What this format adds.
         """
 
-    @abstractmethod
-    def shard_names(self, stem: str, count: int) -> list[str]:
-        """Return the format's own names for `count` files in a folder, in order."""
 
-    def payload_for(self, spec: Spec) -> str:
-        """Return the payload that holds records of this spec, for formats that store one blob a record."""
-        return "example"
+class FieldsBackend(Backend):
+    """A format that stores the fields of a record apart."""
+
+    @abstractmethod
+    def stored_spec(self, spec: Spec, **backend_options: Any) -> Spec:
+        """Return the types under which values of these types are stored, by the format's own names.
+
+        Raises:
+            SpecError: The format cannot hold the spec; every offending field is named, with the reason.
+        """
+
+    @abstractmethod
+    def create(self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any) -> FieldsWriter:
+        """Return a writer of one file or folder at `path` (a partial name; the caller renames it).
+
+        Args:
+            path: A local path.
+            stored: What `stored_spec` gave.
+            resume: Go on with what a killed writer left there.
+            **backend_options: What this format adds.
+        """
+
+    def continues(self, path: Path, **backend_options: Any) -> bool:
+        """Return True where the data at this final name can be appended to in place, as the original does."""
+        return False
 
 
 class FileWriter(ABC):
-    """Writes one file of a format that stores one blob a record. Not thread-safe.
+    """Writes one file (or folder) of a format. Not thread-safe.
 
     Attributes:
         n_records: Records appended, those found on resuming included.
-        n_bytes: Bytes of the file so far, about.
+        n_bytes: Bytes so far, about.
     """
 
     n_records: int = 0
     n_bytes: int = 0
-
-    @abstractmethod
-    def append(self, blob: bytes) -> None:
-        """Append one record."""
 
     @abstractmethod
     def flush(self, *, sync: bool = False) -> None:
@@ -288,6 +329,25 @@ class FileWriter(ABC):
     @abstractmethod
     def discard(self) -> None:
         """Delete the file and whatever stands beside it for a resume."""
+
+
+class BlobWriter(FileWriter):
+    """Writes one file of a format that stores one blob a record."""
+
+    @abstractmethod
+    def append(self, blob: bytes) -> None:
+        """Append one record."""
+
+
+class FieldsWriter(FileWriter):
+    """Writes one file or folder of a format that stores the fields of a record apart."""
+
+    @abstractmethod
+    def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
+        """Append one record: field to its blob, or to one blob an element for a sequence of a codec.
+
+        A record is appended whole or not at all.
+        """
 
 
 # ---- codecs

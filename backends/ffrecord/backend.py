@@ -11,7 +11,7 @@ import numpy as np
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, PREFIX, header_bytes
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import FFRecordWriter
-from dataformats.interfaces import Backend, OpenOptions, Verdict
+from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
 from dataformats.kernels import crc32
 from dataformats.storage.files import StoredFile
 
@@ -21,7 +21,7 @@ _WINDOW_BYTES = 64 * 1024
 _MAX_HEADER_BYTES = 2**20  # a longer one is judged by its first offset alone, 8 bytes that must fit
 
 
-class FFRecordBackend(Backend):
+class FFRecordBackend(BlobBackend):
     """FFRecord 1.4: files, or a folder of `*.ffr` in the order of their names as strings."""
 
     name = "ffrecord"

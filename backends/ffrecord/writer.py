@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dataformats.backends.ffrecord.journal import Entries, Journal, write_all
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
 from dataformats.backends.ffrecord.recovery import recover
-from dataformats.interfaces import FileWriter
+from dataformats.interfaces import BlobWriter
 from dataformats.kernels import crc32_extents
 from dataformats.storage.atomic import publish, sync
 
@@ -23,7 +23,7 @@ _PENDING_BYTES = 4 * 2**20
 _PENDING_RECORDS = 4096
 
 
-class FFRecordWriter(FileWriter):
+class FFRecordWriter(BlobWriter):
     """Data grow in the file at `path`, lengths and CRCs in `path` + ".journal", until `close` joins both.
 
     The header stands in front of the data and grows with the number of records, so `close` copies the data

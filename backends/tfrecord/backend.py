@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from dataformats.backends.tfrecord.content import chosen_compression, judge
 from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.writer import TFRecordWriter
-from dataformats.interfaces import Backend, OpenOptions, Verdict
+from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
 from dataformats.registry import codecs
 from dataformats.storage.files import StoredFile
 
@@ -21,7 +21,7 @@ _COMPRESSED = (".gz", ".zlib")
 _SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # as TensorFlow's own tools name files
 
 
-class TFRecordBackend(Backend):
+class TFRecordBackend(BlobBackend):
     """TFRecord, the format of TensorFlow, JAX and much of what is published for them."""
 
     name = "tfrecord"

@@ -14,7 +14,7 @@ from dataformats.backends.tfrecord.content import decompressed
 from dataformats.backends.tfrecord.layout import FRAMING_BYTES, frames
 from dataformats.backends.tfrecord.stream import stream
 from dataformats.batch import Blobs
-from dataformats.interfaces import FileWriter
+from dataformats.interfaces import BlobWriter
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, release
 
@@ -27,7 +27,7 @@ _BUFFER_BYTES = 2**20
 _BUFFER_RECORDS = 4096
 
 
-class TFRecordWriter(FileWriter):
+class TFRecordWriter(BlobWriter):
     """Appends records to one file.
 
     Args:
