@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dataformats.errors import SpecError
+from dataformats.errors import SpecError, UnknownNameError
+from dataformats.fields import Codecs
+from dataformats.interfaces import Backend, BlobBackend
 from dataformats.opening import open as open_source
+from dataformats.registry import backends
 from dataformats.source import RecordSource
-from dataformats.spec import Spec, SpecLike
+from dataformats.spec import Spec, SpecLike, Type
 from dataformats.views import SourceBase
 from dataformats.writing import DatasetWriter, Encoding, refuse, writer
 
@@ -48,6 +51,8 @@ def convert(
     spec: SpecLike | None = None,
     payload: str | None = None,
     codecs: Mapping[str, Any] | None = None,
+    fields: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
     shard_records: int | None = None,
     shard_bytes: int | None = None,
     overwrite: bool = False,
@@ -56,15 +61,19 @@ def convert(
 ) -> ConvertReport:
     """Write the records of a source in another format.
 
-    Every checksum of the source is verified; the first damaged record stops the conversion and leaves nothing behind.
+    Whole payloads, and the blobs of fields, are copied where their codec stays the same. Every checksum of the source
+    is verified; the first damaged record stops the conversion and leaves nothing behind.
 
     Args:
         source: A source, or what `open` takes.
         path: The new file, or folder with `shard_*`.
         format: Its format.
-        spec: The fields of the new data; `None` keeps the source's.
-        payload: The codec of whole records; `None` keeps the source's.
+        spec: The fields of the new data, by their new names; `None` keeps the source's, with the integers of Granular
+            (`int`, `i64`, `u64`) as numbers elsewhere.
+        payload: The codec of whole records; `None` keeps the source's where the format is used with it.
         codecs: As in `open` and `create`.
+        fields: The fields to take; `None` takes all.
+        rename: Old name to new name.
         shard_records: As in `create`.
         shard_bytes: As in `create`.
         overwrite: Replace what has the name.
@@ -85,17 +94,17 @@ def convert(
         5
     """
     begin = time.perf_counter()
-    given = source if isinstance(source, RecordSource) else open_source(source, codecs=codecs)
-    if not isinstance(given, SourceBase):
-        raise TypeError(f"expected a source of dataformats, found {type(given).__name__}")
-    plan = _plan(given, spec, payload)
-    encoding = Encoding(format, plan.payload, plan.spec)
-    encode = refuse if plan.copied else encoding.encoder(codecs)
+    given = _base(source if isinstance(source, RecordSource) else open_source(source, codecs=codecs))
+    chosen = given if fields is None else _base(given.select(*fields))
+    wanted = None if spec is None else Spec(spec)
+    plan = _plan(chosen, backends.get(format), wanted, payload, dict(rename or {}), codecs)
+    encoding = Encoding(format, plan.payload, plan.spec, backend_options)
+    encode = refuse if plan.copied else encoding.encoder(codecs, plan.carried)
     out = writer(
-        path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite, **backend_options
+        path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite
     )
     with out:
-        for done in _fill(given, out, plan.copied):
+        for done in _fill(plan, out):
             if progress is not None:
                 progress(done, len(given))
     return ConvertReport(str(path), format, encoding.payload, len(out), plan.copied, time.perf_counter() - begin)
@@ -103,20 +112,72 @@ def convert(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
+    """What is read and what is written.
+
+    Attributes:
+        source: The records, in the types in which they are carried.
+        payload: The codec of the new whole records; `None`: the format's.
+        spec: The new fields, as declared; `None`: the reader infers them, or there are none.
+        carried: The types in which records come to the writer: `bytes` for blobs that are copied; `None`: as declared.
+        rename: Old name to new name.
+        copied: Whole payloads are copied.
+    """
+
+    source: SourceBase
     payload: str | None
     spec: Spec | None
+    carried: Spec | None
+    rename: Mapping[str, str]
     copied: bool
 
 
-def _plan(source: SourceBase, spec: SpecLike | None, payload: str | None) -> _Plan:
-    """Decide what the new payload and spec are, and whether stored bytes can be copied."""
-    wanted = None if spec is None else Spec(spec)
-    if payload in (None, "bytes", source.payload) and (wanted is None or wanted == source.spec) and _has_bytes(source):
+def _plan(
+    source: SourceBase,
+    backend: Backend,
+    spec: Spec | None,
+    payload: str | None,
+    rename: Mapping[str, str],
+    codecs: Mapping[str, Any] | None,
+) -> _Plan:
+    """Decide what the new payload and spec are, and what can be copied."""
+    same = not rename and (spec is None or (not source.single and spec == source.spec))
+    if same and _keeps_payload(backend, source, payload):
         declared = None if source.single or source.spec_is_inferred else source.spec
-        return _Plan(payload or source.payload, wanted or declared, copied=True)
+        return _Plan(source, payload or source.payload, spec or declared, None, {}, copied=True)
     if source.single:
-        return _Plan(payload or (None if wanted else source.payload), wanted, copied=False)
-    return _Plan(payload, wanted or source.spec, copied=False)
+        return _Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
+    old = {rename.get(name, name): name for name in source.spec}
+    if len(old) < len(source.spec):
+        raise SpecError(f"rename={dict(rename)} gives two fields one name")
+    new = spec or Spec({name: backend.natural(source.spec[before]) for name, before in old.items()})
+    lacking = [name for name in new if name not in old]
+    if lacking:
+        raise SpecError("the source has no such field", field=lacking[0])
+    chosen = _base(source.select(*(old[name] for name in new)))
+    carried = {name: _carried(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
+    if not any(carried.values()):
+        return _Plan(chosen, payload, new, None, rename, copied=False)
+    read = Spec({old[name]: kind or chosen.spec[old[name]] for name, kind in carried.items()})
+    written = Spec({name: kind or new[name] for name, kind in carried.items()})
+    return _Plan(chosen.with_spec(read), payload, new, written, rename, copied=False)
+
+
+def _keeps_payload(backend: Backend, source: SourceBase, payload: str | None) -> bool:
+    """Return True where the stored payloads of the source can be those of the new records."""
+    if not isinstance(backend, BlobBackend) or not _has_bytes(source) or source.payload is None:
+        return False
+    return backend.keeps(source.payload) if payload is None else payload in ("bytes", source.payload)
+
+
+def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | None:
+    """Return the type under which a field's blobs are copied, or `None` where values must be decoded."""
+    if old != new or old.dtype is not None:
+        return None
+    try:
+        copyable = Codecs(codecs, trusted=True).codec(old.element).copyable
+    except UnknownNameError:
+        copyable = True  # an opaque type: its blobs are all that is known
+    return replace(old, codec="bytes", args=()) if copyable and old.codec != "bytes" else None
 
 
 def _has_bytes(source: SourceBase) -> bool:
@@ -127,12 +188,18 @@ def _has_bytes(source: SourceBase) -> bool:
     return True
 
 
-def _fill(source: SourceBase, out: DatasetWriter, copied: bool) -> Iterator[int]:
+def _base(source: RecordSource) -> SourceBase:
+    if not isinstance(source, SourceBase):
+        raise TypeError(f"expected a source of dataformats, found {type(source).__name__}")
+    return source
+
+
+def _fill(plan: _Plan, out: DatasetWriter) -> Iterator[int]:
     """Write all records; yield how many are done, every now and then."""
-    records = source.scan_bytes() if copied else iter(source)
-    append = out.append_bytes if copied else out.append
+    records = plan.source.scan_bytes() if plan.copied else iter(plan.source)
+    append = out.append_bytes if plan.copied else out.append
     for record in records:
-        append(record)
+        append({plan.rename.get(name, name): value for name, value in record.items()} if plan.rename else record)
         if len(out) % _EVERY == 0:
             yield len(out)
     yield len(out)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -157,6 +157,10 @@ class Reader(ABC):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
+    def files_of(self, field: str) -> Sequence[int]:
+        """Return the numbers of the files in which the blobs of a field lie."""
+        return range(len(self.files))
+
     def decoded_as(self, field: str, declared: Type) -> Type:
         """Return the type that decodes the blobs of a field which a spec declares as `declared`.
 
@@ -249,6 +253,11 @@ class Backend(ABC):
             TypeError: An option that this format does not have.
         """
 
+    def natural(self, kind: Type) -> Type:
+        """Return the type that a conversion gives a field of this type: Granular's integers are numbers elsewhere."""
+        numbers = {"int": "int64", "i64": "int64", "u64": "uint64"}
+        return replace(kind, codec=numbers[kind.codec]) if kind.codec in numbers and not kind.args else kind
+
     @abstractmethod
     def shard_names(self, stem: str, count: int) -> list[str]:
         """Return the format's own names for `count` files (or folders) in a folder, in order."""
@@ -260,6 +269,10 @@ class BlobBackend(Backend):
     def guess_payload(self, samples: Sequence[bytes]) -> str:
         """Return the codec of whole records, judged by some of them."""
         return "bytes"
+
+    def keeps(self, payload: str) -> bool:
+        """Return True where a conversion keeps this payload of the source unless another is asked for."""
+        return True
 
     def payload_for(self, spec: Spec) -> str:
         """Return the payload that holds records of this spec unless another is named."""
@@ -359,10 +372,12 @@ class Codec(ABC):
     Attributes:
         name: As in a spec.
         safe: True where a name found in a file may resolve to this codec: decoding runs no code from the data.
+        copyable: True where a blob means the same in every format, so that a conversion may copy it.
     """
 
     name: str
     safe: bool = True
+    copyable: bool = True
 
     def configured(self, args: Sequence[str]) -> Codec:
         """Return the codec with the arguments that a type gives in parentheses.

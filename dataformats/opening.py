@@ -32,6 +32,7 @@ def open(  # noqa: A001  # the name that the contract gives it
     spec: SpecLike | None = None,
     codecs: Mapping[str, Any] | None = None,
     verify_checksums: bool = True,
+    cache: str | Sequence[str] | None = None,
     index: str = "cache",
     storage_options: dict[str, Any] | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
@@ -53,6 +54,8 @@ def open(  # noqa: A001  # the name that the contract gives it
         codecs: Codecs for this source, name to `(encode, decode)` or a `Codec`; they win over registered ones. A
             codec that is not safe, as `pickle`, must be named by `payload=`, `spec=` or here.
         verify_checksums: False skips what costs a pass over the data; lengths and offsets are always checked.
+        cache: `"memory"` holds the files in anonymous shared memory, read whole at their first use; names of fields
+            hold the files of these fields alone.
         index: Where indexes are kept: `"cache"` (the user's cache folder, or `DATAFORMATS_CACHE`), `"beside"` the
             data, or a folder.
         storage_options: For the fsspec file system of a URL.
@@ -87,13 +90,14 @@ def open(  # noqa: A001  # the name that the contract gives it
         "spec": None if spec is None else Spec(spec).to_json(),
         "codecs": codecs,
         "verify_checksums": verify_checksums,
+        "cache": cache,
         "index": index,
         "storage_options": storage_options,
         "max_record_bytes": max_record_bytes,
         **backend_options,
     }
     reopen = functools.partial(_reduced, again)
-    return StoredSource(Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen))
+    return StoredSource(Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen, cache))
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:
@@ -187,13 +191,10 @@ def _all_files(folder: Folder) -> list[StoredFile]:
 
 
 def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
-    names = folder.names()
-    if not names:
-        raise FormatError("the folder holds no data files", path=folder.name)
-    claims = {backend.name: [name for name in names if backend.claims(name)] for backend in _known()}
-    claims = {name: claimed for name, claimed in claims.items() if claimed}
+    claims = {backend.name: backend.find(folder) for backend in _known()}
+    claims = {name: files for name, files in claims.items() if files}
     if len(claims) > 1:
-        both = "; ".join(f"{name}: {_some(claimed)}" for name, claimed in claims.items())
+        both = "; ".join(f"{name}: {_some([file.basename for file in files])}" for name, files in claims.items())
         raise FormatError(
             "files of several formats in one folder",
             path=folder.name,
@@ -201,16 +202,19 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
             remedy="pass format=, or a glob",
         )
     if claims:
-        backend = backends.get(next(iter(claims)))
-        files = backend.find(folder)
+        name, files = next(iter(claims.items()))
+        backend = backends.get(name)
         if any(file.size for file in files):
             _recognise(files, backend)
         return backend, files
-    return _choose_by_content(folder, names)
+    return _choose_by_content(folder)
 
 
-def _choose_by_content(folder: Folder, names: Sequence[str]) -> tuple[Backend, list[StoredFile]]:
+def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     """Take a folder whose names tell nothing: every file (of the first 64) must be of one format."""
+    names = folder.names()
+    if not names:
+        raise FormatError("the folder holds no data files", path=folder.name)
     files = [file for file in _all_files(folder) if file.size]
     if not files:
         raise FormatError("every file in the folder is empty", path=folder.name, remedy="pass format=")

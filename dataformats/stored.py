@@ -7,19 +7,21 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, RecordBatch
-from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError
+from dataformats.columns import conform, elements_of
+from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError, UnknownNameError
 from dataformats.fields import Codecs
-from dataformats.interfaces import Backend, Codec, Located, Reader, RecordCodec, RecordCoder, Streaming, Stretch
+from dataformats.interfaces import Backend, BlobBackend, Codec, Located, Reader, RecordCodec, RecordCoder, Streaming, Stretch
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.ahead import read_ahead
+from dataformats.storage.cached import CachedFile
 from dataformats.storage.files import StoredFile, release
 from dataformats.storage.forks import after_fork
 from dataformats.storage.reading import Fetched, read_blobs
@@ -53,6 +55,7 @@ class Parts:
         index: Where indexes are kept.
         max_record_bytes: A longer record is refused.
         reopen: Returns what `__reduce__` shall, given fingerprint, payload and spec.
+        cache: `"memory"`, or the fields whose files are held in memory.
     """
 
     backend: Backend
@@ -63,6 +66,7 @@ class Parts:
     index: str
     max_record_bytes: int
     reopen: Callable[[str, str | None, Spec], tuple[Any, ...]] = field(repr=False)
+    cache: str | Sequence[str] | None = None
 
 
 class StoredSource(SourceBase):
@@ -71,6 +75,7 @@ class StoredSource(SourceBase):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._reader = parts.reader
+        self._files = self._with_cache(parts.cache)
         self._lock = threading.RLock()
         self._payload: str | None = parts.payload
         self._spec: Spec | None = parts.spec
@@ -80,6 +85,23 @@ class StoredSource(SourceBase):
 
     def _unlock(self) -> None:
         self._lock = threading.RLock()
+
+    def _with_cache(self, cache: str | Sequence[str] | None) -> list[StoredFile]:
+        files = list(self._reader.files)
+        if cache is None:
+            return files
+        if isinstance(cache, str) and cache != "memory":
+            raise ValueError(f"expected cache='memory' or a list of fields, found {cache!r}")
+        fields = self._stored_fields if isinstance(cache, str) else tuple(cache)
+        for name in fields:
+            if self._reader.spec is not None and name not in self._reader.spec:
+                raise UnknownNameError("field", name=name, known=self._reader.spec)
+        held = {number for name in fields for number in self._reader.files_of(name)}
+        return [CachedFile(file) if number in held else file for number, file in enumerate(files)]
+
+    def with_spec(self, spec: Spec) -> StoredSource:
+        """Return the same records read under another spec."""
+        return StoredSource(replace(self._parts, spec=spec))
 
     # ---- what it is
 
@@ -92,9 +114,10 @@ class StoredSource(SourceBase):
         if self._reader.spec is not None:
             return None
         with self._lock:
-            if self._payload is None:
-                self._payload = self._parts.backend.guess_payload(self._samples())
-            return self._payload
+            backend = self._parts.backend
+            if self._payload is None and isinstance(backend, BlobBackend):
+                self._payload = backend.guess_payload(self._samples())
+            return self._payload or "bytes"
 
     @property
     def payload_codec(self) -> Codec | None:
@@ -196,7 +219,7 @@ class StoredSource(SourceBase):
         stored = fields if self._reader.spec is not None else {VALUE: True}
         located = self._reader.locate(indices, stored)
         extents = [field.extents for field in located.values()]
-        fetched = read_blobs(self._reader.files, extents, max_bytes=self._parts.max_record_bytes)
+        fetched = read_blobs(self._files, extents, max_bytes=self._parts.max_record_bytes)
         return {name: (got, located[name]) for name, got in zip(located, fetched, strict=True)}
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
@@ -355,7 +378,21 @@ class StoredSource(SourceBase):
     ) -> dict[str, Column]:
         if self.coder is not None:
             return self.coder.decode_batch(stored[VALUE][0], mask)
-        return {name: self._parts.codecs.decode(self.spec[name], *stored[name]) for name in mask}
+        return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
+
+    def _column(
+        self, name: str, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range
+    ) -> Column:
+        declared = self.spec[name]
+        if self._reader.spec is None:
+            return self._parts.codecs.decode(declared, blobs, counts)
+        kind = self._reader.decoded_as(name, declared)
+        if isinstance(part, range) and counts is not None:  # located already: the dims may be fewer than declared
+            kind = replace(kind, dims=(None, *kind.dims[1:]))
+            return self._parts.codecs.decode(kind, blobs, counts, field=name)
+        column = self._parts.codecs.decode(kind, blobs, counts, field=name)
+        column = column if kind == declared else conform(column, declared, field=name)
+        return column if not isinstance(part, range) else elements_of(column, part, name)
 
     def _blamed(
         self, error: Exception, numbers: NDArray[np.int64], position: int, places: _Run | _Places | None

@@ -65,6 +65,14 @@ class SourceBase(RecordSource):
         """True where nobody gave the spec and the records told it."""
         return False
 
+    def with_spec(self, spec: Spec) -> SourceBase:
+        """Return the same records read under another spec of the same fields.
+
+        Raises:
+            SpecError: The records are made, not stored.
+        """
+        raise SpecError("these records are not stored under a spec")
+
     def mask(self, fields: Fields) -> dict[str, bool | range]:
         """Return what `fields` asks for: each field whole (`True`) or a range of a sequence's elements.
 
@@ -240,6 +248,9 @@ class _Selected(_View):
     def spec(self) -> Spec:
         return self._parent.spec.select(self._fields)
 
+    def with_spec(self, spec: Spec) -> SourceBase:
+        return _Selected(self._parent.with_spec(Spec({**self._parent.spec, **spec})), self._fields)
+
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
 
@@ -273,6 +284,9 @@ class _Taken(_View):
             return self._parent.fingerprint
         numbers = np.arange(order.start, order.stop, order.step) if isinstance(order, range) else order
         return _digest([self._parent.fingerprint], numbers.astype("<i8").tobytes())
+
+    def with_spec(self, spec: Spec) -> SourceBase:
+        return _Taken(self._parent.with_spec(spec), self._order)
 
     def _to_parent(self, indices: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         mine = as_indices(indices, len(self))
@@ -393,6 +407,9 @@ class _Concatenated(SourceBase):
 
     def __len__(self) -> int:
         return int(self._starts[-1])
+
+    def with_spec(self, spec: Spec) -> SourceBase:
+        return _Concatenated([part.with_spec(spec) for part in self._parts])
 
     def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
         """Return the numbers, and for each part that has some of them their positions."""

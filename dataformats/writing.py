@@ -6,24 +6,27 @@ import itertools
 import json
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from dataformats.errors import CodecError, SpecError
 from dataformats.fields import Codecs
-from dataformats.interfaces import Backend, Codec, FileWriter, RecordCodec
+from dataformats.interfaces import BlobBackend, BlobWriter, Codec, FieldsBackend, FieldsWriter, RecordCodec
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage import atomic
 from dataformats.storage.targets import Target, target
+from dataformats.values import exact
 from dataformats.writer import RecordWriter
 
 __all__ = ["DatasetWriter", "Encoding", "create", "refuse", "writer"]
 
 _SHARDS = "shards.json"
-Encode = Callable[[Any], bytes]
+Encoded = bytes | Mapping[str, Sequence[bytes]]
+"""A record as stored: one blob, or the blobs of each field."""
+Encode = Callable[[Any], Encoded]
 
 
 def create(
@@ -74,7 +77,7 @@ def create(
         >>> dataformats.open(path)[0]
         {'text': 'héllo', 'tokens': array([3, 1, 2])}
     """
-    encoding = Encoding(format, payload, None if spec is None else Spec(spec))
+    encoding = Encoding(format, payload, None if spec is None else Spec(spec), backend_options)
     return writer(
         path,
         encoding,
@@ -85,7 +88,6 @@ def create(
         overwrite=overwrite,
         workers=workers,
         storage_options=storage_options,
-        **backend_options,
     )
 
 
@@ -96,35 +98,109 @@ class Encoding:
         format: The file format.
         payload: The codec of whole records; `None` is the format's for this spec.
         spec: The fields; `None` where records are single values, or where a reader infers them.
+        options: The format's own.
+
+    Attributes:
+        stored: For formats that store fields apart, the types under which they are stored; else `None`.
+
+    Raises:
+        SpecError: The format cannot hold the spec; every offending field is named.
     """
 
-    def __init__(self, format: str, payload: str | None, spec: Spec | None) -> None:
+    def __init__(self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]) -> None:
         self.backend = backends.get(format)
         self.spec = spec
-        self.payload = payload or ("bytes" if spec is None else self.backend.payload_for(spec))
+        self.options = dict(options)
+        self.stored: Spec | None = None
+        self.payload: str | None = payload or "bytes"
+        if isinstance(self.backend, FieldsBackend) and spec is not None:
+            if payload is not None:
+                raise SpecError(f"{format} stores fields apart: leave out payload={payload!r}")
+            self.stored = self.backend.stored_spec(spec, **options)
+            self.payload = None
+        elif isinstance(self.backend, BlobBackend) and payload is None and spec is not None:
+            self.payload = self.backend.payload_for(spec)
 
-    def encoder(self, codecs: Mapping[str, Any] | None) -> Encode:
-        """Return what turns a record into its bytes.
+    def encoder(self, codecs: Mapping[str, Any] | None, spec: Spec | None = None) -> Encode:
+        """Return what turns a record into its bytes, or into the blobs of its fields.
+
+        Args:
+            codecs: As in `create`.
+            spec: Types that records come in, where they differ from the declared ones: `bytes` for blobs that are
+                encoded already.
 
         Raises:
             SpecError: The payload needs a spec, or holds none, or cannot hold this one.
         """
         resolver = Codecs(codecs, trusted=True)
-        codec = resolver.codec(Type.parse(self.payload))
+        given = spec if spec is not None else self.spec
+        if self.stored is not None and given is not None:
+            return FieldsEncoder(given, self.stored, resolver)
+        codec = resolver.codec(Type.parse(str(self.payload)))
         if isinstance(codec, RecordCodec):
-            if self.spec is None:
+            if given is None:
                 raise SpecError(f"the payload {self.payload!r} needs spec=, as {{'image': 'jpg', 'label': 'int64'}}")
-            return codec.bind(self.spec, resolver).encode
-        if self.spec is not None:
+            return codec.bind(given, resolver).encode
+        if given is not None:
             raise SpecError(f"the payload {self.payload!r} holds single values, no fields; leave out spec= or payload=")
         return _guarded(codec)
+
+    def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
+        """Return a writer of one file or folder."""
+        if isinstance(self.backend, FieldsBackend):
+            # Without a spec it is a file of single values, where the format has such.
+            stored = self.stored if self.stored is not None else Spec()
+            return self.backend.create(partial, stored=stored, resume=resume, **self.options)
+        assert isinstance(self.backend, BlobBackend)  # noqa: S101  # there is no third kind; for the type checker
+        return self.backend.create(partial, resume=resume, **self.options)
 
     def facts(self) -> dict[str, Any] | None:
         """Return what a reader cannot tell from the files; `None` where there is nothing."""
         if self.spec is None and self.payload == "bytes":
             return None
+        if self.spec is not None and self.spec == self.stored:
+            return None
         spec = {} if self.spec is None else {"spec": self.spec.to_json()}
-        return {"format": self.backend.name, "payload": self.payload, **spec}
+        payload = {} if self.payload is None else {"payload": self.payload}
+        return {"format": self.backend.name, **payload, **spec}
+
+
+class FieldsEncoder:
+    """Turns a record into the blobs of its fields, all or none.
+
+    Args:
+        given: The types that values come in.
+        stored: The types under which they are stored.
+        codecs: From types to codecs.
+    """
+
+    def __init__(self, given: Spec, stored: Spec, codecs: Codecs) -> None:
+        self._given = given
+        self._stored = stored
+        self._codecs = codecs
+
+    def __call__(self, record: Any) -> dict[str, list[bytes]]:
+        """Return field to blobs.
+
+        Raises:
+            SpecError: A field is missing, unknown, or does not fit its type.
+            CodecError: A value does not encode.
+        """
+        if not isinstance(record, Mapping):
+            raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
+        for name in record:
+            if name not in self._given:
+                raise SpecError("the spec has no such field", field=str(name))
+        for name in self._given:
+            if name not in record:
+                raise SpecError("the record lacks this field; the format holds every field of every record", field=name)
+        return {name: self._blobs(name, kind, record[name]) for name, kind in self._given.items()}
+
+    def _blobs(self, name: str, given: Type, value: Any) -> list[bytes]:
+        stored = self._stored[name]
+        if given == stored or given.dtype is None:
+            return self._codecs.encode(given, value, field=name)
+        return self._codecs.encode(stored, exact(given, value, field=name), field=name)
 
 
 def writer(
@@ -138,22 +214,23 @@ def writer(
     overwrite: bool = False,
     workers: int = 0,
     storage_options: dict[str, Any] | None = None,
-    **backend_options: Any,
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the arguments see `create`."""
     for name, most in (("shard_records", shard_records), ("shard_bytes", shard_bytes)):
         if most is not None and most < 1:
             raise ValueError(f"{name} must be at least 1, found {most}")
     place = target(path, storage_options)
-    if place.exists() and not overwrite:
+    if resume and isinstance(encoding.backend, FieldsBackend) and encoding.backend.continues(place.final):
+        place = place.in_place()
+    elif place.exists() and not overwrite:
         raise FileExistsError(f"{place.name!r} exists; pass overwrite=True to replace it")
     if not resume:
         atomic.remove(place.partial)
     files: _Files
     if shard_records is None and shard_bytes is None:
-        files = _OneFile(encoding.backend, place, resume, backend_options)
+        files = _OneFile(encoding, place, resume)
     else:
-        files = _Shards(encoding.backend, place, shard_records, shard_bytes, resume, backend_options)
+        files = _Shards(encoding, place, shard_records, shard_bytes, resume)
     return DatasetWriter(place, encoding, encode, files, keep=resume, workers=workers)
 
 
@@ -241,7 +318,7 @@ class _Files(ABC):
         """Records appended, those found on resuming included."""
 
     @abstractmethod
-    def append(self, blob: bytes) -> None: ...
+    def append(self, encoded: Encoded) -> None: ...
 
     @abstractmethod
     def flush(self, sync: bool) -> None: ...
@@ -258,16 +335,16 @@ class _Files(ABC):
 
 
 class _OneFile(_Files):
-    def __init__(self, backend: Backend, place: Target, resume: bool, options: dict[str, Any]) -> None:
+    def __init__(self, encoding: Encoding, place: Target, resume: bool) -> None:
         self._place = place
-        self._file = backend.create(place.partial, resume=resume, **options)
+        self._file = encoding.create(place.partial, resume)
 
     @property
     def n_records(self) -> int:
         return self._file.n_records
 
-    def append(self, blob: bytes) -> None:
-        self._file.append(blob)
+    def append(self, encoded: Encoded) -> None:
+        self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
 
     def flush(self, sync: bool) -> None:
         self._file.flush(sync=sync)
@@ -287,19 +364,12 @@ class _Shards(_Files):
     """Files `00000`, `00001`, ... in the partial folder, which get the format's own names at the end."""
 
     def __init__(
-        self,
-        backend: Backend,
-        place: Target,
-        most_records: int | None,
-        most_bytes: int | None,
-        resume: bool,
-        options: dict[str, Any],
+        self, encoding: Encoding, place: Target, most_records: int | None, most_bytes: int | None, resume: bool
     ) -> None:
-        self._backend = backend
+        self._encoding = encoding
         self._place = place
         self._most_records = most_records
         self._most_bytes = most_bytes
-        self._options = options
         self._folder = place.partial
         self._folder.mkdir(parents=True, exist_ok=True)
         self._done: list[int] = self._finished() if resume else []  # records of each complete shard
@@ -309,11 +379,11 @@ class _Shards(_Files):
     def n_records(self) -> int:
         return sum(self._done) + self._file.n_records
 
-    def append(self, blob: bytes) -> None:
-        if self._full(len(blob)):
+    def append(self, encoded: Encoded) -> None:
+        if self._full(_size(encoded)):
             self._complete()
             self._file = self._create(resume=False)
-        self._file.append(blob)
+        self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
 
     def flush(self, sync: bool) -> None:
         self._file.flush(sync=sync)
@@ -344,14 +414,13 @@ class _Shards(_Files):
         return records or (self._most_bytes is not None and n > 0 and size + more > self._most_bytes)
 
     def _names(self, count: int) -> list[str]:
-        return self._backend.shard_names(self._place.name.rstrip("/").rsplit("/", 1)[-1], count)
+        return self._encoding.backend.shard_names(self._place.name.rstrip("/").rsplit("/", 1)[-1], count)
 
     def _path(self) -> Path:
         return self._folder / f"{len(self._done):05d}"
 
-    def _create(self, resume: bool) -> FileWriter:
-        partial = self._path().with_suffix(".partial")
-        return self._backend.create(partial, resume=resume, **self._options)
+    def _create(self, resume: bool) -> BlobWriter | FieldsWriter:
+        return self._encoding.create(self._path().with_suffix(".partial"), resume)
 
     def _complete(self) -> None:
         self._file.close()
@@ -374,7 +443,14 @@ class _Shards(_Files):
 
 
 def _entry(name: str, records: int, path: Path) -> dict[str, Any]:
-    return {"name": name, "records": records, "bytes": path.stat().st_size}
+    files = [path] if path.is_file() else [part for part in path.rglob("*") if part.is_file()]
+    return {"name": name, "records": records, "bytes": sum(file.stat().st_size for file in files)}
+
+
+def _size(encoded: Encoded) -> int:
+    if isinstance(encoded, bytes):
+        return len(encoded)
+    return sum(len(blob) for blobs in encoded.values() for blob in blobs)
 
 
 def _guarded(codec: Codec) -> Encode:
@@ -391,9 +467,9 @@ def _guarded(codec: Codec) -> Encode:
 
 def _in_order(
     threads: ThreadPoolExecutor, encode: Encode, records: Iterable[Any], ahead: int
-) -> Iterable[bytes]:
+) -> Iterable[Encoded]:
     """Yield the encoded records in order, with a bounded number of them under way."""
-    pending: deque[Future[bytes]] = deque()
+    pending: deque[Future[Encoded]] = deque()
     for record in records:
         pending.append(threads.submit(encode, record))
         if len(pending) >= ahead:

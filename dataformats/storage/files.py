@@ -247,6 +247,14 @@ class Folder(ABC):
     def file(self, name: str) -> StoredFile:
         """Return the file of that name."""
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders in it, hidden ones left out."""
+        return []
+
+    def folder(self, name: str) -> Folder:
+        """Return the folder of that name."""
+        raise FileNotFoundError(f"{self.name!r} has no folder {name!r}")
+
     def sibling(self, name: str) -> StoredFile | None:
         """Return the file called `name` beside the folder itself, or `None`."""
         return None
@@ -266,6 +274,13 @@ class LocalFolder(Folder):
     def file(self, name: str) -> StoredFile:
         return LocalFile(self._path / name)
 
+    def folders(self) -> list[str]:
+        with os.scandir(self._path) as entries:
+            return sorted(entry.name for entry in entries if is_data(entry.name) and entry.is_dir())
+
+    def folder(self, name: str) -> Folder:
+        return LocalFolder(self._path / name)
+
     def sibling(self, name: str) -> StoredFile | None:
         path = self._path.resolve().with_name(name)
         return LocalFile(path) if path.is_file() else None
@@ -280,12 +295,21 @@ class FsspecFolder(Folder):
         self.name = str(fs.unstrip_protocol(path))
 
     def names(self) -> list[str]:
-        entries = self._fs.ls(self._path, detail=True)
-        names = [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == "file"]
-        return sorted(name for name in names if is_data(name))
+        return self._entries("file")
 
     def file(self, name: str) -> StoredFile:
         return FsspecFile(self._fs, f"{self._path}/{name}")
+
+    def folders(self) -> list[str]:
+        return self._entries("directory")
+
+    def folder(self, name: str) -> Folder:
+        return FsspecFolder(self._fs, f"{self._path}/{name}")
+
+    def _entries(self, kind: str) -> list[str]:
+        entries = self._fs.ls(self._path, detail=True)
+        names = [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == kind]
+        return sorted(name for name in names if is_data(name))
 
     def sibling(self, name: str) -> StoredFile | None:
         path = f"{self._fs._parent(self._path)}/{name}"
@@ -300,11 +324,21 @@ class ObjectFolder(Folder):
         self.name = str(path)
 
     def names(self) -> list[str]:
-        entries = [entry for entry in self._path.glob("*") if _is_file(entry)]
-        return sorted(name for name in (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries) if is_data(name))
+        return self._entries(folders=False)
 
     def file(self, name: str) -> StoredFile:
         return ObjectFile(self._path / name)
+
+    def folders(self) -> list[str]:
+        return self._entries(folders=True)
+
+    def folder(self, name: str) -> Folder:
+        return ObjectFolder(self._path / name)
+
+    def _entries(self, *, folders: bool) -> list[str]:
+        entries = [entry for entry in self._path.glob("*") if _is_file(entry) != folders]
+        names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries)
+        return sorted(name for name in names if is_data(name))
 
 
 class Globbed(Folder):

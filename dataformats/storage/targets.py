@@ -31,6 +31,19 @@ class Target(ABC):
     def exists(self) -> bool:
         """Return True where something has the name already."""
 
+    @property
+    def final(self) -> Path:
+        """The local path of the name.
+
+        Raises:
+            ValueError: It is not on the local disk, where alone interrupted data can be gone on with.
+        """
+        raise ValueError(f"resume=True needs a local path, found {self.name!r}")
+
+    def in_place(self) -> Target:
+        """Return the target that appends to what has the name already."""
+        return _InPlace(self.final)
+
     @abstractmethod
     def publish(self, facts: Mapping[str, Any] | None) -> None:
         """Give `partial` its name; `facts` go into the sibling, and `None` removes an old one."""
@@ -47,6 +60,10 @@ class _LocalTarget(Target):
         self.partial = path.with_name(path.name + ".partial")
         path.parent.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def final(self) -> Path:
+        return self._path
+
     def exists(self) -> bool:
         return self._path.exists()
 
@@ -56,6 +73,21 @@ class _LocalTarget(Target):
         else:
             save_facts(self._path, facts)
         atomic.publish(self.partial, self._path)
+
+
+class _InPlace(_LocalTarget):
+    """Data that grow under their final name."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.partial = path
+
+    def publish(self, facts: Mapping[str, Any] | None) -> None:
+        if facts is not None:
+            save_facts(self.partial, facts)
+
+    def discard(self) -> None:
+        """Delete nothing: the data were there before."""
 
 
 class _RemoteTarget(Target):
