@@ -56,12 +56,22 @@ class Target:
 def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoReturn:
     """Raise the error of a feature that does not fit, with the type that would.
 
+    Args:
+        target: The field.
+        row: The feature's position.
+        found: What it holds.
+        codec: The element of the type that would fit.
+        dims: That type's dims, and `?`.
+
     Raises:
         SpecError: Always.
     """
     steps = "[]" if target.in_steps else ""
     declared = Type(target.kind.codec, target.kind.args, (None,) * target.in_steps + target.kind.dims)
     remedy = f"pass spec={{**src.spec, {target.name!r}: '{codec}{steps}{dims}'}}"
+    if codec != target.kind.codec and {codec, target.kind.codec} <= set(KIND_TYPES.values()):
+        optional = "?" if target.kind.optional else ""
+        remedy += f", or '{FEATURE.name}{steps}{optional}' if records differ in what they hold"
     raise SpecError(f"expected {declared}, found {found}; {remedy}", field=target.name, index=row)
 
 

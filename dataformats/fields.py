@@ -168,7 +168,7 @@ class Codecs:
         return _rebuild, (self.overrides, self.trusted)
 
     def codec(self, element: Type) -> Codec:
-        """Return the codec of an element type, configured with the type's arguments; dims and `?` are ignored.
+        """Return the codec of an element type, configured with its arguments; dims and `?` are ignored.
 
         Raises:
             UnknownNameError: Nothing is registered as that, or what is may not be named by a file.

@@ -53,7 +53,7 @@ class TFRecordBackend(BlobBackend):
     def guess_payload(self, samples: Sequence[bytes]) -> str:
         """Return `"example"`, `"sequence_example"` or `"bytes"`.
 
-        Every SequenceExample parses as an Example too, its lists an unknown field: an Example must hold nothing
+        Every SequenceExample parses as an Example too, with an unknown field: an Example must hold nothing
         else. Empty records say nothing.
         """
         blobs = [sample for sample in samples if sample]

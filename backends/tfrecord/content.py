@@ -94,11 +94,11 @@ def _compression(head: bytes) -> Literal["gzip", "zlib", "none"]:
 
 
 def _is_zlib_header(head: bytes) -> bool:
-    """Return True for the two bytes of RFC 1950: deflate, a window up to 32 KiB, a check, no dictionary."""
-    if len(head) < 2:
+    """Return True for the two bytes of RFC 1950, or the first of them: deflate, and no dictionary."""
+    method = head[0]
+    if method & 0x0F != 8 or method >> 4 > 7:
         return False
-    method, flags = head[0], head[1]
-    return method & 0x0F == 8 and method >> 4 <= 7 and (method << 8 | flags) % 31 == 0 and not flags & 0x20
+    return len(head) == 1 or ((method << 8 | head[1]) % 31 == 0 and not head[1] & 0x20)
 
 
 def _inflate(data: bytes, compression: str) -> _Beginning:

@@ -52,7 +52,7 @@ def exact_frames(file: StoredFile, where: str) -> Frames | None:
 
 
 def hinted_frames(file: StoredFile, where: str) -> Frames | None:
-    """Return the frames that an index which came with the data tells, each one looked at in the file; or `None`."""
+    """Return the frames of a file from an index that came with it, each looked at in the file; or `None`."""
     if isinstance(file, Inflated) or file.size == 0:
         return None  # to look at each frame is to go through the file
     for name, lengths in _hints(file, where):

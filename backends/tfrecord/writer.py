@@ -53,7 +53,7 @@ class TFRecordWriter(BlobWriter):
         else:
             self._resume_compressed()
 
-    def append(self, blob: bytes) -> None:
+    def append(self, blob: bytes | bytearray | memoryview) -> None:
         """Append one record.
 
         Raises:
@@ -62,11 +62,11 @@ class TFRecordWriter(BlobWriter):
         if not isinstance(blob, (bytes, bytearray, memoryview)):
             raise TypeError(f"a record of a TFRecord file is bytes, found {type(blob).__name__}")
         self._open_file()
-        blob = bytes(blob)
-        self._pending.append(blob)
-        self._pending_bytes += len(blob)
+        data = bytes(blob)
+        self._pending.append(data)
+        self._pending_bytes += len(data)
         self.n_records += 1
-        self.n_bytes += len(blob) + FRAMING_BYTES
+        self.n_bytes += len(data) + FRAMING_BYTES
         if self._pending_bytes >= _BUFFER_BYTES or len(self._pending) >= _BUFFER_RECORDS:
             self._write_pending()
 

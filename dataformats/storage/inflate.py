@@ -4,8 +4,7 @@ The standard library's zlib is used because it sees truncation (`eof`) and check
 pass; rapidgzip and indexed_gzip read a cut file as a shorter one without an error.
 
 Which decompressed bytes of a damaged file can be had must not depend on how they are read. zlib drops what a
-call has decompressed when the same call finds damage, so such a call is repeated in halves, down to one byte in
-and one out.
+call has decompressed when that call finds damage; it is repeated in halves, down to one byte in and one out.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class _Cursor:
         except zlib.error:
             out = self._take_carefully(before, most)
         else:
-            self.pending = self.state.unconsumed_tail
+            self.pending = _left(self.state)
         self.position += len(out)
         return out
 
@@ -76,11 +75,17 @@ class _Cursor:
                     raise
                 n_in, n_out = (n_in // 2, n_out) if n_in > 1 else (n_in, n_out // 2)
                 continue
-            self.pending = attempt.unconsumed_tail + self.pending[n_in:]
+            self.pending = _left(attempt) + self.pending[n_in:]
             state, n_in, n_out = attempt, len(self.pending), most
             if out or attempt.eof or not self.pending:
                 self.state = attempt
                 return out
+
+
+def _left(state: Any) -> bytes:
+    """Return what of the compressed bytes was not taken; at the end it may stand in `unused_data` as well."""
+    left: bytes = b"" if state.eof else state.unconsumed_tail
+    return left
 
 
 class Inflated(StoredFile):

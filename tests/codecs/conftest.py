@@ -48,9 +48,9 @@ def same_feature() -> Callable[[dict[str, Any], Any], bool]:
         if expected["kind"] is None:
             return value is None
         if expected["kind"] == "bytes_list":
-            return [digest(item) for item in value] == [item["sha256"] for item in expected["bytes"]]
+            return [digest(item) for item in value] == [str(item["sha256"]) for item in expected["bytes"]]
         array = np.asarray(value)
         right_type = array.dtype == np.dtype(expected["dtype"]) and list(array.shape) == expected["shape"]
-        return right_type and digest(array.tobytes()) == expected["sha256_le"]
+        return bool(right_type) and digest(array.tobytes()) == str(expected["sha256_le"])
 
     return same

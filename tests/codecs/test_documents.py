@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -93,10 +94,8 @@ def test_bad_msgpack(blob: bytes) -> None:
 @pytest.mark.parametrize("name", ["json", "msgpack"])
 @given(blob=st.binary(max_size=60))
 def test_any_bytes_give_a_value_or_our_error(name: str, blob: bytes) -> None:
-    try:
+    with suppress(CodecError):
         Codecs(trusted=False).decode(Type(name), Blobs.join([blob]))
-    except CodecError:
-        pass
 
 
 def test_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

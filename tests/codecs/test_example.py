@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_golden_records(name: str, golden_records: Records, golden_entry: Any, s
         assert sorted(plain) == sorted(record) == sorted(features)
         for key, value in features.items():
             assert same_feature(value, plain[key])
-            assert np.asarray(plain[key]).tolist() == np.atleast_1d(np.asarray(record[key])).tolist()
+            np.testing.assert_array_equal(np.asarray(plain[key]), np.atleast_1d(np.asarray(record[key])))
 
 
 def test_golden_records_are_written_back(golden_records: Records) -> None:
@@ -79,7 +80,7 @@ def test_golden_records_are_written_back(golden_records: Records) -> None:
             ]:
                 del original.features.feature[key]
             # As text, for NaN does not equal itself.
-            assert str(written) == str(original) or written == original
+            assert str(written.features) == str(original.features) or written.features == original.features
 
 
 def test_golden_damage(golden_records: Records, golden_entry: Any) -> None:
@@ -241,19 +242,19 @@ def test_lists_and_bytes_in_one_batch() -> None:
             [1, 2],
             r"expected int64, found 2 int64 values; pass spec=\{\*\*src.spec, 'a': 'int64\[\]'\}",
         ),
-        ("int64", 0.5, "found float values.*'a': 'float32'"),
-        ("float32", 1, "found int64 values.*'a': 'int64'"),
+        ("int64", 0.5, r"found float values.*'a': 'float32\?'.*or 'feature\?'"),
+        ("float32", 1, r"found int64 values.*'a': 'int64\?'"),
         ("uint8", 256, "found 256"),
         ("uint64", -1, "found -1"),
         ("bool", 2, "found 2"),
-        ("float16", 1.0e6, "found 1000000.0"),
+        ("float16", 1.0e6, r"found 1(e\+06|000000\.0);.*'a': 'float32\?'}$"),
         ("float16", 0.1, "found 0.1"),
         ("int64[3]", [1, 2], "found 2 int64 values"),
         ("int64[][3]", [1, 2], "found 2 int64 values"),
         ("int64", b"123", "expected 8 bytes"),
         ("float32[2]", [b"1234", b"1234"], "found 2 bytes values"),
         ("bool", b"\2", "expected 0 or 1"),
-        ("bytes", 1, "found int64 values.*'a': 'int64'"),
+        ("bytes", 1, r"found int64 values.*'a': 'int64\?'"),
         ("bytes", [b"a", b"b"], r"'a': 'bytes\[\]'"),
         ("utf8[2]", [b"a"], "found 1 bytes values"),
     ],
@@ -384,7 +385,7 @@ def test_missing_and_surplus_values() -> None:
 
 
 def test_specs_that_features_cannot_hold() -> None:
-    with pytest.raises(SpecError, match=r"'a': .*'b': .*'c': .*'d': ") as caught:
+    with pytest.raises(SpecError, match=r"'a': .*'b': .*'c': .*: the name is not UTF-8") as caught:
         coder({"a": "int64[2][]", "b": "utf8[][0]", "c": "feature[]", "d\ud800": "int64", "fine": "int8[0]"})
     assert caught.value.field == "a"
 
@@ -448,25 +449,23 @@ def test_cut_at_every_byte_and_every_flipped_bit() -> None:
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         damaged.append(bytes(flipped))
+    indices = set()
     for blob in damaged:
         for inferred in (False, True):
             try:
                 read(spec, blob, inferred=inferred)
             except (CorruptRecordError, SpecError, CodecError) as error:
-                assert error.index == 0
-        try:
+                indices.add(error.index)
+        with suppress(CorruptRecordError):
             EXAMPLE.decode(blob)
             EXAMPLE.infer([blob])
-        except CorruptRecordError:
-            pass
         guess([blob])
+    assert indices == {0}
 
 
 @given(st.binary(max_size=80))
 def test_any_bytes_give_columns_or_our_errors(blob: bytes) -> None:
     guess([blob])
-    try:
+    with suppress(CorruptRecordError):
         inferred = EXAMPLE.infer([blob])
         read(inferred.to_json(), blob, inferred=True)
-    except CorruptRecordError:
-        pass

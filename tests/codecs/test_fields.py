@@ -57,7 +57,7 @@ def test_sequences_may_lie_in_several_blobs() -> None:
     "kind", ["int64", "float32[3]", "bool", "uint8[0]", "utf8", "jpg", "int8[]", "utf8[]"]
 )
 def test_no_records_give_the_same_kind_of_column(kind: str) -> None:
-    counts = [] if kind == "utf8[]" else None
+    counts: list[int] | None = [] if kind == "utf8[]" else None
     column = decode(kind, [], counts)
     assert len(column) == 0
     assert isinstance(column, Ragged) == (kind in ("utf8", "int8[]", "utf8[]"))
@@ -259,7 +259,7 @@ def test_what_fits_is_kept_exactly() -> None:
 
 
 @given(
-    st.sampled_from([name for name in NUMBER_TYPES]).flatmap(
+    st.sampled_from(NUMBER_TYPES).flatmap(
         lambda name: st.tuples(
             st.just(name), arrays.arrays(name, arrays.array_shapes(min_dims=0, max_dims=3))
         )
@@ -279,5 +279,5 @@ def test_sequences_of_codecs_take_sequences() -> None:
     for value in ("text", b"bytes", {"a": 1}, 5, [["a"]]):
         with pytest.raises(SpecError):
             encode_value(CODECS, kind, value)
-    with pytest.raises(CodecError, match="codec 'utf8'.*expected str, found int"):
+    with pytest.raises(CodecError, match=r"codec 'utf8'.*expected str, found int"):
         encode_value(CODECS, Type("utf8"), 5, field="x")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,9 @@ def test_golden_records(
             flat = spec[name].dims == (None,) and spec[name].codec != "feature"
             assert plain(found[name]) == [[item] if flat else item for item in plain(record[name])]
         written = coder(spec).encode(record)
-        assert SEQUENCE_MESSAGE.FromString(written) == SEQUENCE_MESSAGE.FromString(blob)
+        original = SEQUENCE_MESSAGE.FromString(blob)
+        assert SEQUENCE_MESSAGE.FromString(written).context == original.context
+        assert SEQUENCE_MESSAGE.FromString(written).feature_lists == original.feature_lists
 
 
 def test_types_of_steps() -> None:
@@ -171,7 +174,7 @@ def test_parts() -> None:
     assert plain(columns["a"]) == [[2, 3]] * 2
     assert plain(columns["t"]) == [[["y", "z"], ["w"]]] * 2
     for part in (range(2, 4), range(-1, 1)):
-        with pytest.raises(IndexError, match="field 'a': range.* the 3 elements of record 0"):
+        with pytest.raises(IndexError, match=r"field 'a': range.* the 3 elements of record 0"):
             read({"a": "int64[]"}, blob, part=part)
     with pytest.raises(IndexError, match="the 0 elements of record 1"):
         read({"a": "int64[]"}, blob, b"", part=range(1))
@@ -233,16 +236,16 @@ def test_cut_at_every_byte_and_every_flipped_bit() -> None:
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         damaged.append(bytes(flipped))
+    indices = set()
     for blob in damaged:
         for inferred in (False, True):
             try:
                 read(spec, blob, inferred=inferred)
             except (CorruptRecordError, SpecError, CodecError) as error:
-                assert error.index == 0
-        try:
+                indices.add(error.index)
+        with suppress(CorruptRecordError):
             found = SEQUENCE_EXAMPLE.infer([blob])
             read(found.to_json(), blob, inferred=True)
             SEQUENCE_EXAMPLE.decode(blob)
-        except CorruptRecordError:
-            pass
         guess([blob])
+    assert indices == {0}

@@ -22,10 +22,11 @@ KINDS = sorted(WBITS)
 def plain_bytes(n: int, seed: int = 0) -> bytes:
     """Bytes that compress to about a half: a random part and a repeated one, in turns."""
     noise = random.Random(seed)
-    parts = []
-    while sum(map(len, parts)) < n:
-        parts += [noise.randbytes(noise.randrange(1, 700)), bytes([noise.randrange(256)]) * noise.randrange(1, 700)]
-    return b"".join(parts)[:n]
+    data = bytearray()
+    while len(data) < n:
+        data += noise.randbytes(noise.randrange(1, 700))
+        data += bytes([noise.randrange(256)]) * noise.randrange(1, 700)
+    return bytes(data[:n])
 
 
 def compress(data: bytes, kind: str, level: int = 6) -> bytes:
@@ -152,7 +153,9 @@ def test_a_wrong_checksum_at_the_end_costs_no_byte_before(tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("padding", [0, 1, 100, 40_000])
-def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(tmp_path: Path, padding: int) -> None:
+def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(
+    tmp_path: Path, padding: int
+) -> None:
     parts = [plain_bytes(n, n) for n in (100_000, 0, 1, 300_000)]
     file = opened(tmp_path, b"".join(gzip.compress(part) + bytes(padding) for part in parts), "gzip")
     data = b"".join(parts)
@@ -219,7 +222,9 @@ def test_checkpoints_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert file.pread(9_000_000, 100) == data[9_000_000:9_000_100]
 
 
-def test_checkpoints_of_all_files_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_of_all_files_together_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = plain_bytes(3_000_000)
     files = [opened(tmp_path, compress(data, "zlib", 1), "zlib", str(number)) for number in range(3)]
     monkeypatch.setattr(inflate, "_ALL_CHECKPOINTS", 5 * len(inflate._LIVE))

@@ -1,0 +1,152 @@
+"""The program: its commands, and what becomes of an error that one raises."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from typing import Annotated, Any, NoReturn, TextIO
+
+import typer
+
+from dataformats.cli.build import version
+from dataformats.cli.convert import convert
+from dataformats.cli.exits import USAGE, exit_code, in_one_line
+from dataformats.cli.head import head
+from dataformats.cli.index import index
+from dataformats.cli.info import info
+from dataformats.cli.output import printable
+from dataformats.cli.verify import verify
+
+__all__ = ["COMMANDS", "app", "main"]
+
+DEBUG = "DATAFORMATS_DEBUG"
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells number a program that SIGINT, SIGPIPE ended
+_UsageError: Any = typer.BadParameter.__mro__[1]  # UsageError, which typer does not hand out itself
+
+COMMANDS: dict[Callable[..., Any], tuple[str, ...]] = {
+    info: (
+        "dataformats info 'digits-*.tfrecord'",
+        "dataformats info photos.tfrecord --json",
+        "dataformats info --build",
+    ),
+    head: (
+        "dataformats head photos.tfrecord -n 2 --fields name,image",
+        "dataformats head 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64",
+    ),
+    verify: (
+        "dataformats verify 'digits-*.tfrecord'",
+        "dataformats verify photos.tfrecord --json",
+    ),
+    index: (
+        "dataformats index 'digits-*.tfrecord' --full",
+        "dataformats index photos.tfrecord --text",
+    ),
+    convert: (
+        "dataformats convert photos.tfrecord photos.ffr",
+        "dataformats convert 'digits-*.tfrecord' digits --format ffrecord --shard-records 1000",
+        "dataformats convert 'digits-*.tfrecord' digits.tfrecord.gz",
+    ),
+}
+"""Each command with the examples that stand in its help."""
+
+app = typer.Typer(
+    name="dataformats",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exits: 0 success, 1 a finding (a damaged record, say), 2 a usage error, 3 a bug in this program.",
+)
+
+
+def _example(lines: Sequence[str]) -> str:
+    return "\b\n" + "\n".join(
+        ["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)]
+    )
+
+
+for _command, _lines in COMMANDS.items():
+    app.command(_command.__name__, epilog=_example(_lines))(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(version())
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _about(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar=DEBUG, help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    """Look into, check and convert the record files that research already has."""
+    if debug:
+        os.environ[DEBUG] = "1"
+    if context.invoked_subcommand is None:
+        print(context.get_help(), file=sys.stderr)
+        raise typer.Exit(USAGE)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its code.
+
+    Args:
+        arguments: As in `sys.argv[1:]`; `None` takes those.
+    """
+    _prepare_streams()
+    given = None if arguments is None else list(arguments)
+    try:
+        code = app(given, prog_name="dataformats", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.Abort:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Else the interpreter, at its end, complains of what it cannot flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(BROKEN_PIPE)
+    except Exception as error:  # the last place that can turn it into one line
+        sys.exit(_explain(error))
+    sys.exit(code or 0)
+
+
+def _prepare_streams() -> None:
+    # Names in data, and of files, need not fit the encoding of a terminal.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    warnings.showwarning = _warn
+
+
+def _explain(error: Exception) -> int:
+    """Print an error in one line; return the code to exit with."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    if isinstance(error, _UsageError):
+        context = getattr(error, "ctx", None)
+        name = "dataformats" if context is None else context.command_path
+        text = f"{name}: {printable(error.format_message()).rstrip('.')}. See {name} --help"
+        print(text, file=sys.stderr)
+        return USAGE
+    print(f"dataformats: {in_one_line(error)}", file=sys.stderr)
+    return exit_code(error)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    print(f"dataformats: warning: {message}", file=sys.stderr)

@@ -1,0 +1,74 @@
+"""What this installation is: versions, kernels, formats, codecs and extras, for bug reports."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+from dataformats.cli.output import fact
+from dataformats.registry import backends, codecs
+from dataformats.spec import NUMBER_TYPES
+
+__all__ = ["EXTRAS", "build", "print_build", "version"]
+
+EXTRAS = {"torch": "torch", "arrow": "pyarrow", "s3": "s3fs", "gcs": "gcsfs", "video": "av"}
+"""Extra to the distribution that it brings."""
+
+
+def version() -> str:
+    """Return the version of this package, as installed."""
+    return _version("dataformats") or "unknown (not installed)"
+
+
+def build() -> dict[str, Any]:
+    """Return the facts, as plain dicts and lists."""
+    return {
+        "dataformats": version(),
+        "location": str(Path(__file__).parents[1]),
+        "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "platform": f"{sys.platform} {platform.machine()}",
+        "numpy": _version("numpy"),
+        "kernels": _kernels(),
+        "formats": list(backends),
+        "codecs": list(codecs),
+        "number types": list(NUMBER_TYPES),
+        "extras": {extra: _version(name) for extra, name in EXTRAS.items()},
+    }
+
+
+def print_build(facts: dict[str, Any]) -> None:
+    """Print what `build` returned."""
+    for name in ("dataformats", "location", "python", "platform", "numpy"):
+        fact(name, facts[name])
+    kernels = facts["kernels"]
+    fact("kernels", kernels["implementation"])
+    for name, variant in kernels["variants"].items():
+        fact(f"kernel {name}", f"{variant} (of {', '.join(kernels['available'][name])})")
+    if kernels["why_not_native"]:
+        fact("why not native", kernels["why_not_native"])
+    for name in ("formats", "codecs", "number types"):
+        fact(name, ", ".join(facts[name]))
+    for name, found in facts["extras"].items():
+        fact(f"extra {name}", found or f"not installed: pip install 'dataformats[{name}]'")
+
+
+def _kernels() -> dict[str, Any]:
+    """Return what the kernels say of themselves; that they refuse to load is an answer here, too."""
+    try:
+        describe = importlib.import_module("dataformats.kernels").describe
+    except (ImportError, ValueError) as error:
+        return {"implementation": "none", "variants": {}, "available": {}, "why_not_native": str(error)}
+    facts: dict[str, Any] = describe()
+    return facts
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version_of(distribution)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,96 @@
+"""`dataformats index`: build what random access needs, before somebody waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dataformats.cli.info import print_spec
+from dataformats.cli.options import AsJson, Format, Paths, one_or_all, reading
+from dataformats.cli.output import counted, fact, print_json
+from dataformats.cli.progress import bar
+
+if TYPE_CHECKING:
+    from dataformats.stored import StoredSource
+
+__all__ = ["index"]
+
+Full = Annotated[bool, typer.Option("--full", help="Infer the fields from all records, and keep them.")]
+Beside = Annotated[
+    bool, typer.Option("--beside", help="Keep the index beside the data, not in your cache folder.")
+]
+Text = Annotated[
+    bool, typer.Option("--text", help="TFRecord: also write NAME.index, which the tfrecord package reads.")
+]
+
+
+def index(
+    paths: Paths,
+    full: Full = False,
+    beside: Beside = False,
+    text: Text = False,
+    format: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build or refresh the index of files.
+
+    Formats that hold their own, as FFRecord does, need none.
+    """
+    source = _indexed(one_or_all(paths), "beside" if beside else "cache", reading(format, None, None))
+    made: dict[str, Any] = {
+        "format": source.format,
+        "records": len(source),
+        "files": dict(zip(source.paths, source.reader.counts.tolist(), strict=True)),
+        "text_indexes": _text_indexes(source) if text else [],
+    }
+    if full:
+        made["spec"] = _inferred(source)
+    print_json(made) if as_json else _print_made(made)
+
+
+def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> StoredSource:
+    from dataformats.opening import open as open_source
+    from dataformats.stored import StoredSource
+
+    with bar("indexing (bytes)") as progress:
+        source = open_source(path, index=where, progress=progress, **options)
+        len(source)
+    if not isinstance(source, StoredSource):
+        raise TypeError(f"expected a source of files, found {type(source).__name__}")
+    return source
+
+
+def _inferred(source: StoredSource) -> dict[str, str]:
+    with bar("inferring (records)") as progress:
+        done = 0
+
+        def add(n: int) -> None:
+            nonlocal done
+            done += n
+            if progress is not None:
+                progress(done, len(source))
+
+        return source.infer_fully(add).to_json()
+
+
+def _text_indexes(source: StoredSource) -> list[str]:
+    if source.format != "tfrecord":
+        raise typer.BadParameter(f"the tfrecord package does not read {source.format}", param_hint="--text")
+    from dataformats.backends.tfrecord import write_text_index
+
+    names = [f"{path}.index" for path in source.paths]
+    for path, name in zip(source.paths, names, strict=True):
+        write_text_index(path, name)
+    return names
+
+
+def _print_made(made: dict[str, Any]) -> None:
+    fact("format", made["format"])
+    fact("records", made["records"])
+    for path, records in made["files"].items():
+        fact(f"file {path}", counted(records, "record"))
+    for name in made["text_indexes"]:
+        fact("text index", name)
+    if "spec" in made:
+        print_spec(made["spec"], True)

@@ -1,0 +1,75 @@
+"""`dataformats info`: what is in a data set; with `--build`, what this installation is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dataformats.cli.build import build, print_build
+from dataformats.cli.options import AsJson, Checksums, Format, Paths, Payload, SpecTexts, one_or_all, reading
+from dataformats.cli.output import counted, fact, print_json
+from dataformats.cli.progress import bar
+
+if TYPE_CHECKING:
+    from dataformats.inspecting import Info
+
+__all__ = ["info", "print_spec"]
+
+_FILES = 10
+
+Build = Annotated[bool, typer.Option("--build", help="Tell how this installation was built; needs no PATH.")]
+
+
+def info(
+    paths: Paths = [],  # noqa: B006  # typer copies it; an empty list makes the argument optional
+    format: Format = None,
+    payload: Payload = None,
+    spec: SpecTexts = None,
+    checksums: Checksums = True,
+    as_json: AsJson = False,
+    build_only: Build = False,
+) -> None:
+    """Tell what is in files: records, size, payload, fields.
+
+    The first time, an index is built and kept.
+    """
+    if build_only:
+        print_json(build()) if as_json else print_build(build())
+        return
+    if not paths:
+        raise typer.BadParameter("missing; without one there is only --build", param_hint="PATH")
+    about = _about(one_or_all(paths), reading(format, payload, spec, checksums=checksums))
+    print_json(about.to_json()) if as_json else _print_info(about)
+
+
+def _about(path: str | list[str], options: dict[str, object]) -> Info:
+    from dataformats.inspecting import info as about
+
+    with bar("indexing (bytes)") as progress:
+        return about(path, progress=progress, **options)
+
+
+def _print_info(about: Info) -> None:
+    fact("path", about.path)
+    fact("format", about.format)
+    if about.payload is not None:
+        fact("payload", about.payload)
+    fact("records", about.records)
+    fact("bytes", about.nbytes)
+    fact("files", len(about.files))
+    for file in about.files[:_FILES]:
+        fact(f"file {file.path}", f"{counted(file.records, 'record')}, {counted(file.nbytes, 'byte')}")
+    if len(about.files) > _FILES:
+        fact("more files", f"{len(about.files) - _FILES}; --json lists them all")
+    for name, value in about.facts.items():
+        fact(name, value)
+    fact("fingerprint", about.fingerprint)
+    print_spec(dict(about.spec), about.spec_is_inferred)
+
+
+def print_spec(spec: dict[str, str], is_inferred: bool) -> None:
+    """Print the fields, and whether the records told them."""
+    fact("spec", "inferred from the records" if is_inferred else "declared")
+    for name, kind in spec.items():
+        fact(f"field {name}", kind)

@@ -1,0 +1,142 @@
+"""Options that several commands share, and what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from dataformats.errors import SpecError, UnknownNameError
+from dataformats.registry import backends
+from dataformats.spec import Spec, Type
+
+__all__ = [
+    "AsJson",
+    "Checksums",
+    "Format",
+    "Paths",
+    "Payload",
+    "SpecTexts",
+    "checked_format",
+    "checked_payload",
+    "one_or_all",
+    "parsed_spec",
+    "reading",
+]
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH", help="Files, a folder, a URL or a quoted glob, whose files are sorted x-2, x-10."
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="The file format, where the content does not tell it."),
+]
+Payload = Annotated[
+    str | None,
+    typer.Option(
+        "--payload",
+        metavar="NAME",
+        help="The codec of whole records: bytes, example, sequence_example, msgpack, json, ... "
+        "Naming pickle runs whatever code the data contain: only for files that you trust.",
+    ),
+]
+SpecTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spec",
+        metavar="FIELD=TYPE",
+        help='A field, once for each, or all of them as JSON: \'{"label": "int64"}\'.',
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+Checksums = Annotated[
+    bool, typer.Option("--checksums/--no-checksums", help="Verify checksums; lengths are always checked.")
+]
+
+
+def reading(
+    format: str | None, payload: str | None, spec: Sequence[str] | None, *, checksums: bool = True
+) -> dict[str, Any]:
+    """Return the keyword arguments for `open` that these options are.
+
+    Raises:
+        typer.BadParameter: An unknown format or payload, or a spec that does not parse.
+    """
+    options = {
+        "format": checked_format(format),
+        "payload": checked_payload(payload),
+        "spec": parsed_spec(spec),
+    }
+    return {name: value for name, value in options.items() if value is not None} | {
+        "verify_checksums": checksums
+    }
+
+
+def one_or_all(paths: Sequence[str]) -> str | list[str]:
+    """Return what `open` takes: one path stands for itself, as facts may stand beside it."""
+    return paths[0] if len(paths) == 1 else list(paths)
+
+
+def checked_format(name: str | None, option: str = "--format") -> str | None:
+    """Return the name of a format.
+
+    Raises:
+        typer.BadParameter: There is none of that name.
+    """
+    if name is not None and name not in backends:
+        raise typer.BadParameter(
+            str(UnknownNameError("format", name=name, known=backends)), param_hint=option
+        )
+    return name
+
+
+def checked_payload(name: str | None, option: str = "--payload") -> str | None:
+    """Return the name of a payload.
+
+    Raises:
+        typer.BadParameter: There is none of that name.
+    """
+    if name is None:
+        return None
+    from dataformats.fields import Codecs
+
+    try:
+        Codecs(None, trusted=True).codec(Type.parse(name))
+    except (SpecError, UnknownNameError) as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+    return name
+
+
+def parsed_spec(texts: Sequence[str] | None, option: str = "--spec") -> dict[str, str] | None:
+    """Return the spec that the texts are, `field=type` or JSON each.
+
+    Raises:
+        typer.BadParameter: One does not parse, or a field comes twice.
+    """
+    if not texts:
+        return None
+    spec: dict[str, str] = {}
+    try:
+        for text in texts:
+            for field, kind in _fields(text).items():
+                if field in spec:
+                    raise SpecError("it is given twice", field=field)
+                spec[field] = kind
+        return Spec(spec).to_json()
+    except (SpecError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def _fields(text: str) -> dict[str, str]:
+    if text.lstrip().startswith("{"):
+        found = json.loads(text)
+        return found if isinstance(found, dict) else {}
+    field, sign, kind = text.partition("=")
+    if not (field and sign and kind):
+        raise SpecError(f"expected FIELD=TYPE, as label=int64, or JSON, found {text!r}")
+    return {field: kind}

@@ -1,0 +1,34 @@
+"""What goes to standard output: one fact a line, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["counted", "fact", "print_json", "printable"]
+
+
+def fact(name: str, value: object) -> None:
+    """Print one fact."""
+    print(f"{printable(name)}: {printable(str(value))}")
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document, in ASCII."""
+    print(json.dumps(value, indent=1, allow_nan=False))
+
+
+def printable(text: str) -> str:
+    """Return text that moves no cursor and breaks no line, whatever the data hold."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def counted(n: int, what: str) -> str:
+    """Return `1 record` or `2 records`."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _escaped(character: str) -> str:
+    return (
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
+    )

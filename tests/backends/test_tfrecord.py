@@ -1,0 +1,728 @@
+"""TFRecord against the files of the original programs, against damage, and against lying indexes."""
+
+import gzip
+import hashlib
+import itertools
+import json
+import logging
+import os
+import shutil
+import struct
+import time
+import tracemalloc
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.backends.tfrecord import BACKEND, TFRecordReader, index, reader, write_text_index
+from dataformats.backends.tfrecord.layout import frame, frames
+from dataformats.backends.tfrecord.scan import scan
+from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.interfaces import OpenOptions, Streaming
+from dataformats.kernels import masked_crc32c
+from dataformats.spec import VALUE
+from dataformats.storage.files import LocalFile, ObjectFile, StoredFile, release
+from dataformats.storage.reading import read_blobs
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+FOLDER = GOLDEN / "tfrecord"
+ENTRIES: list[dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text())["entries"]
+GOOD = [entry for entry in ENTRIES if not entry["error"]]
+DAMAGED = [entry for entry in ENTRIES if entry["error"]]
+RECORDS = [b"first", b"", b"the third record", bytes(40)]
+SMALL = b"".join(frame(record) for record in RECORDS)
+
+
+def ids(entry: dict[str, Any]) -> str:
+    return str(entry["id"])
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
+
+
+def stored_files(path: Path) -> list[StoredFile]:
+    return [LocalFile(part) for part in sorted(path.iterdir())] if path.is_dir() else [LocalFile(path)]
+
+
+def opened(path: Path, compression: str | None = "auto", **options: Any) -> TFRecordReader:
+    return BACKEND.open(stored_files(path), OpenOptions(**options), compression=compression)
+
+
+def read(source: TFRecordReader) -> list[bytes | FormatError]:
+    """Every record, or why it cannot be read, through the index."""
+    n = int(source.counts.sum())
+    extents = source.locate(np.arange(n), {VALUE: True})[VALUE].extents
+    fetched = read_blobs(source.files, [extents], max_bytes=2**30)[0]
+    return [fetched.problems.get(number, blob) for number, blob in enumerate(fetched.blobs)]
+
+
+def streamed(source: TFRecordReader) -> list[bytes | FormatError]:
+    """The same without an index."""
+    found: list[bytes | FormatError] = []
+    for file in range(len(source.files)):
+        for stretch in source.stream(file):
+            found += [stretch.problems.get(number, blob) for number, blob in enumerate(stretch.blobs)]
+    return found
+
+
+def close(source: TFRecordReader) -> None:
+    for file in source.files:
+        release(getattr(file, "compressed", file))
+
+
+def told(found: list[bytes | FormatError]) -> list[object]:
+    return [str(item) if isinstance(item, FormatError) else item for item in found]
+
+
+def expected_records(entry: dict[str, Any]) -> dict[int, tuple[int, str]]:
+    records = entry["records"]
+    if isinstance(records, dict):
+        records = [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=True)]
+    return {record["index"]: (record["length"], record["sha256"]) for record in records}
+
+
+def digest(blob: bytes | FormatError) -> tuple[int, str]:
+    assert isinstance(blob, bytes), blob
+    return len(blob), hashlib.sha256(blob).hexdigest()
+
+
+# ---- the files of the original programs
+
+
+@pytest.mark.parametrize("compression", ["auto", "named"])
+@pytest.mark.parametrize("entry", GOOD, ids=ids)
+def test_good_files(entry: dict[str, Any], compression: str) -> None:
+    source = opened(FOLDER / entry["path"], entry.get("compression") if compression == "named" else "auto")
+    assert isinstance(source, Streaming)
+    found = read(source)
+    assert len(found) == entry["n"]
+    assert {number: digest(blob) for number, blob in enumerate(found)} == expected_records(entry)
+    assert streamed(source) == found
+    assert read(opened(FOLDER / entry["path"])) == found  # now from the index that was kept
+    if "offsets" in entry:
+        assert (source.indexes[0].offset - 12).tolist() == entry["offsets"]
+    if "part_counts" in entry:
+        assert source.counts.tolist() == entry["part_counts"]
+
+
+@pytest.mark.parametrize("entry", [entry for entry in GOOD if entry.get("rewrite")], ids=ids)
+def test_written_again_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
+    writer = BACKEND.create(tmp_path / "again")
+    for blob in read(opened(FOLDER / entry["path"])):
+        assert isinstance(blob, bytes)
+        writer.append(blob)
+    writer.close()
+    assert (tmp_path / "again").read_bytes() == (FOLDER / entry["path"]).read_bytes()
+    assert writer.n_bytes == (tmp_path / "again").stat().st_size
+
+
+@pytest.mark.parametrize("entry", DAMAGED, ids=ids)
+def test_damaged_files(entry: dict[str, Any]) -> None:
+    def found(way: Any) -> list[bytes | FormatError]:
+        try:
+            return way(opened(FOLDER / entry["path"], entry.get("compression")))  # type: ignore[no-any-return]
+        except FormatError as error:
+            assert entry["stage"] == "either"
+            return [error]
+
+    expected = expected_records(entry)
+    for records in (found(read), found(streamed), found(read)):
+        assert any(isinstance(blob, FormatError) for blob in records) or entry["stage"] == "decode"
+        for number in entry["readable"]:
+            assert digest(records[number]) == expected[number]
+        for number in entry["bad"]:
+            assert number >= len(records) or isinstance(records[number], FormatError)
+        sound = list(itertools.takewhile(lambda blob: isinstance(blob, bytes), records))
+        assert len(sound) <= entry["stream_prefix"] or entry.get("lenient")
+        for error in records:
+            if isinstance(error, FormatError):
+                assert error.path == str(FOLDER / entry["path"])
+                assert error.offset_bytes is not None
+    assert told(found(read)) == told(found(read))
+
+
+def test_a_gzip_file_with_a_wrong_checksum_has_all_records_and_one_error() -> None:
+    *records, last = read(opened(FOLDER / "corrupt/gzip_crc.tfrecord.gz"))
+    assert records == read(opened(FOLDER / "raw.tfrecord.gz"))
+    assert "incorrect data check" in str(last)
+
+
+def test_real_data_end_to_end() -> None:
+    expected = json.loads((GOLDEN / "real/expected.json").read_text())
+    assert expected
+    source = dataformats.open(str(GOLDEN / "real/digits-*.tfrecord"), payload="bytes")
+    assert len(source) == 1797
+    assert list(source) == list(source[:])
+    with pytest.raises(ChecksumError, match=r"record 3 of .*data_bit"):
+        dataformats.open(FOLDER / "corrupt/data_bit.tfrecord", payload="bytes")[3]
+
+
+# ---- sniffing
+
+
+@pytest.mark.parametrize("path", sorted(path for path in FOLDER.rglob("*tfrecord*") if path.stat().st_size))
+def test_tfrecords_are_recognised(path: Path) -> None:
+    file = LocalFile(path)
+    damaged = path.stem in ("cut_in_length", "absurd")
+    assert BACKEND.sniff(file).fits == "yes" or damaged
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"a line of text and another one",
+        b"short",
+        bytes(1),
+        bytes(9),
+        bytes(200),
+        b"name,value\n" * 1000,
+        struct.pack("<q", 14) + b"an ofrecord :)" + struct.pack("<q", 3) + b"xyz",
+        gzip.compress(b"name,value\n" * 1000),
+        zlib.compress(b"name,value\n" * 1000),
+        b"\x1f\x8b",
+        *(path.read_bytes()[:100_000] for path in sorted((GOLDEN / "ffrecord").rglob("*.ffr"))),
+    ],
+)
+def test_other_files_are_not(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(content or b"\n")
+    verdict = BACKEND.sniff(LocalFile(tmp_path / "x.bin"))
+    assert verdict.fits == "no"
+    assert verdict.why
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    broken = bytearray(data)
+    broken[bit // 8] ^= 1 << bit % 8
+    return bytes(broken)
+
+
+def test_a_first_header_with_one_bit_flipped_is_a_damaged_tfrecord(tmp_path: Path) -> None:
+    for bit in range(96):
+        path = tmp_path / f"{bit}.bin"
+        path.write_bytes(flipped(SMALL, bit))
+        assert BACKEND.sniff(LocalFile(path)).fits == "damaged"
+
+
+@pytest.mark.parametrize("position", [5, 8])
+def test_a_broken_length_checksum_is_told_by_what_is_around_it(position: int, tmp_path: Path) -> None:
+    for data in (SMALL, frame(b"a record alone")):
+        path = tmp_path / f"{len(data)}.bin"
+        path.write_bytes(data[:8] + b"\xff\x00\x12\x34" + data[12:])
+        assert BACKEND.sniff(LocalFile(path)).fits == "damaged"
+
+
+@pytest.mark.parametrize("cut", [5, 7, 8, 9, 11, 12, 15, 16])
+def test_a_cut_first_record_is_a_damaged_tfrecord(cut: int, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(SMALL[:cut])
+    assert BACKEND.sniff(LocalFile(tmp_path / "x")).fits == "damaged"
+
+
+def test_a_cut_gzip_file_is_told_by_its_name_alone(tmp_path: Path) -> None:
+    for name, fits in (("x.tfrecord.gz", "damaged"), ("x.csv.gz", "no")):
+        (tmp_path / name).write_bytes(gzip.compress(SMALL)[:12])
+        assert BACKEND.sniff(LocalFile(tmp_path / name)).fits == fits
+
+
+def test_names() -> None:
+    for name in (
+        "a.tfrecord",
+        "a.tfrec",
+        "a.tfrecords.gz",
+        "a-00000-of-00003",
+        "a.tfrecord-00000-of-00003",
+        "a-1-of-2.gz",
+    ):
+        assert BACKEND.claims(name)
+    for name in ("a.tfrecord.index", "a.ffr", "a-00000-of-00003.json", "part-0"):
+        assert not BACKEND.claims(name)
+    assert BACKEND.shard_names("digits", 3) == [
+        f"digits-0000{number}-of-00003.tfrecord" for number in range(3)
+    ]
+    assert BACKEND.order(["x-10", "x-2"]) == ["x-2", "x-10"]
+
+
+# ---- compression
+
+
+def test_a_plain_file_that_begins_like_gzip_is_plain(tmp_path: Path) -> None:
+    for length in (0x8B1F, 0x088B1F):
+        path = tmp_path / f"{length}"
+        path.write_bytes(frame(bytes(length)))
+        assert path.read_bytes()[:2] == b"\x1f\x8b"
+        assert read(opened(path)) == [bytes(length)]
+
+
+def test_compression_is_named_as_here_or_as_tensorflow_does() -> None:
+    for name in ("GZIP", "gzip", "Gzip"):
+        assert len(read(opened(FOLDER / "raw.tfrecord.gz", name))) == 5
+    for none in (None, "", "none", "NONE"):
+        assert len(read(opened(FOLDER / "raw.tfrecord", none))) == 6
+    with pytest.raises(ValueError, match="'brotli'"):
+        opened(FOLDER / "raw.tfrecord", "brotli")
+    with pytest.raises(TypeError, match="level"):
+        BACKEND.open([], OpenOptions(), level=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [
+        ("raw.tfrecord", "gzip"),
+        ("raw.tfrecord", "zlib"),
+        ("raw.tfrecord.gz", "zlib"),
+        ("raw.tfrecord.zlib", "none"),
+    ],
+)
+def test_the_wrong_compression_is_an_error_that_says_so(name: str, compression: str) -> None:
+    with pytest.raises(FormatError, match="compression="):
+        opened(FOLDER / name, compression)
+
+
+def test_each_file_of_a_data_set_may_be_compressed_differently() -> None:
+    names = ["raw.tfrecord", "raw.tfrecord.gz", "raw.tfrecord.zlib"] * 4
+    source = BACKEND.open([LocalFile(FOLDER / name) for name in names], OpenOptions())
+    assert source.counts.tolist() == [6, 5, 5] * 4
+    assert read(source) == streamed(source)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_what_is_written_compressed_is_the_same_each_time(compression: str, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        writer = BACKEND.create(tmp_path / name, compression=compression.upper())
+        for record in RECORDS:
+            writer.append(record)
+        writer.close()
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert zlib.decompress((tmp_path / "a").read_bytes(), 47) == SMALL
+    assert read(opened(tmp_path / "a")) == RECORDS
+
+
+# ---- damage
+
+
+SMALL_FILES = {"plain": SMALL, "gzip": gzip.compress(SMALL, mtime=0), "zlib": zlib.compress(SMALL)}
+
+
+@pytest.mark.parametrize("compression", SMALL_FILES)
+def test_a_file_cut_at_any_byte(compression: str, tmp_path: Path) -> None:
+    data = SMALL_FILES[compression]
+    for cut in range(1, len(data)):
+        path = tmp_path / f"{cut}"
+        path.write_bytes(data[:cut])
+        source = opened(path)
+        found = read(source)
+        assert told(streamed(source)) == told(found)
+        assert told(read(opened(path))) == told(found)
+        close(source)
+        sound = [blob for blob in found if isinstance(blob, bytes)]
+        assert sound == RECORDS[: len(sound)]
+        if compression == "plain":
+            whole = [n for n in range(5) if len(frames(RECORDS[:n])) <= cut][-1]
+            at_boundary = len(frames(RECORDS[:whole])) == cut
+            assert (len(sound), len(found)) == (whole, whole if at_boundary else whole + 1)
+        else:
+            assert len(found) == len(sound) + 1
+
+
+@pytest.mark.parametrize("compression", SMALL_FILES)
+def test_any_flipped_bit(compression: str, tmp_path: Path) -> None:
+    data = SMALL_FILES[compression]
+    for bit in range(8 * len(data)):
+        path = tmp_path / f"{bit}"
+        path.write_bytes(flipped(data, bit))
+        source = opened(path)
+        found = read(source)
+        assert told(streamed(source)) == told(found)
+        assert told(read(opened(path))) == told(found)
+        close(source)
+        for number, blob in enumerate(found):
+            assert isinstance(blob, FormatError) or blob == RECORDS[number]
+        problems = sum(isinstance(blob, FormatError) for blob in found)
+        if compression == "plain":
+            assert problems == 1
+            hit = next(n for n in range(4) if len(frames(RECORDS[: n + 1])) > bit // 8)
+            assert isinstance(found[hit], FormatError)
+            assert found[:hit] == RECORDS[:hit]
+        else:
+            assert problems or found == RECORDS
+
+
+def test_without_checksums_the_structure_is_still_checked(tmp_path: Path) -> None:
+    for bit in range(8 * 21):
+        path = tmp_path / f"{bit}"
+        path.write_bytes(flipped(SMALL, bit))
+        source = opened(path, verify_checksums=False)
+        found = read(source)
+        assert told(streamed(source)) == told(found)
+        assert isinstance(found[0], FormatError) == (bit < 96)
+        close(source)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zlib.compress])
+@pytest.mark.parametrize(
+    "length", [2**20, 2**31, 2**40, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 5, 2**64 - 1]
+)
+def test_absurd_lengths_cost_nothing(length: int, compress: Any, tmp_path: Path) -> None:
+    octets = struct.pack("<Q", length)
+    path = tmp_path / "x"
+    path.write_bytes(compress(SMALL + octets + struct.pack("<I", masked_crc32c(octets)) + bytes(100)))
+    tracemalloc.start()
+    try:
+        began = time.monotonic()
+        source = opened(path)
+        for found in (read(source), streamed(source)):
+            assert found[:4] == RECORDS
+            assert isinstance(found[4], TruncatedError)
+            assert found[4].offset_bytes == len(SMALL)
+            assert len(found) == 5
+        assert time.monotonic() - began < 5
+        assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_large_records_are_skipped_by_the_scan_and_streamed_in_steps(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0)
+    records = [noise.bytes(n) for n in (3, 5_000_000, 0, 200_000, 2**20, 300_000, 7, 2_097_140, 9_000_000)]
+    data = frames(records)
+    (tmp_path / "plain").write_bytes(data)
+    (tmp_path / "gzip").write_bytes(gzip.compress(data, 1))
+    (tmp_path / "cut").write_bytes(data[:-5])
+    for name in ("plain", "gzip"):
+        source = opened(tmp_path / name)
+        assert read(source) == records
+        assert streamed(source) == records
+    *found, last = read(opened(tmp_path / "cut"))
+    assert found == records[:-1]
+    assert isinstance(last, TruncatedError)
+
+
+def test_data_that_change_under_an_index_are_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(SMALL)
+    times = path.stat()
+    assert read(opened(path)) == RECORDS
+    swapped = frames([b"FIRST", b"", b"the third record", bytes(40)])
+    path.write_bytes(swapped)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    found = read(opened(path))
+    assert isinstance(found[0], ChecksumError)
+    assert "index" in str(found[0])
+    path.write_bytes(frames([b"", b"first", b"the third record", bytes(40)]))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    found = read(opened(path, verify_checksums=False))
+    assert isinstance(found[0], FormatError)
+    assert "delete its index" in str(found[0])
+
+
+# ---- indexes
+
+
+def never(*_: object) -> Any:
+    raise AssertionError("scanned")
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    shutil.copy(FOLDER / "many_1000.tfrecord", tmp_path / "many.tfrecord")
+    return tmp_path / "many.tfrecord"
+
+
+def test_the_index_of_the_tfrecord_package_is_written_byte_for_byte(tmp_path: Path) -> None:
+    assert write_text_index(FOLDER / "vahidk.tfrecord", tmp_path / "x.index") == 7
+    assert (tmp_path / "x.index").read_bytes() == (FOLDER / "vahidk.index").read_bytes()
+    for name in ("raw.tfrecord.gz", "corrupt/cut_in_data.tfrecord"):
+        with pytest.raises(FormatError):
+            write_text_index(FOLDER / name, tmp_path / "y.index")
+
+
+@pytest.mark.parametrize("name", ["many.tfrecord.index", "many.index"])
+def test_a_text_index_spares_the_scan(name: str, plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_text_index(plain, plain.with_name(name))
+    by_scan = opened(FOLDER / "many_1000.tfrecord").indexes[0]
+    monkeypatch.setattr(reader, "scan", never)
+    by_hint = opened(plain).indexes[0]
+    for column in ("offset", "length", "stored"):
+        assert np.array_equal(getattr(by_scan, column), getattr(by_hint, column))
+
+
+LINES = [(0, 21), (21, 16), (37, 32), (69, 56)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0 125\n",
+        "0 21\n21 16\n37 32\n",
+        "0 21\n21 16\n37 32\n69 56\n125 16\n",
+        "0 20\n20 17\n37 32\n69 56\n",  # fills the file, and no header stands there
+        "0 37\n37 32\n69 56\n",
+        "0 21\n21 16\n37 88\n",
+        "21 16\n0 21\n37 32\n69 56\n",
+        "0 21\n21 16\n37 32\n69 -56\n",
+        "0 21\n21 16\n37 32\n69 56 7\n",
+        "0 21\nx 16\n37 32\n69 56\n",
+        "0 15\n15 110\n",
+        "0 9223372036854775807\n9223372036854775807 9223372036854775807\n",
+        "0 99999999999999999999999999\n",
+        f"0 {2**64 - 100}\n",
+        "1" * 300,
+        "0 21\n" * 100_000,
+        "\x00\xff\n",
+    ],
+)
+def test_a_text_index_that_lies_is_ignored(
+    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "x.tfrecord").write_bytes(SMALL)
+    (tmp_path / "x.index").write_text(text, encoding="latin-1")
+    with caplog.at_level(logging.WARNING, "dataformats"):
+        assert read(opened(tmp_path / "x.tfrecord")) == RECORDS
+    assert "x.index" in caplog.text
+    assert str(tmp_path / "x.tfrecord") in caplog.text
+
+
+def test_a_text_index_that_is_right_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "scan", never)
+    (tmp_path / "x.tfrecord").write_bytes(SMALL)
+    (tmp_path / "x.index").write_text("".join(f"{offset} {length}\n" for offset, length in LINES))
+    assert read(opened(tmp_path / "x.tfrecord")) == RECORDS
+    assert not caplog.text
+
+
+def test_a_text_index_does_not_hide_damage(tmp_path: Path) -> None:
+    for bit in range(8 * len(SMALL)):
+        path = tmp_path / f"{bit}.tfrecord"
+        path.write_bytes(flipped(SMALL, bit))
+        (tmp_path / f"{bit}.index").write_text("".join(f"{offset} {length}\n" for offset, length in LINES))
+        source = opened(path)
+        found = read(source)
+        assert any(isinstance(blob, FormatError) for blob in found)
+        assert all(isinstance(blob, FormatError) or blob == RECORDS[n] for n, blob in enumerate(found))
+        close(source)
+
+
+@pytest.mark.parametrize("where", ["cache", "beside", "folder"])
+@pytest.mark.parametrize(
+    "name",
+    ["many_1000.tfrecord", "raw.tfrecord.gz", "corrupt/garbage_40.tfrecord", "corrupt/gzip_cut.tfrecord.gz"],
+)
+def test_the_second_opening_scans_nothing(
+    where: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / Path(name).name
+    shutil.copy(FOLDER / name, path)
+    place = str(tmp_path / "indexes") if where == "folder" else where
+    found = read(opened(path, index=place))
+    monkeypatch.setattr(reader, "scan", never)
+    monkeypatch.setattr("dataformats.storage.inflate.Inflated._measure", never)
+    source = opened(path, index=place)
+    assert told(read(source)) == told(found)
+
+
+def test_an_index_copied_with_the_data_is_looked_at_frame_by_frame(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = read(opened(plain, index="beside"))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in tmp_path.glob("many*"):
+        shutil.copyfile(path, copy / path.name)
+    os.utime(copy / plain.name, (1, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "scan", never)
+        assert read(opened(copy / plain.name)) == found
+    other = [bytes(len(blob)) for blob in reversed(found) if isinstance(blob, bytes)]
+    (copy / plain.name).write_bytes(frames(other))
+    os.utime(copy / plain.name, (2, 2))
+    assert read(opened(copy / plain.name)) == other
+    assert "does not fit" in caplog.text
+
+
+def test_a_damaged_index_is_made_again(plain: Path) -> None:
+    found = read(opened(plain, index="beside"))
+    sidecar = next(plain.parent.glob("*.idx"))
+    whole = sidecar.read_bytes()
+    for at in range(0, len(whole), 97):
+        sidecar.write_bytes(flipped(whole, 8 * at))
+        source = opened(plain, index="beside")
+        assert read(source) == found
+    sidecar.write_bytes(whole[:-9])
+    assert read(opened(plain, index="beside")) == found
+
+
+def test_an_index_made_for_another_compression_is_not_taken(tmp_path: Path) -> None:
+    shutil.copy(FOLDER / "raw.tfrecord.gz", tmp_path / "x.gz")
+    found = read(opened(tmp_path / "x.gz"))
+    original = index.exact_frames(opened(tmp_path / "x.gz").files[0], "cache")
+    assert original is not None
+    assert index.exact_frames(LocalFile(tmp_path / "x.gz"), "cache") is None
+    assert len(found) == 5
+
+
+def test_a_file_that_tells_no_time_has_only_hints(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read(opened(plain))
+    file = ObjectFile(plain)
+    index.save_frames(file, "cache", scan(file))
+    assert index.exact_frames(file, "cache") is None
+    monkeypatch.setattr(reader, "scan", never)
+    assert read(BACKEND.open([file], OpenOptions())) == found
+    file._handle.close()
+
+
+def test_the_fingerprint_does_not_depend_on_where_the_index_came_from(plain: Path, tmp_path: Path) -> None:
+    def fingerprint() -> bytes:
+        parts: list[bytes] = []
+        opened(plain).digest(parts.append)
+        return b"".join(parts)
+
+    scanned = fingerprint()
+    kept = fingerprint()
+    shutil.rmtree(tmp_path / "cache")
+    write_text_index(plain, tmp_path / "many.index")
+    assert scanned == kept == fingerprint()
+
+
+def test_progress_ends_at_the_size_of_all_files() -> None:
+    names = ["raw.tfrecord", "raw.tfrecord.gz", "many_1000.tfrecord", "corrupt/absurd_2pow62.tfrecord"]
+    files = [LocalFile(FOLDER / name) for name in [*names, "empty.tfrecord"]]
+    steps: list[tuple[int, int]] = []
+    for _ in range(2):  # by a pass over the files, then from the indexes
+        steps.clear()
+        options = OpenOptions(progress=lambda done, total: steps.append((done, total)))
+        assert len(BACKEND.open(files, options).counts) == 5
+        total = sum(file.size for file in files)
+        assert steps[-1] == (total, total)
+        assert steps == sorted(steps)
+
+
+# ---- writing
+
+
+@pytest.fixture(params=[None, "gzip", "zlib"])
+def compression(request: pytest.FixtureRequest) -> str | None:
+    return request.param  # type: ignore[no-any-return]
+
+
+def test_what_was_flushed_is_there_when_the_writer_is_not_closed(
+    tmp_path: Path, compression: str | None
+) -> None:
+    path = tmp_path / "x"
+    writer = BACKEND.create(path, compression=compression)
+    for record in RECORDS:
+        writer.append(record)
+    writer.flush(sync=True)
+    copy = tmp_path / "copy"
+    shutil.copy(path, copy)
+    writer.append(b"not confirmed")
+    writer.leave()
+    again = BACKEND.create(copy, resume=True, compression=compression)
+    assert (again.n_records, again.n_bytes) == (4, len(SMALL))
+    again.append(b"fifth")
+    again.close()
+    assert read(opened(copy)) == [*RECORDS, b"fifth"]
+    left = BACKEND.create(path, resume=True, compression=compression)
+    assert left.n_records == 5
+    left.close()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(
+    tmp_path: Path, compression: str | None
+) -> None:
+    writer = BACKEND.create(tmp_path / "whole", compression=compression)
+    for record in RECORDS:
+        writer.append(record)
+        writer.flush()
+    writer.close()
+    whole = (tmp_path / "whole").read_bytes()
+    for cut in range(len(whole) + 1):
+        path = tmp_path / f"{cut}"
+        path.write_bytes(whole[:cut])
+        writer = BACKEND.create(path, resume=True, compression=compression)
+        n = writer.n_records
+        if compression is None:
+            assert writer.n_bytes == path.stat().st_size == len(frames(RECORDS[:n]))
+        for record in RECORDS[n:]:
+            writer.append(record)
+        writer.close()
+        source = opened(path)
+        assert read(source) == RECORDS
+        close(source)
+        if compression is None:
+            assert path.read_bytes() == whole
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_damaged_file_is_resumed_before_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(flipped(SMALL, 8 * (21 + 16 + 14)))
+    writer = BACKEND.create(path, resume=True)
+    assert writer.n_records == 2
+    writer.append(b"other")
+    writer.close()
+    assert read(opened(path)) == [*RECORDS[:2], b"other"]
+
+
+def test_resuming_what_is_not_there_begins_anew(tmp_path: Path, compression: str | None) -> None:
+    for existing in (False, True):
+        path = tmp_path / f"{existing}"
+        if existing:
+            path.touch()
+        writer = BACKEND.create(path, resume=True, compression=compression)
+        assert writer.n_records == 0
+        writer.append(b"one")
+        writer.close()
+        assert read(opened(path)) == [b"one"]
+
+
+def test_records_are_bytes_and_are_copied(tmp_path: Path) -> None:
+    writer = BACKEND.create(tmp_path / "x")
+    buffer = bytearray(b"as it was")
+    writer.append(buffer)
+    writer.append(memoryview(buffer)[::2])
+    buffer[:] = b"something"
+    for wrong in ("text", 3, None, [1], {"a": 1}):
+        with pytest.raises(TypeError, match="bytes"):
+            writer.append(wrong)  # type: ignore[arg-type]
+    writer.close()
+    assert read(opened(tmp_path / "x")) == [b"as it was", b"as it was"[::2]]
+    assert writer.n_records == 2
+    with pytest.raises(ValueError, match="closed"):
+        writer.flush()
+    with pytest.raises(ValueError, match="closed"):
+        writer.append(b"late")
+    writer.close()
+    writer.leave()
+
+
+def test_discard_deletes_the_file(tmp_path: Path, compression: str | None) -> None:
+    writer = BACKEND.create(tmp_path / "x", compression=compression)
+    writer.append(b"one")
+    writer.flush()
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="reading"):
+        BACKEND.create(tmp_path / "x", compression="auto")
+
+
+# ---- what records are
+
+
+def test_the_payload_is_guessed_from_records_that_are_not_empty() -> None:
+    def sample(name: str) -> list[bytes]:
+        return [blob for blob in read(opened(FOLDER / name)) if isinstance(blob, bytes)]
+
+    assert BACKEND.guess_payload(sample("examples.tfrecord")) == "example"
+    assert BACKEND.guess_payload(sample("sequence.tfrecord")) == "sequence_example"
+    assert BACKEND.guess_payload(sample("raw.tfrecord")) == "bytes"
+    assert BACKEND.guess_payload([b"", b""]) == "bytes"
+    assert BACKEND.guess_payload([]) == "bytes"
