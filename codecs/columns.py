@@ -10,15 +10,24 @@ import numpy as np
 
 from dataformats.batch import Column, Ragged, take_column
 from dataformats.codecs.features import BYTES, FEATURE, FLOATS, INTEGERS, KIND_TYPES, MISSING, FeatureColumn
+from dataformats.columns import (
+    check_part,
+    decode_column,
+    elements_of,
+    numbered,
+    numbers_of,
+    offsets_of,
+    spread,
+)
 from dataformats.errors import CodecError, SpecError
-from dataformats.fields import decode_column, holds_numbers, numbered, numbers_of, offsets_of, spread
+from dataformats.fields import holds_numbers
 from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Target", "check_part", "elements_of", "refuse", "to_column"]
+__all__ = ["Target", "refuse", "to_column"]
 
 _LISTS = {MISSING: "no kind of", BYTES: "bytes", FLOATS: "float", INTEGERS: "int64"}
 
@@ -210,62 +219,6 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
         return 0, 1
     limits = np.iinfo(dtype)
     return int(limits.min), min(int(limits.max), 2**63 - 1)
-
-
-# ---- elements
-
-
-def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
-    """Return the elements `part` along the first dimension of every record.
-
-    Args:
-        column: A `Ragged`, a list of sequences, or an ndarray (B, n, ...).
-        part: The elements.
-        name: The field's name, for errors.
-        size: Values of one element.
-
-    Raises:
-        IndexError: A record has too few elements.
-        SpecError: The column has no elements.
-    """
-    if isinstance(column, Ragged):
-        check_part(part, column.lengths // size, name)
-        picked = (np.arange(size) + size * np.asarray(part, np.int64)[:, None]).reshape(-1)
-        inner = (column.offsets[:-1, None] + picked).reshape(-1)
-        offsets = np.arange(len(column) + 1, dtype=np.int64) * len(picked)
-        return Ragged(take_column(column.values, inner), offsets, column.item)
-    if isinstance(column, list):
-        check_part(part, np.array([len(value) for value in column], np.int64), name)
-        return [_picked(value, part) for value in column]
-    if column.ndim < 2:
-        raise SpecError(f"a scalar has no elements to take {part} of", field=name)
-    check_part(part, np.full(len(column), column.shape[1], np.int64), name)
-    return cast("NDArray[Any]", column[:, np.asarray(part, np.int64)])
-
-
-def _picked(value: Any, part: range) -> Any:
-    return [value[at] for at in part] if isinstance(value, list) else value[np.asarray(part, np.int64)]
-
-
-def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
-    """Raise where `part` goes past the elements that are available.
-
-    Args:
-        part: The elements asked for.
-        available: int64[B], elements of each record.
-        name: The field's name.
-
-    Raises:
-        IndexError: It does.
-    """
-    if not len(part) or not len(available):
-        return
-    fewest = int(available.min())
-    if min(part) < 0 or max(part) >= fewest:
-        row = int(available.argmin())
-        raise IndexError(
-            f"field {name!r}: {part} goes past the {fewest} elements of record {row} of this read"
-        )
 
 
 # ---- what does not fit

@@ -12,9 +12,10 @@ from dataformats.batch import Blobs
 from dataformats.codecs.messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.wire import delimited, packed_bytes, packed_integers, packed_numbers
 from dataformats.errors import SpecError
-from dataformats.fields import encode_value, exact, holds_numbers
+from dataformats.fields import encode_value, holds_numbers
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
+from dataformats.values import exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -188,6 +189,7 @@ class _Feature(Codec):
     """One feature as stored, for fields whose kind differs from record to record."""
 
     name = "feature"
+    copyable = False  # a list of numbers is no bytes value
 
     def encode(self, value: Any) -> bytes:
         """Return a `Feature` message of an integer or float array, a list of bytes, or `None`."""

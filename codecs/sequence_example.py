@@ -34,10 +34,12 @@ from dataformats.codecs.payloads import (
     range_of,
 )
 from dataformats.codecs.wire import delimited, map_entry
+from dataformats.columns import numbered, offsets_of
 from dataformats.errors import SpecError
-from dataformats.fields import exact, holds_numbers, numbered, offsets_of
+from dataformats.fields import holds_numbers
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.spec import Spec, Type
+from dataformats.values import exact
 
 __all__ = ["SEQUENCE_EXAMPLE"]
 

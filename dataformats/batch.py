@@ -267,7 +267,9 @@ class RecordBatch:
         position = range(len(self))[key]
         if self.single:
             return _plain(self.columns[VALUE][position])
-        return {name: _plain(column[position]) for name, column in self.columns.items() if _has(column, position)}
+        return {
+            name: _plain(column[position]) for name, column in self.columns.items() if _has(column, position)
+        }
 
     def __iter__(self) -> Iterator[Any]:
         return (self[position] for position in range(len(self)))
@@ -312,14 +314,17 @@ def concat_columns(columns: Sequence[Any]) -> Any:
         return first
     if isinstance(first, Nullable):
         return Nullable(
-            concat_columns([column.values for column in columns]), np.concatenate([column.present for column in columns])
+            concat_columns([column.values for column in columns]),
+            np.concatenate([column.present for column in columns]),
         )
     if isinstance(first, Ragged):
         parts = [column.take(np.arange(len(column))) for column in columns]
         lengths = np.concatenate([part.lengths for part in parts])
         present = None
         if any(part.present is not None for part in parts):
-            present = np.concatenate([np.ones(len(p), bool) if p.present is None else p.present for p in parts])
+            present = np.concatenate(
+                [np.ones(len(p), bool) if p.present is None else p.present for p in parts]
+            )
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         return Ragged(concat_columns([part.values for part in parts]), offsets, first.item, present)
     return sum(columns, []) if isinstance(first, list) else np.concatenate(columns)
@@ -382,5 +387,3 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise MissingExtraError("to_arrow", extra="arrow") from error
     return pyarrow
-
-

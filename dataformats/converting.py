@@ -46,7 +46,7 @@ class ConvertReport:
 def convert(
     source: RecordSource | Any,
     path: Any,
-    format: str,  # noqa: A002
+    format: str,
     *,
     spec: SpecLike | None = None,
     payload: str | None = None,
@@ -107,7 +107,9 @@ def convert(
         for done in _fill(plan, out):
             if progress is not None:
                 progress(done, len(given))
-    return ConvertReport(str(path), format, encoding.payload, len(out), plan.copied, time.perf_counter() - begin)
+    return ConvertReport(
+        str(path), format, encoding.payload, len(out), plan.copied, time.perf_counter() - begin
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,9 @@ def _fill(plan: _Plan, out: DatasetWriter) -> Iterator[int]:
     records = plan.source.scan_bytes() if plan.copied else iter(plan.source)
     append = out.append_bytes if plan.copied else out.append
     for record in records:
-        append({plan.rename.get(name, name): value for name, value in record.items()} if plan.rename else record)
+        append(
+            {plan.rename.get(name, name): value for name, value in record.items()} if plan.rename else record
+        )
         if len(out) % _EVERY == 0:
             yield len(out)
     yield len(out)

@@ -41,8 +41,8 @@ __all__ = [
     "Reader",
     "RecordCodec",
     "RecordCoder",
-    "Stretch",
     "Streaming",
+    "Stretch",
     "Verdict",
     "natural_key",
 ]
@@ -238,7 +238,9 @@ class Backend(ABC):
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of a folder that are this format's, in reading order."""
-        return [folder.file(name) for name in self.order([name for name in folder.names() if self.claims(name)])]
+        return [
+            folder.file(name) for name in self.order([name for name in folder.names() if self.claims(name)])
+        ]
 
     @abstractmethod
     def sniff(self, file: StoredFile) -> Verdict:
@@ -301,7 +303,9 @@ class FieldsBackend(Backend):
         """
 
     @abstractmethod
-    def create(self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any) -> FieldsWriter:
+    def create(
+        self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any
+    ) -> FieldsWriter:
         """Return a writer of one file or folder at `path` (a partial name; the caller renames it).
 
         Args:
@@ -406,14 +410,16 @@ class FieldCodecs(Protocol):
     """From types to codecs, by the rules of one call: overrides first, unsafe names refused."""
 
     def codec(self, element: Type) -> Codec:
-        """Return the codec of an element type (no dims); numbers are little-endian bytes.
+        """Return the codec of a type's elements; dims and `?` are ignored. Numbers are little-endian bytes.
 
         Raises:
             UnknownNameError: Nothing is registered as that, or what is may not be named by a file.
         """
         ...
 
-    def decode(self, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None) -> Column:
+    def decode(
+        self, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
+    ) -> Column:
         """Return the column of a field stored as blobs.
 
         Args:
@@ -421,7 +427,12 @@ class FieldCodecs(Protocol):
                 an element, `counts` of them a record.
             blobs: All blobs, record after record.
             counts: int64[n], blobs of each record; `None`: one each.
+            field: The field's name, for errors.
         """
+        ...
+
+    def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
+        """Return the blobs of a value: one, or with another codec than a number's and dims, one an element."""
         ...
 
 

@@ -15,18 +15,20 @@ from dataformats.errors import SpecError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["NUMBER_TYPES", "Spec", "SpecLike", "Type", "VALUE"]
+__all__ = ["NUMBER_TYPES", "VALUE", "Spec", "SpecLike", "Type"]
 
 NUMBER_TYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64"),
+    *("float16", "float32", "float64", "float128"),
 )
-"""The codec names that are numpy dtypes."""
+"""The codec names that are numpy dtypes; `float128` is numpy's longdouble where that has 16 bytes."""
 
 VALUE = "value"
 """The one field of a source whose records are single values."""
 
-_TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
+_TYPE = re.compile(
+    r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)"
+)
 _MAX_DIMS = 32
 
 
@@ -64,7 +66,9 @@ class Type:
             return text
         match = _TYPE.fullmatch(text.strip()) if isinstance(text, str) else None
         if match is None:
-            raise SpecError(f"{text!r} is no type: expected codec[(args)][dims][?], as 'float32[28,28]' or 'jpg[]?'")
+            raise SpecError(
+                f"{text!r} is no type: expected codec[(args)][dims][?], as 'float32[28,28]' or 'jpg[]?'"
+            )
         args = match["args"]
         return cls(
             match["codec"],
@@ -103,6 +107,8 @@ class Type:
             return None
         import numpy as np
 
+        if self.codec == "float128" and not hasattr(np, "float128"):
+            raise SpecError("this platform has no float128")
         return np.dtype(self.codec).newbyteorder("<")
 
     @property

@@ -96,7 +96,9 @@ class SourceBase(RecordSource):
         try:
             number = range(len(self))[index]
         except TypeError:
-            raise TypeError(f"expected a record number or a slice, found {key!r}; see take() and read()") from None
+            raise TypeError(
+                f"expected a record number or a slice, found {key!r}; see take() and read()"
+            ) from None
         except IndexError:
             raise IndexError(f"record {index} is outside [{-len(self)}, {len(self)})") from None
         return self.read([number], fields)[0]
@@ -125,7 +127,7 @@ class SourceBase(RecordSource):
         return _Mapped(self, function)
 
     def take(self, indices: ArrayLike | range) -> RecordSource:
-        if isinstance(indices, range) and (not indices or (0 <= min(indices) and max(indices) < len(self))):
+        if isinstance(indices, range) and (not indices or (min(indices) >= 0 and max(indices) < len(self))):
             return _Taken(self, indices)
         return _Taken(self, as_indices(indices, len(self)))
 
@@ -353,7 +355,9 @@ class _Mapped(_View):
 
     def _apply(self, batch: RecordBatch) -> RecordBatch:
         records = [self._function(record) for record in batch]
-        if records and all(isinstance(record, dict) and record.keys() == records[0].keys() for record in records):
+        if records and all(
+            isinstance(record, dict) and record.keys() == records[0].keys() for record in records
+        ):
             columns = {name: [record[name] for record in records] for name in records[0]}
             return RecordBatch(columns, batch.indices, batch.failed)
         return RecordBatch({VALUE: records}, batch.indices, batch.failed, single=True)
@@ -411,7 +415,9 @@ class _Concatenated(SourceBase):
     def with_spec(self, spec: Spec) -> SourceBase:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 
-    def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
+    def _owners(
+        self, indices: ArrayLike
+    ) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
         """Return the numbers, and for each part that has some of them their positions."""
         numbers = as_indices(indices, len(self))
         owner = np.searchsorted(self._starts, numbers, side="right") - 1
@@ -479,9 +485,15 @@ def concat(sources: Sequence[RecordSource]) -> RecordSource:
         first = parts[0].spec
         for number, part in enumerate(parts[1:], 1):
             names = dict.fromkeys([*first, *part.spec])
-            differs = [f"{n}: {first.get(n)} and {part.spec.get(n)}" for n in names if first.get(n) != part.spec.get(n)]
+            differs = [
+                f"{n}: {first.get(n)} and {part.spec.get(n)}"
+                for n in names
+                if first.get(n) != part.spec.get(n)
+            ]
             if differs or tuple(first) != tuple(part.spec):
-                raise SpecError(f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}")
+                raise SpecError(
+                    f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}"
+                )
     return _Concatenated(parts)
 
 
@@ -525,7 +537,9 @@ def _shuffled(n: int, seed: int) -> NDArray[np.int64]:
     """Return [0, n) ordered by a keyed hash: the same on every machine, whatever numpy's generators become."""
     digest = hashlib.blake2b(f"dataformats split {seed}".encode(), digest_size=8).digest()
     with np.errstate(over="ignore"):
-        z = np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "little"))
+        z = np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(
+            int.from_bytes(digest, "little")
+        )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.argsort(z ^ (z >> np.uint64(31)), kind="stable")

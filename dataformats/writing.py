@@ -31,7 +31,7 @@ Encode = Callable[[Any], Encoded]
 
 def create(
     path: Any,
-    format: str,  # noqa: A002
+    format: str,
     *,
     spec: SpecLike | None = None,
     payload: str | None = None,
@@ -107,7 +107,9 @@ class Encoding:
         SpecError: The format cannot hold the spec; every offending field is named.
     """
 
-    def __init__(self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]
+    ) -> None:
         self.backend = backends.get(format)
         self.spec = spec
         self.options = dict(options)
@@ -139,10 +141,14 @@ class Encoding:
         codec = resolver.codec(Type.parse(str(self.payload)))
         if isinstance(codec, RecordCodec):
             if given is None:
-                raise SpecError(f"the payload {self.payload!r} needs spec=, as {{'image': 'jpg', 'label': 'int64'}}")
+                raise SpecError(
+                    f"the payload {self.payload!r} needs spec=, as {{'image': 'jpg', 'label': 'int64'}}"
+                )
             return codec.bind(given, resolver).encode
         if given is not None:
-            raise SpecError(f"the payload {self.payload!r} holds single values, no fields; leave out spec= or payload=")
+            raise SpecError(
+                f"the payload {self.payload!r} holds single values, no fields; leave out spec= or payload="
+            )
         return _guarded(codec)
 
     def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
@@ -151,7 +157,7 @@ class Encoding:
             # Without a spec it is a file of single values, where the format has such.
             stored = self.stored if self.stored is not None else Spec()
             return self.backend.create(partial, stored=stored, resume=resume, **self.options)
-        assert isinstance(self.backend, BlobBackend)  # noqa: S101  # there is no third kind; for the type checker
+        assert isinstance(self.backend, BlobBackend)  # there is no third kind; for the type checker
         return self.backend.create(partial, resume=resume, **self.options)
 
     def facts(self) -> dict[str, Any] | None:
@@ -193,7 +199,9 @@ class FieldsEncoder:
                 raise SpecError("the spec has no such field", field=str(name))
         for name in self._given:
             if name not in record:
-                raise SpecError("the record lacks this field; the format holds every field of every record", field=name)
+                raise SpecError(
+                    "the record lacks this field; the format holds every field of every record", field=name
+                )
         return {name: self._blobs(name, kind, record[name]) for name, kind in self._given.items()}
 
     def _blobs(self, name: str, given: Type, value: Any) -> list[bytes]:
@@ -364,7 +372,12 @@ class _Shards(_Files):
     """Files `00000`, `00001`, ... in the partial folder, which get the format's own names at the end."""
 
     def __init__(
-        self, encoding: Encoding, place: Target, most_records: int | None, most_bytes: int | None, resume: bool
+        self,
+        encoding: Encoding,
+        place: Target,
+        most_records: int | None,
+        most_bytes: int | None,
+        resume: bool,
     ) -> None:
         self._encoding = encoding
         self._place = place
@@ -435,10 +448,14 @@ class _Shards(_Files):
             counts = json.loads((self._folder / _SHARDS).read_bytes())
         except FileNotFoundError:
             counts = []
-        for number, name in enumerate(self._names(len(counts))):  # it may have died while it gave them their names
+        for number, name in enumerate(
+            self._names(len(counts))
+        ):  # it may have died while it gave them their names
             if (self._folder / name).exists():
                 (self._folder / name).rename(self._folder / f"{number:05d}")
-        there = itertools.takewhile(lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts)))
+        there = itertools.takewhile(
+            lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts))
+        )
         return [int(counts[number]) for number in there]
 
 

@@ -37,7 +37,9 @@ def fetch(pieces: Sequence[Piece], buffer: memoryview) -> None:
     """
     parts = [part for piece in pieces for part in _split(piece)]
     # Handing work to a thread costs more than a few warm reads.
-    if len(parts) <= _INLINE_PIECES and len(buffer) <= _SPLIT_BYTES or len(buffer) <= _INLINE_BYTES and _warm(parts):
+    if (len(parts) <= _INLINE_PIECES and len(buffer) <= _SPLIT_BYTES) or (
+        len(buffer) <= _INLINE_BYTES and _warm(parts)
+    ):
         _read(parts, buffer)
         return
     share = max(1, -(-len(parts) // _THREADS))

@@ -59,7 +59,9 @@ def _problems(
     """Return the extents that cannot be read: known ones, those outside the file, absurdly long ones."""
     room = sizes[request.file] - request.tail
     with np.errstate(over="ignore"):
-        outside = (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
+        outside = (
+            (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
+        )
     outside |= request.offset > room
     problems = {}
     for position in np.flatnonzero(outside | (request.length > max_bytes)).tolist():
@@ -101,9 +103,14 @@ def _fetch_all(
     # One address space over all files, with gaps between them too wide to be coalesced.
     bases = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes + (_GAP + 1))])
     file = np.concatenate([request.file[valid] for request, valid in zip(requests, sound, strict=True)])
-    offset = np.concatenate([request.offset[valid] - request.head for request, valid in zip(requests, sound, strict=True)])
+    offset = np.concatenate(
+        [request.offset[valid] - request.head for request, valid in zip(requests, sound, strict=True)]
+    )
     length = np.concatenate(
-        [request.length[valid] + (request.head + request.tail) for request, valid in zip(requests, sound, strict=True)]
+        [
+            request.length[valid] + (request.head + request.tail)
+            for request, valid in zip(requests, sound, strict=True)
+        ]
     )
     start = bases[file] + offset
     order = np.argsort(start, kind="stable")
@@ -115,7 +122,11 @@ def _fetch_all(
     pieces = [
         Piece(files[number], place_in_file, place, size)
         for number, place_in_file, place, size in zip(
-            run_file.tolist(), (run_start - bases[run_file]).tolist(), run_place.tolist(), run_length.tolist(), strict=True
+            run_file.tolist(),
+            (run_start - bases[run_file]).tolist(),
+            run_place.tolist(),
+            run_length.tolist(),
+            strict=True,
         )
     ]
     fetch(pieces, memoryview(buffer))

@@ -131,9 +131,13 @@ def load_facts(entry: StoredFile | Folder) -> dict[str, Any] | None:
     try:
         facts = json.loads(sibling.read_all(_MAX_FACTS))
     except ValueError as error:
-        raise ValueError(f"{sibling.name!r} is no JSON: {error}; delete it, or pass spec= and payload=") from error
+        raise ValueError(
+            f"{sibling.name!r} is no JSON: {error}; delete it, or pass spec= and payload="
+        ) from error
     if not isinstance(facts, dict) or facts.get("version") != 1:
-        raise ValueError(f"{sibling.name!r}: expected a JSON object of version 1; delete it or update dataformats")
+        raise ValueError(
+            f"{sibling.name!r}: expected a JSON object of version 1; delete it or update dataformats"
+        )
     return facts
 
 
@@ -182,7 +186,9 @@ def _resolved_name(file: StoredFile) -> str:
 def _path(file: StoredFile, where: str) -> Path | None:
     if where == "beside":
         return None if file.local is None else file.local.with_name(file.basename + INDEX_SUFFIX)
-    digest = hashlib.blake2b(_resolved_name(file).encode(errors="surrogateescape"), digest_size=16).hexdigest()
+    digest = hashlib.blake2b(
+        _resolved_name(file).encode(errors="surrogateescape"), digest_size=16
+    ).hexdigest()
     return _index_folder(where) / f"{digest}{INDEX_SUFFIX}"
 
 

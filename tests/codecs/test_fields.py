@@ -11,11 +11,13 @@ from hypothesis.extra import numpy as arrays
 
 from dataformats.batch import Blobs, Nullable, Ragged
 from dataformats.codecs.documents import PICKLE
+from dataformats.columns import spread
 from dataformats.errors import CodecError, SpecError, UnknownNameError
-from dataformats.fields import Codecs, encode_value, exact, register_codec, spread
+from dataformats.fields import Codecs, encode_value, register_codec
 from dataformats.interfaces import Codec
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.values import exact
 
 CODECS = Codecs(trusted=True)
 

@@ -21,6 +21,8 @@ LEVELS = {
     "kernels": 2,
     "storage": 2,
     "registry": 2,
+    "values": 2,
+    "columns": 2,
     "fields": 2,
     "opening": 3,
     "views": 3,

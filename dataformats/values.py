@@ -1,0 +1,125 @@
+"""Which values fit a number type, exactly."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dataformats.errors import SpecError
+from dataformats.spec import NUMBER_TYPES, Type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["DTYPES", "exact"]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype("?" if name == "bool" else name).newbyteorder("<")
+    for name in NUMBER_TYPES
+    if name == "bool" or hasattr(np, name)
+}
+"""The dtypes that this platform has: `float128` is not everywhere."""
+
+
+def exact(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
+    """Return a value as the array of its type: little-endian, C order, the dims' shape.
+
+    Floats are rounded to the type's precision, but a finite one not to infinity. Integers must fit the range
+    of an integer type, and be held exactly by a float type. Only bools are bools, and bools are nothing else:
+    the integers 0 and 1 are refused. Nothing else is cast, no shape is stretched, big-endian is swapped.
+
+    Args:
+        kind: A number type; each `[]` of its dims takes any length.
+        value: A number, an array, or nested sequences of numbers.
+        field: The field's name, for errors.
+
+    Raises:
+        SpecError: The value does not fit, with the reason.
+    """
+    array = _as_array(kind, value, field)
+    if array.ndim != len(kind.dims) or any(
+        want not in (None, size) for want, size in zip(kind.dims, array.shape, strict=True)
+    ):
+        raise _misfit(kind, f"an array of shape {array.shape}", field)
+    target: np.dtype[Any] = DTYPES[kind.codec]
+    if array.dtype != target:
+        _check_cast(kind, array, target, field)
+        with np.errstate(over="ignore", under="ignore"):
+            rounded = array.astype(target)
+        if target.kind == "f":
+            _check_rounding(kind, array, rounded, field)
+        array = rounded
+    return np.asarray(array, order="C")
+
+
+def _as_array(kind: Type, value: Any, field: str | None) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise _misfit(kind, "a masked array", field)
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise _misfit(kind, f"{type(value).__name__} ({error})", field) from error
+    if not hasattr(value, "dtype") and array.size == 0:
+        return _empty(kind, array)
+    if array.dtype.kind in "fO" and not hasattr(value, "dtype"):
+        array = _as_integers(array, value)
+    if array.dtype.kind not in "biuf":
+        raise _misfit(kind, f"{type(value).__name__} of dtype {array.dtype}", field)
+    return array
+
+
+def _empty(kind: Type, array: NDArray[Any]) -> NDArray[Any]:
+    # An empty list has neither a dtype nor inner dimensions of its own.
+    inner = kind.dims[1:] if array.shape == (0,) and kind.dims[:1] == (None,) else ()
+    return np.empty(array.shape + tuple(size or 0 for size in inner), kind.dtype)
+
+
+def _as_integers(array: NDArray[Any], value: Any) -> NDArray[Any]:
+    # numpy makes float64 of [2**63, 1]: integers that mix the ranges of int64 and uint64 lose digits there.
+    objects = np.asarray(value, dtype=object)
+    if not objects.size or not all(type(item) is int for item in objects.flat):
+        return array
+    try:
+        return objects.astype(np.int64 if min(objects.flat) < 0 else np.uint64)
+    except OverflowError:
+        return objects
+
+
+def _check_cast(kind: Type, array: NDArray[Any], target: np.dtype[Any], field: str | None) -> None:
+    source = array.dtype.kind
+    if (source == "b") != (target.kind == "b") or (source == "f" and target.kind in "iu"):
+        raise _misfit(kind, f"{array.dtype}; convert it first, nothing is cast", field)
+    if target.kind in "iu" and array.size:
+        limits = np.iinfo(target)
+        lowest, highest = int(array.min()), int(array.max())
+        if lowest < limits.min or highest > limits.max:
+            raise _misfit(kind, f"{lowest if lowest < limits.min else highest}, which does not fit", field)
+
+
+def _check_rounding(kind: Type, array: NDArray[Any], rounded: NDArray[Any], field: str | None) -> None:
+    if array.dtype.kind == "f":
+        lost = np.isinf(rounded) & np.isfinite(array)
+        why = "which would become infinite"
+    else:
+        lost = _inexact(array, rounded)
+        why = "an integer that this type does not hold exactly"
+    if lost.any():
+        raise _misfit(kind, f"{array[lost].flat[0]}, {why}", field)
+
+
+def _inexact(integers: NDArray[Any], rounded: NDArray[Any]) -> NDArray[np.bool_]:
+    # Integers within the mantissa are exact; of those beyond, Python's own integers tell.
+    bound = 2 ** (np.finfo(rounded.dtype).nmant + 1)
+    far = (integers > bound) | (integers < -bound) if integers.dtype.kind == "i" else integers > bound
+    lost = np.zeros(integers.shape, np.bool_)
+    lost[far] = [
+        not math.isfinite(there) or int(there) != here
+        for here, there in zip(integers[far].tolist(), rounded[far].tolist(), strict=True)
+    ]
+    return lost
+
+
+def _misfit(kind: Type, found: str, field: str | None) -> SpecError:
+    return SpecError(f"expected {kind}, found {found}", field=field)
