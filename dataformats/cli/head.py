@@ -37,8 +37,8 @@ def head(
 ) -> None:
     """Show the first records.
 
-    Long values are cut short, and images shown by format, size and mode; with --json values are whole, and bytes
-    in base64. No index is needed.
+    Long values are cut short, and images shown by format, size and mode; with --json values are whole, and
+    bytes in base64. No index is needed.
     """
     options = reading(format, payload, spec, checksums=checksums)
     records = itertools.islice(_records(one_or_all(paths), options, fields), n)

@@ -26,7 +26,8 @@ def verify(
 ) -> None:
     """Check every length, checksum and record.
 
-    Records are held against their payload and fields. Each bad record is named with its file, number and byte; then the exit code is 1.
+    Records are held against their payload and fields. Each bad one is named with its file, number and byte,
+    and the exit code is 1.
     """
     from dataformats.inspecting import verify as verified
 
