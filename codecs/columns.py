@@ -84,9 +84,7 @@ def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoRet
     raise SpecError(f"expected {declared}, found {found}; {remedy}", field=target.name, index=row)
 
 
-def to_column(
-    codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None = None
-) -> Column:
+def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None = None) -> Column:
     """Return the column of a field.
 
     Either list or bytes are taken for a number type: integers in range from an Int64List, floats that need no
@@ -132,9 +130,7 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
     size = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
     _check_counts(target, BYTES, stored.counts, size, kind.dims[0] if kind.dims else 1)
     if part is None:
-        return decode_column(
-            codecs, kind, stored.blobs, stored.counts if kind.dims else None, field=target.name
-        )
+        return decode_column(codecs, kind, stored.blobs, stored.counts if kind.dims else None, field=target.name)
     if not kind.dims:
         raise SpecError(f"{kind} has no elements to take {part} of", field=target.name)
     values = Ragged(np.arange(len(stored.blobs)), offsets_of(stored.counts))

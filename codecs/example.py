@@ -82,9 +82,7 @@ class _ExampleCoder(RecordCoder):
             if value is None:
                 check_missing(kind, name)
             else:
-                entries.append(
-                    map_entry(1, name.encode(), encode_feature(self._codecs, kind, value, name=name))
-                )
+                entries.append(map_entry(1, name.encode(), encode_feature(self._codecs, kind, value, name=name)))
         return delimited(1, b"".join(entries)) if entries else b""
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:

@@ -199,9 +199,7 @@ class _Feature(Codec):
             return delimited(BYTES, packed_bytes([_checked_bytes(item) for item in value]))
         kind = getattr(getattr(value, "dtype", None), "kind", "")
         if kind not in ("i", "u", "f"):
-            raise TypeError(
-                f"expected an integer or float array, a list of bytes or None, found {value!r:.80}"
-            )
+            raise TypeError(f"expected an integer or float array, a list of bytes or None, found {value!r:.80}")
         if kind == "f":
             return delimited(FLOATS, packed_numbers(exact(_FLOATS, value)))
         return delimited(INTEGERS, packed_integers(exact(_INTEGERS, value)))

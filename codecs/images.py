@@ -31,9 +31,7 @@ MAX_PIXELS = 2**28
 
 _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 _PNG_START = b"\x89PNG\r\n\x1a\n"
-_PNG_CHUNK = struct.Struct(
-    ">I4s"
-)  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
+_PNG_CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
 _PNG_HEADER = struct.Struct(">IIBB")  # width, height, bit depth, colour type: 11.2.1
 _GREY = 0
 

@@ -22,9 +22,7 @@ _ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_RE
 _MESSAGE = FieldDescriptorProto.TYPE_MESSAGE
 
 
-def _add_field(
-    message: DescriptorProto, name: str, number: int, kind: Any, label: Any = _ONE, **more: Any
-) -> None:
+def _add_field(message: DescriptorProto, name: str, number: int, kind: Any, label: Any = _ONE, **more: Any) -> None:
     message.field.add(name=name, number=number, type=kind, label=label, **more)
 
 

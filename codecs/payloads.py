@@ -100,9 +100,7 @@ def check_fields(record: Mapping[str, Any], spec: Spec) -> None:
     """
     extra = [name for name in record if name not in spec]
     if extra:
-        raise SpecError(
-            f"the spec has no such field; it has {', '.join(spec) or 'none'}", field=str(extra[0])
-        )
+        raise SpecError(f"the spec has no such field; it has {', '.join(spec) or 'none'}", field=str(extra[0]))
 
 
 def check_missing(kind: Type, name: str) -> None:

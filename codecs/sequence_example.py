@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Ragged, concat_columns, take_column
-from dataformats.codecs.columns import Target, check_part, refuse, to_column
+from dataformats.codecs.columns import Target, refuse, to_column
 from dataformats.codecs.features import (
     FEATURE,
     MISSING,
@@ -34,7 +34,7 @@ from dataformats.codecs.payloads import (
     range_of,
 )
 from dataformats.codecs.wire import delimited, map_entry
-from dataformats.columns import numbered, offsets_of
+from dataformats.columns import check_part, numbered, offsets_of
 from dataformats.errors import SpecError
 from dataformats.fields import holds_numbers
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
@@ -101,12 +101,8 @@ class _SequenceExample(RecordCodec):
                 for feature in steps.feature:
                     facts.add(feature)
             n_records += 1
-        types = {
-            _named(name, _CONTEXT, lists): context[name].example_type(n_records) for name in sorted(context)
-        }
-        return Spec(
-            types | {_named(name, _LISTS, context): lists[name].step_type() for name in sorted(lists)}
-        )
+        types = {_named(name, _CONTEXT, lists): context[name].example_type(n_records) for name in sorted(context)}
+        return Spec(types | {_named(name, _LISTS, context): lists[name].step_type() for name in sorted(lists)})
 
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
         """Return what encodes and decodes SequenceExamples of this spec."""
@@ -219,13 +215,9 @@ class _SequenceCoder(RecordCoder):
                     index=index,
                 )
 
-    def _column_of_either(
-        self, name: str, contexts: list[Any], lists: list[Any], part: range | None
-    ) -> Column:
+    def _column_of_either(self, name: str, contexts: list[Any], lists: list[Any], part: range | None) -> Column:
         """Return the column of a bare `[]` field, which may be a feature list or a list in the context."""
-        found = [
-            name not in steps and name in context for context, steps in zip(contexts, lists, strict=True)
-        ]
+        found = [name not in steps and name in context for context, steps in zip(contexts, lists, strict=True)]
         inside = np.flatnonzero(found)
         if not len(inside):
             return self._list_column(name, [steps.get(name) for steps in lists], part)
@@ -244,9 +236,7 @@ class _SequenceCoder(RecordCoder):
     def _check_context_type(self, name: str) -> None:
         kind = self._spec[name]
         if None in kind.dims[1:] or kind.codec == FEATURE.name:
-            raise SpecError(
-                f"expected the feature list of {kind}, found it in the context", field=name, index=0
-            )
+            raise SpecError(f"expected the feature list of {kind}, found it in the context", field=name, index=0)
 
     def _context_column(self, name: str, features: list[Any], part: range | None) -> Column:
         return to_column(self._codecs, Target(name, self._spec[name]), gather(features), part)

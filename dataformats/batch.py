@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -45,14 +46,14 @@ class Blobs:
         return bytes(self.view(position))
 
     def __iter__(self) -> Iterator[bytes]:
-        memory = memoryview(self.buffer)
+        memory = self.buffer.data
         for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
             yield bytes(memory[start : start + length])
 
     def view(self, position: int) -> memoryview:
         """Return the bytes of one blob without a copy."""
         start = int(self.starts[position])
-        return memoryview(self.buffer)[start : start + int(self.lengths[position])]
+        return self.buffer.data[start : start + int(self.lengths[position])]
 
     def take(self, positions: NDArray[np.int64] | slice) -> Blobs:
         """Return the blobs at these positions, in this order; nothing is copied."""
@@ -65,7 +66,7 @@ class Blobs:
         if len(self) and np.array_equal(self.starts, self.starts[0] + offsets[:-1]):
             first = int(self.starts[0])
             return self.buffer[first : first + int(offsets[-1])].copy(), offsets
-        memory = memoryview(self.buffer)
+        memory = self.buffer.data
         joined = b"".join(
             memory[start : start + length]
             for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
@@ -267,9 +268,7 @@ class RecordBatch:
         position = range(len(self))[key]
         if self.single:
             return _plain(self.columns[VALUE][position])
-        return {
-            name: _plain(column[position]) for name, column in self.columns.items() if _has(column, position)
-        }
+        return {name: _plain(column[position]) for name, column in self.columns.items() if _has(column, position)}
 
     def __iter__(self) -> Iterator[Any]:
         return (self[position] for position in range(len(self)))
@@ -322,12 +321,10 @@ def concat_columns(columns: Sequence[Any]) -> Any:
         lengths = np.concatenate([part.lengths for part in parts])
         present = None
         if any(part.present is not None for part in parts):
-            present = np.concatenate(
-                [np.ones(len(p), bool) if p.present is None else p.present for p in parts]
-            )
+            present = np.concatenate([np.ones(len(p), bool) if p.present is None else p.present for p in parts])
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         return Ragged(concat_columns([part.values for part in parts]), offsets, first.item, present)
-    return sum(columns, []) if isinstance(first, list) else np.concatenate(columns)
+    return list(itertools.chain(*columns)) if isinstance(first, list) else np.concatenate(columns)
 
 
 def _has(column: Any, position: int) -> bool:

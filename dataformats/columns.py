@@ -181,9 +181,7 @@ def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
         raise error.at(int(owners[error.index])) from error.__cause__
 
 
-def _check_widths(
-    kind: Type, blobs: Blobs, width: int, counts: NDArray[np.int64] | None, field: str | None
-) -> None:
+def _check_widths(kind: Type, blobs: Blobs, width: int, counts: NDArray[np.int64] | None, field: str | None) -> None:
     sequence = kind.dims[:1] == (None,)
     wrong = np.flatnonzero(blobs.lengths % width if sequence else blobs.lengths != width)
     if len(wrong):
@@ -234,9 +232,7 @@ def _record_of(blob: int, counts: NDArray[np.int64] | None) -> int:
     return blob if counts is None else int(np.searchsorted(np.cumsum(counts), blob, side="right"))
 
 
-def _decode_elements(
-    codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
-) -> Column:
+def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Column:
     try:
         column = codec.decode_batch(blobs)
     except Exception as error:
@@ -330,9 +326,7 @@ def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
     fewest = int(available.min())
     if min(part) < 0 or max(part) >= fewest:
         row = int(available.argmin())
-        raise IndexError(
-            f"field {name!r}: {part} goes past the {fewest} elements of record {row} of this read"
-        )
+        raise IndexError(f"field {name!r}: {part} goes past the {fewest} elements of record {row} of this read")
 
 
 def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
@@ -355,17 +349,13 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
         )
         if not fits or array.dtype.newbyteorder("=") != declared.dtype.newbyteorder("="):
             raise SpecError(
-                f"expected {declared.required}, found {array.dtype}{list(array.shape)}; pass spec= with a type that fits",
+                f"expected {declared.required}, found {array.dtype}{list(array.shape)}; pass spec= with what fits",
                 field=field,
                 index=position,
             )
     if declared.fixed:
         shape = (len(arrays), *cast("tuple[int, ...]", declared.dims))
-        return (
-            np.stack(arrays).astype(declared.dtype, copy=False) if arrays else np.zeros(shape, declared.dtype)
-        )
+        return np.stack(arrays).astype(declared.dtype, copy=False) if arrays else np.zeros(shape, declared.dtype)
     inner = cast("tuple[int, ...]", declared.dims[1:])
     values = np.concatenate(arrays) if arrays else np.zeros((0, *inner), declared.dtype)
-    return Ragged(
-        values.astype(declared.dtype, copy=False), offsets_of(np.array([len(a) for a in arrays], np.int64))
-    )
+    return Ragged(values.astype(declared.dtype, copy=False), offsets_of(np.array([len(a) for a in arrays], np.int64)))

@@ -100,16 +100,12 @@ def convert(
     plan = _plan(chosen, backends.get(format), wanted, payload, dict(rename or {}), codecs)
     encoding = Encoding(format, plan.payload, plan.spec, backend_options)
     encode = refuse if plan.copied else encoding.encoder(codecs, plan.carried)
-    out = writer(
-        path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite
-    )
+    out = writer(path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite)
     with out:
         for done in _fill(plan, out):
             if progress is not None:
                 progress(done, len(given))
-    return ConvertReport(
-        str(path), format, encoding.payload, len(out), plan.copied, time.perf_counter() - begin
-    )
+    return ConvertReport(str(path), format, encoding.payload, len(out), plan.copied, time.perf_counter() - begin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +194,10 @@ def _base(source: RecordSource) -> SourceBase:
 
 def _fill(plan: _Plan, out: DatasetWriter) -> Iterator[int]:
     """Write all records; yield how many are done, every now and then."""
-    records = plan.source.scan_bytes() if plan.copied else iter(plan.source)
+    records: Iterator[Any] = plan.source.scan_bytes() if plan.copied else iter(plan.source)
     append = out.append_bytes if plan.copied else out.append
     for record in records:
-        append(
-            {plan.rename.get(name, name): value for name, value in record.items()} if plan.rename else record
-        )
+        append({plan.rename.get(name, name): value for name, value in record.items()} if plan.rename else record)
         if len(out) % _EVERY == 0:
             yield len(out)
     yield len(out)

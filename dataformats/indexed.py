@@ -109,12 +109,8 @@ class IndexedReader(Reader):
             if stored is not None and index.stored is not None:
                 stored[here] = index.stored[local[here]]
             if index.problems:
-                problems |= {
-                    at: index.problems[i] for at, i in _pairs(here, local[here]) if i in index.problems
-                }
-        return {
-            VALUE: Located(Extents(file, offset, length, self.head, self.tail, stored, self.check, problems))
-        }
+                problems |= {at: index.problems[i] for at, i in _pairs(here, local[here]) if i in index.problems}
+        return {VALUE: Located(Extents(file, offset, length, self.head, self.tail, stored, self.check, problems))}
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for index in self.indexes:

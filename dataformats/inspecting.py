@@ -92,9 +92,7 @@ class Finding:
     @classmethod
     def of(cls, error: Exception, index: int | None = None) -> Finding:
         """Return the finding that an error is."""
-        facts: dict[str, Any] = {
-            name: getattr(error, name, None) for name in ("path", "index", "offset_bytes")
-        }
+        facts: dict[str, Any] = {name: getattr(error, name, None) for name in ("path", "index", "offset_bytes")}
         texts = {name: getattr(error, name, None) for name in ("expected", "found")}
         facts |= {name: None if value is None else str(value) for name, value in texts.items()}
         if facts["index"] is None:
@@ -227,11 +225,7 @@ def _manifest_findings(path: Any, source: StoredSource) -> list[Finding]:
     there = [(f.basename, n, int(f.identity[0])) for f, n in zip(files, counts, strict=True)]
     nothing = ("no such file", 0, 0)
     return [
-        Finding.of(
-            FormatError(
-                "not as it was written (records, bytes)", path=now[0], expected=then[1:], found=now[1:]
-            )
-        )
+        Finding.of(FormatError("not as it was written (records, bytes)", path=now[0], expected=then[1:], found=now[1:]))
         for then, now in itertools.zip_longest(written, there, fillvalue=nothing)
         if then[1:] != now[1:]  # names may have changed since
     ]

@@ -238,9 +238,7 @@ class Backend(ABC):
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of a folder that are this format's, in reading order."""
-        return [
-            folder.file(name) for name in self.order([name for name in folder.names() if self.claims(name)])
-        ]
+        return [folder.file(name) for name in self.order([name for name in folder.names() if self.claims(name)])]
 
     @abstractmethod
     def sniff(self, file: StoredFile) -> Verdict:
@@ -303,9 +301,7 @@ class FieldsBackend(Backend):
         """
 
     @abstractmethod
-    def create(
-        self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any
-    ) -> FieldsWriter:
+    def create(self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any) -> FieldsWriter:
         """Return a writer of one file or folder at `path` (a partial name; the caller renames it).
 
         Args:

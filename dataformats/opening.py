@@ -97,9 +97,7 @@ def open(  # the name that the contract gives it
         **backend_options,
     }
     reopen = functools.partial(_reduced, again)
-    return StoredSource(
-        Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen, cache)
-    )
+    return StoredSource(Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen, cache))
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:
@@ -126,9 +124,7 @@ def _reduced(again: dict[str, Any], fingerprint: str, payload: str | None, spec:
     return _reopen, (kept, fingerprint, payload, spec.to_json())
 
 
-def _reopen(
-    again: dict[str, Any], fingerprint: str, payload: str | None, spec: dict[str, str]
-) -> StoredSource:
+def _reopen(again: dict[str, Any], fingerprint: str, payload: str | None, spec: dict[str, str]) -> StoredSource:
     source = open(**again)
     assert isinstance(source, StoredSource)  # what open() makes; for the type checker
     source.adopt(payload, Spec(spec))
@@ -168,9 +164,7 @@ def _choose(found: Sequence[StoredFile | Folder], name: str | None) -> tuple[Bac
     first = found[0]
     if len(found) == 1 and isinstance(first, Folder) and not first.explicit:
         return _choose_in_folder(first)
-    files = [
-        file for entry in found for file in (_all_files(entry) if isinstance(entry, Folder) else [entry])
-    ]
+    files = [file for entry in found for file in (_all_files(entry) if isinstance(entry, Folder) else [entry])]
     backend = _recognise(files)
     return backend, [file for entry in found for file in _files_of(entry, backend)]
 
@@ -200,9 +194,7 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     claims = {backend.name: backend.find(folder) for backend in _known()}
     claims = {name: files for name, files in claims.items() if files}
     if len(claims) > 1:
-        both = "; ".join(
-            f"{name}: {_some([file.basename for file in files])}" for name, files in claims.items()
-        )
+        both = "; ".join(f"{name}: {_some([file.basename for file in files])}" for name, files in claims.items())
         raise FormatError(
             "files of several formats in one folder",
             path=folder.name,
@@ -252,9 +244,7 @@ def _recognise(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
     verdicts = {backend.name: (backend, backend.sniff(file)) for backend in _known()}
     for fits in ("yes", "damaged"):
         matching = [backend for backend, verdict in verdicts.values() if verdict.fits == fits]
-        hinted = [
-            backend for backend in matching if backend is claimed or file.basename.endswith(backend.suffixes)
-        ]
+        hinted = [backend for backend in matching if backend is claimed or file.basename.endswith(backend.suffixes)]
         if len(matching) == 1 or len(hinted) == 1:
             return (hinted or matching)[0]
         if matching:

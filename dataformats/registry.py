@@ -53,9 +53,7 @@ class Registry(Generic[T]):
         with self._lock:
             taken = name in self and self._objects.get(name) is not thing
             if taken and not replace:
-                raise ValueError(
-                    f"{self._kind} {name!r} is registered already; pass replace=True to take its place"
-                )
+                raise ValueError(f"{self._kind} {name!r} is registered already; pass replace=True to take its place")
             self._objects[name] = thing
 
     def get(self, name: str) -> T:
@@ -96,9 +94,7 @@ class Registry(Generic[T]):
         if self._advertised is None:
             found: dict[str, Any] = {}
             for point in entry_points(group=self._group):
-                if point.name in self._shipped or (
-                    point.name in found and found[point.name].value != point.value
-                ):
+                if point.name in self._shipped or (point.name in found and found[point.name].value != point.value):
                     _LOG.warning("ignored entry point %s = %s: the name is taken", point.name, point.value)
                     continue
                 found[point.name] = point

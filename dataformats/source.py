@@ -55,7 +55,8 @@ class RecordSource(ABC):
 
     Example:
         >>> import dataformats
-        >>> src = dataformats.open("tests/golden/real/digits-*.tfrecord", spec={"image": "uint8[8,8]", "label": "int64"})
+        >>> spec = {"image": "uint8[8,8]", "label": "int64"}
+        >>> src = dataformats.open("tests/golden/real/digits-*.tfrecord", spec=spec)
         >>> len(src)
         1797
         >>> src[-1]["label"]
@@ -194,4 +195,4 @@ class RecordSource(ABC):
         self.close()
 
 
-Sequence.register(RecordSource)
+Sequence.register(RecordSource)  # type: ignore[type-abstract]  # its children are sequences

@@ -26,9 +26,7 @@ NUMBER_TYPES = (
 VALUE = "value"
 """The one field of a source whose records are single values."""
 
-_TYPE = re.compile(
-    r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)"
-)
+_TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
 _MAX_DIMS = 32
 
 
@@ -64,11 +62,9 @@ class Type:
         """
         if isinstance(text, Type):
             return text
-        match = _TYPE.fullmatch(text.strip()) if isinstance(text, str) else None
+        match = _TYPE.fullmatch(text.strip()) if hasattr(text, "strip") else None
         if match is None:
-            raise SpecError(
-                f"{text!r} is no type: expected codec[(args)][dims][?], as 'float32[28,28]' or 'jpg[]?'"
-            )
+            raise SpecError(f"{text!r} is no type: expected codec[(args)][dims][?], as 'float32[28,28]' or 'jpg[]?'")
         args = match["args"]
         return cls(
             match["codec"],

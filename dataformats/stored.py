@@ -249,10 +249,7 @@ class StoredSource(SourceBase):
         if damaged and on_failure == "raise":
             raise damaged[min(damaged)]
         kept = _without(len(numbers), damaged)
-        stored = {
-            name: _subset(got.blobs, where.counts, kept, len(numbers))
-            for name, (got, where) in fetched.items()
-        }
+        stored = {name: _subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
         places = _Places(self._reader.files, next(iter(fetched.values()))[1], kept) if fetched else None
         batch = self._decode(stored, numbers[kept], mask, on_failure, places)
         failed = {int(numbers[position]): error for position, error in damaged.items()}
@@ -260,9 +257,7 @@ class StoredSource(SourceBase):
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         if self._reader.spec is not None:
-            raise SpecError(
-                f"{self.format} stores fields apart: a record has no bytes of its own; use read()"
-            )
+            raise SpecError(f"{self.format} stores fields apart: a record has no bytes of its own; use read()")
         numbers = as_indices(indices, len(self))
         fetched = self._fetch(numbers, {VALUE: True})
         damaged = _by_record(fetched, numbers)
@@ -285,9 +280,7 @@ class StoredSource(SourceBase):
             for begin in range(0, len(run.blobs), _DECODE):
                 part = run.part(begin, begin + _DECODE)
                 numbers = np.arange(part.first, part.first + len(part.blobs))
-                yield from until_failure(
-                    self._decode({VALUE: (part.blobs, None)}, numbers, mask, "collect", part)
-                )
+                yield from until_failure(self._decode({VALUE: (part.blobs, None)}, numbers, mask, "collect", part))
             if problem is not None:
                 raise problem
 
@@ -311,9 +304,7 @@ class StoredSource(SourceBase):
             return self.spec
         spec = codec.infer(blob for blob in self._all_sound(progress) if codec.recognises(blob))
         self.adopt(self.payload, spec)
-        save_inferred(
-            self._reader.files, self._parts.index, {"payload": self.payload, "spec": spec.to_json()}
-        )
+        save_inferred(self._reader.files, self._parts.index, {"payload": self.payload, "spec": spec.to_json()})
         return spec
 
     def _all_sound(self, progress: Callable[[int], None] | None) -> Iterator[bytes]:
@@ -399,16 +390,12 @@ class StoredSource(SourceBase):
             return self.coder.decode_batch(stored[VALUE][0], mask)
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
 
-    def _column(
-        self, name: str, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range
-    ) -> Column:
+    def _column(self, name: str, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
         declared = self.spec[name]
         if self._reader.spec is None:
             return self._parts.codecs.decode(declared, blobs, counts)
         kind = self._reader.decoded_as(name, declared)
-        if (
-            isinstance(part, range) and counts is not None
-        ):  # located already: the dims may be fewer than declared
+        if isinstance(part, range) and counts is not None:  # located already: the dims may be fewer than declared
             kind = replace(kind, dims=(None, *kind.dims[1:]))
             return self._parts.codecs.decode(kind, blobs, counts, field=name)
         column = self._parts.codecs.decode(kind, blobs, counts, field=name)
@@ -470,9 +457,7 @@ def _without(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
     return np.flatnonzero(keep)
 
 
-def _by_record(
-    fetched: Mapping[str, tuple[Fetched, Located]], numbers: NDArray[np.int64]
-) -> dict[int, FormatError]:
+def _by_record(fetched: Mapping[str, tuple[Fetched, Located]], numbers: NDArray[np.int64]) -> dict[int, FormatError]:
     """Return the first problem of each record: position in the batch to error."""
     found: dict[int, FormatError] = {}
     for got, where in fetched.values():

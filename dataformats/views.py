@@ -96,9 +96,7 @@ class SourceBase(RecordSource):
         try:
             number = range(len(self))[index]
         except TypeError:
-            raise TypeError(
-                f"expected a record number or a slice, found {key!r}; see take() and read()"
-            ) from None
+            raise TypeError(f"expected a record number or a slice, found {key!r}; see take() and read()") from None
         except IndexError:
             raise IndexError(f"record {index} is outside [{-len(self)}, {len(self)})") from None
         return self.read([number], fields)[0]
@@ -272,7 +270,8 @@ class _Taken(_View):
 
     def __init__(self, parent: SourceBase, order: range | NDArray[np.int64]) -> None:
         if isinstance(parent, _Taken):
-            parent, order = parent._parent, _compose(parent._order, order)
+            order = _compose(parent._order, order)
+            parent = parent._parent
         super().__init__(parent)
         self._order = order
 
@@ -355,9 +354,7 @@ class _Mapped(_View):
 
     def _apply(self, batch: RecordBatch) -> RecordBatch:
         records = [self._function(record) for record in batch]
-        if records and all(
-            isinstance(record, dict) and record.keys() == records[0].keys() for record in records
-        ):
+        if records and all(isinstance(record, dict) and record.keys() == records[0].keys() for record in records):
             columns = {name: [record[name] for record in records] for name in records[0]}
             return RecordBatch(columns, batch.indices, batch.failed)
         return RecordBatch({VALUE: records}, batch.indices, batch.failed, single=True)
@@ -415,9 +412,7 @@ class _Concatenated(SourceBase):
     def with_spec(self, spec: Spec) -> SourceBase:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 
-    def _owners(
-        self, indices: ArrayLike
-    ) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
+    def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
         """Return the numbers, and for each part that has some of them their positions."""
         numbers = as_indices(indices, len(self))
         owner = np.searchsorted(self._starts, numbers, side="right") - 1
@@ -426,7 +421,8 @@ class _Concatenated(SourceBase):
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         numbers, owners = self._owners(indices)
         starts = self._starts
-        batches, places, failed = [], [], {}
+        batches, places = [], []
+        failed: dict[int, Exception] = {}
         for part, here in owners:
             batch = self._parts[part].read(numbers[here] - starts[part], fields, on_corrupt)
             failed |= {int(index + starts[part]): error for index, error in batch.failed.items()}
@@ -485,15 +481,9 @@ def concat(sources: Sequence[RecordSource]) -> RecordSource:
         first = parts[0].spec
         for number, part in enumerate(parts[1:], 1):
             names = dict.fromkeys([*first, *part.spec])
-            differs = [
-                f"{n}: {first.get(n)} and {part.spec.get(n)}"
-                for n in names
-                if first.get(n) != part.spec.get(n)
-            ]
+            differs = [f"{n}: {first.get(n)} and {part.spec.get(n)}" for n in names if first.get(n) != part.spec.get(n)]
             if differs or tuple(first) != tuple(part.spec):
-                raise SpecError(
-                    f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}"
-                )
+                raise SpecError(f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}")
     return _Concatenated(parts)
 
 
@@ -537,9 +527,7 @@ def _shuffled(n: int, seed: int) -> NDArray[np.int64]:
     """Return [0, n) ordered by a keyed hash: the same on every machine, whatever numpy's generators become."""
     digest = hashlib.blake2b(f"dataformats split {seed}".encode(), digest_size=8).digest()
     with np.errstate(over="ignore"):
-        z = np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(
-            int.from_bytes(digest, "little")
-        )
+        z = np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "little"))
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.argsort(z ^ (z >> np.uint64(31)), kind="stable")

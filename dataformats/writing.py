@@ -107,9 +107,7 @@ class Encoding:
         SpecError: The format cannot hold the spec; every offending field is named.
     """
 
-    def __init__(
-        self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]) -> None:
         self.backend = backends.get(format)
         self.spec = spec
         self.options = dict(options)
@@ -141,14 +139,10 @@ class Encoding:
         codec = resolver.codec(Type.parse(str(self.payload)))
         if isinstance(codec, RecordCodec):
             if given is None:
-                raise SpecError(
-                    f"the payload {self.payload!r} needs spec=, as {{'image': 'jpg', 'label': 'int64'}}"
-                )
+                raise SpecError(f"the payload {self.payload!r} needs spec=, as {{'image': 'jpg', 'label': 'int64'}}")
             return codec.bind(given, resolver).encode
         if given is not None:
-            raise SpecError(
-                f"the payload {self.payload!r} holds single values, no fields; leave out spec= or payload="
-            )
+            raise SpecError(f"the payload {self.payload!r} holds single values, no fields; leave out spec= or payload=")
         return _guarded(codec)
 
     def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
@@ -199,9 +193,7 @@ class FieldsEncoder:
                 raise SpecError("the spec has no such field", field=str(name))
         for name in self._given:
             if name not in record:
-                raise SpecError(
-                    "the record lacks this field; the format holds every field of every record", field=name
-                )
+                raise SpecError("the record lacks this field; the format holds every field of every record", field=name)
         return {name: self._blobs(name, kind, record[name]) for name, kind in self._given.items()}
 
     def _blobs(self, name: str, given: Type, value: Any) -> list[bytes]:
@@ -448,14 +440,10 @@ class _Shards(_Files):
             counts = json.loads((self._folder / _SHARDS).read_bytes())
         except FileNotFoundError:
             counts = []
-        for number, name in enumerate(
-            self._names(len(counts))
-        ):  # it may have died while it gave them their names
+        for number, name in enumerate(self._names(len(counts))):  # it may have died while it gave them their names
             if (self._folder / name).exists():
                 (self._folder / name).rename(self._folder / f"{number:05d}")
-        there = itertools.takewhile(
-            lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts))
-        )
+        there = itertools.takewhile(lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts)))
         return [int(counts[number]) for number in there]
 
 
@@ -482,9 +470,7 @@ def _guarded(codec: Codec) -> Encode:
     return encode
 
 
-def _in_order(
-    threads: ThreadPoolExecutor, encode: Encode, records: Iterable[Any], ahead: int
-) -> Iterable[Encoded]:
+def _in_order(threads: ThreadPoolExecutor, encode: Encode, records: Iterable[Any], ahead: int) -> Iterable[Encoded]:
     """Yield the encoded records in order, with a bounded number of them under way."""
     pending: deque[Future[Encoded]] = deque()
     for record in records:

@@ -175,9 +175,7 @@ def show(*arguments: str) -> None:
 
 
 def print_table(rows: list[Row], accuracy: float) -> None:
-    print(
-        f"{'data':8}{'format':10}{'records':>8}{'bytes':>10}{'written/s':>11}{'read/s':>10}  equal  accuracy"
-    )
+    print(f"{'data':8}{'format':10}{'records':>8}{'bytes':>10}{'written/s':>11}{'read/s':>10}  equal  accuracy")
     for row in rows:
         trained = f"{accuracy:.3f}" if (row.data, row.format) == ("digits", "ffrecord") else ""
         print(

@@ -43,9 +43,7 @@ class FFRecordBackend(BlobBackend):
             return _judge_header(file, stored, n, window)
         return _judge_count(window, n, file.size)
 
-    def open(
-        self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any
-    ) -> FFRecordReader:
+    def open(self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any) -> FFRecordReader:
         """Return a reader, all headers read and verified."""
         _refuse(backend_options)
         return FFRecordReader(files, verify_checksums=options.verify_checksums)

@@ -230,9 +230,7 @@ _ACTIONS = {
 
 
 def _ordered(tree: Tree) -> OrderedDict[str, object]:
-    return OrderedDict(
-        (name, _ordered(value) if isinstance(value, dict) else value) for name, value in tree.items()
-    )
+    return OrderedDict((name, _ordered(value) if isinstance(value, dict) else value) for name, value in tree.items())
 
 
 def _depth(tree: Tree) -> int:

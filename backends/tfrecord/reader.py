@@ -37,9 +37,7 @@ class TFRecordReader(IndexedReader):
     head = HEADER.size
     tail = FOOTER_BYTES
 
-    def __init__(
-        self, files: Sequence[StoredFile], options: OpenOptions, compression: Compression = "auto"
-    ) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, compression: Compression = "auto") -> None:
         super().__init__(_decompressed(files, compression))
         self._options = options
         self._check = FrameCheck(options.verify_checksums)

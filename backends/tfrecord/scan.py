@@ -121,9 +121,7 @@ def _last_is_cut(file: StoredFile, lengths: list[NDArray[np.int64]], end: int) -
     return cut_short(end - length - FRAMING_BYTES, length, file.size, file.name)
 
 
-def _footers(
-    window: NDArray[np.uint8], starts: NDArray[np.int64], stop: int | None, lead: int
-) -> NDArray[np.uint32]:
+def _footers(window: NDArray[np.uint8], starts: NDArray[np.int64], stop: int | None, lead: int) -> NDArray[np.uint32]:
     """Return the footers in front of the frames that begin in the window, and of where these stop."""
     begins = starts if stop is None else np.append(starts, np.int64(stop))
     if not len(begins):

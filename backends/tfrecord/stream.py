@@ -52,9 +52,7 @@ def stream(file: StoredFile, *, verify_checksums: bool) -> Iterator[Stretch]:
         want = max(usual, _missing_bytes(file, found, whole, len(carry)))
 
 
-def _extended(
-    file: StoredFile, base: int, carry: NDArray[np.uint8], want: int
-) -> tuple[NDArray[np.uint8], bool]:
+def _extended(file: StoredFile, base: int, carry: NDArray[np.uint8], want: int) -> tuple[NDArray[np.uint8], bool]:
     """Return a new window, `carry` and what follows it in the file; and True where the file ends with it."""
     offset = base + len(carry)
     if not isinstance(file, Inflated):
@@ -71,9 +69,7 @@ def _extended(
     return window, n < want if isinstance(file, Inflated) else offset + n >= file.size
 
 
-def _problem(
-    file: StoredFile, found: Walk, whole: int, base: int, n_bytes: int, ended: bool
-) -> FormatError | None:
+def _problem(file: StoredFile, found: Walk, whole: int, base: int, n_bytes: int, ended: bool) -> FormatError | None:
     """Return why the file cannot be read on, where it cannot."""
     stop = int(found.ends[whole - 1]) if whole else 0
     rest: FormatError | None = None

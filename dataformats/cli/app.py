@@ -64,9 +64,7 @@ app = typer.Typer(
 
 
 def _example(lines: Sequence[str]) -> str:
-    return "\b\n" + "\n".join(
-        ["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)]
-    )
+    return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
 
 
 for _command, _lines in COMMANDS.items():
@@ -85,9 +83,7 @@ def _about(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", envvar=DEBUG, help="Show the traceback of an error.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", envvar=DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Look into, check and convert the record files that research already has."""
     if debug:

@@ -38,12 +38,8 @@ class Compression(StrEnum):
 
 _SUFFIXES = {".gz": Compression.gzip, ".zlib": Compression.zlib}
 
-Sources = Annotated[
-    list[str], typer.Argument(metavar="SOURCE", help="Files, a folder, a URL or a quoted glob.")
-]
-TargetPath = Annotated[
-    str, typer.Argument(metavar="TARGET", help="The new file; with --shard-* a new folder.")
-]
+Sources = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, a folder, a URL or a quoted glob.")]
+TargetPath = Annotated[str, typer.Argument(metavar="TARGET", help="The new file; with --shard-* a new folder.")]
 TargetFormat = Annotated[
     str | None,
     typer.Option("--format", metavar="NAME", help="The new format, where TARGET's suffix does not tell it."),
@@ -52,9 +48,7 @@ TargetPayload = Annotated[
     str | None,
     typer.Option("--payload", metavar="NAME", help="The new codec of whole records; else it stays as it is."),
 ]
-FromFormat = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The format of SOURCE, where it does not tell.")
-]
+FromFormat = Annotated[str | None, typer.Option(metavar="NAME", help="The format of SOURCE, where it does not tell.")]
 FromPayload = Annotated[
     str | None,
     typer.Option(
@@ -66,12 +60,8 @@ FromSpec = Annotated[
     list[str] | None,
     typer.Option(metavar="FIELD=TYPE", help="The fields of SOURCE, where --spec changes their types."),
 ]
-ShardRecords = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Begin another file after N records.")
-]
-ShardBytes = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Begin another file before one has N bytes.")
-]
+ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Begin another file after N records.")]
+ShardBytes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Begin another file before one has N bytes.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it is there.")]
 Compressed = Annotated[
     Compression | None, typer.Option(help="TFRecord: compress new files; else as TARGET's suffix says.")
@@ -125,9 +115,7 @@ def _format_of(target: str) -> str:
 
 
 def _compression(target: str, format: str, wanted: Compression | None) -> dict[str, str]:
-    chosen = wanted or next(
-        (known for suffix, known in _SUFFIXES.items() if target.lower().endswith(suffix)), None
-    )
+    chosen = wanted or next((known for suffix, known in _SUFFIXES.items() if target.lower().endswith(suffix)), None)
     if chosen is None or chosen is Compression.none:
         return {}
     create = getattr(backends.get(format), "create", None)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["index"]
 
 Full = Annotated[bool, typer.Option("--full", help="Infer the fields from all records, and keep them.")]
-Beside = Annotated[
-    bool, typer.Option("--beside", help="Keep the index beside the data, not in your cache folder.")
-]
+Beside = Annotated[bool, typer.Option("--beside", help="Keep the index beside the data, not in your cache folder.")]
 Text = Annotated[
     bool, typer.Option("--text", help="TFRecord: also write NAME.index, which the tfrecord package reads.")
 ]

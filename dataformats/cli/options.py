@@ -28,9 +28,7 @@ __all__ = [
 
 Paths = Annotated[
     list[str],
-    typer.Argument(
-        metavar="PATH", help="Files, a folder, a URL or a quoted glob, whose files are sorted x-2, x-10."
-    ),
+    typer.Argument(metavar="PATH", help="Files, a folder, a URL or a quoted glob, whose files are sorted x-2, x-10."),
 ]
 Format = Annotated[
     str | None,
@@ -72,9 +70,7 @@ def reading(
         "payload": checked_payload(payload),
         "spec": parsed_spec(spec),
     }
-    return {name: value for name, value in options.items() if value is not None} | {
-        "verify_checksums": checksums
-    }
+    return {name: value for name, value in options.items() if value is not None} | {"verify_checksums": checksums}
 
 
 def one_or_all(paths: Sequence[str]) -> str | list[str]:
@@ -89,9 +85,7 @@ def checked_format(name: str | None, option: str = "--format") -> str | None:
         typer.BadParameter: There is none of that name.
     """
     if name is not None and name not in backends:
-        raise typer.BadParameter(
-            str(UnknownNameError("format", name=name, known=backends)), param_hint=option
-        )
+        raise typer.BadParameter(str(UnknownNameError("format", name=name, known=backends)), param_hint=option)
     return name
 
 

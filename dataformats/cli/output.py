@@ -29,6 +29,4 @@ def counted(n: int, what: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    return (
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
-    )
+    return character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()

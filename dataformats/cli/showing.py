@@ -27,9 +27,7 @@ def shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return _shown_array(value)
     if isinstance(value, Mapping):
-        return (
-            "{" + _some([f"{key!r}: {shown(item)}" for key, item in _first(value.items())], len(value)) + "}"
-        )
+        return "{" + _some([f"{key!r}: {shown(item)}" for key, item in _first(value.items())], len(value)) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + _some([shown(item) for item in value[:_ITEMS]], len(value)) + "]"
     return _shown_other(value)

@@ -55,9 +55,7 @@ def crc32(data: BytesLike, value: int = 0, /) -> int:
     return zlib.crc32(_octets(data).data, _checked(value))
 
 
-def crc32c_extents(
-    buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: Words, /
-) -> None:
+def crc32c_extents(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: Words, /) -> None:
     """Write the CRC-32C of `buffer[starts[i] : starts[i] + lengths[i]]` to `out[i]`.
 
     Raises:
@@ -66,9 +64,7 @@ def crc32c_extents(
     _write_extents(crc32c, buffer, starts, lengths, out)
 
 
-def crc32_extents(
-    buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: Words, /
-) -> None:
+def crc32_extents(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: Words, /) -> None:
     """Write the CRC-32 of `buffer[starts[i] : starts[i] + lengths[i]]` to `out[i]`.
 
     Raises:
@@ -158,11 +154,7 @@ def _write_extents(
 
 def _check_extents(n_bytes: int, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: Words) -> None:
     for name, array in (("starts", starts), ("lengths", lengths)):
-        if (
-            array.ndim != 1
-            or array.dtype != np.int64
-            or not (array.flags.c_contiguous and array.flags.aligned)
-        ):
+        if array.ndim != 1 or array.dtype != np.int64 or not (array.flags.c_contiguous and array.flags.aligned):
             raise TypeError(f"{name} must be a contiguous int64 array of one dimension")
     if out.ndim != 1 or out.dtype != np.uint32 or not out.flags.carray:
         raise TypeError("out must be a writable contiguous uint32 array of one dimension")

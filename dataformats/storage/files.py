@@ -57,9 +57,7 @@ class StoredFile(ABC):
             FormatError: It is longer than `limit` bytes.
         """
         if self.size > limit:
-            raise FormatError(
-                "too long to be read whole", path=self.name, expected=f"<= {limit}", found=self.size
-            )
+            raise FormatError("too long to be read whole", path=self.name, expected=f"<= {limit}", found=self.size)
         return self.pread(0, self.size)
 
     @abstractmethod
@@ -185,18 +183,14 @@ class FsspecFile(StoredFile):
         self._path = path
         self.name = str(fs.unstrip_protocol(path))
         self.size = int(info["size"] or 0)
-        version = [
-            info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")
-        ]
+        version = [info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")]
         self.identity = (str(self.size), *(str(part) for part in version if part is not None))
 
     def read_into(self, offset: int, out: memoryview) -> int:
         data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
         out[: len(data)] = data
         if len(data) < len(out) and offset + len(data) < self.size:
-            raise TruncatedError(
-                "the file became shorter while it was open", path=self.name, expected=self.size
-            )
+            raise TruncatedError("the file became shorter while it was open", path=self.name, expected=self.size)
         return len(data)
 
     def sibling(self, name: str) -> StoredFile | None:

@@ -58,7 +58,7 @@ def is_url(text: str) -> bool:
 
 def is_local(path: Any) -> bool:
     """Return True for a path of the local disk."""
-    return isinstance(path, (str, os.PathLike)) and not is_url(os.fspath(path))  # type: ignore[type-var]
+    return isinstance(path, (str, os.PathLike)) and not is_url(os.fspath(path))
 
 
 def _from_local(text: str) -> StoredFile | Folder:

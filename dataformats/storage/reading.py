@@ -59,11 +59,9 @@ def _problems(
     """Return the extents that cannot be read: known ones, those outside the file, absurdly long ones."""
     room = sizes[request.file] - request.tail
     with np.errstate(over="ignore"):
-        outside = (
-            (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
-        )
+        outside = (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
     outside |= request.offset > room
-    problems = {}
+    problems: dict[int, FormatError] = {}
     for position in np.flatnonzero(outside | (request.length > max_bytes)).tolist():
         file = files[request.file[position]]
         offset, length = int(request.offset[position]), int(request.length[position])
@@ -107,10 +105,7 @@ def _fetch_all(
         [request.offset[valid] - request.head for request, valid in zip(requests, sound, strict=True)]
     )
     length = np.concatenate(
-        [
-            request.length[valid] + (request.head + request.tail)
-            for request, valid in zip(requests, sound, strict=True)
-        ]
+        [request.length[valid] + (request.head + request.tail) for request, valid in zip(requests, sound, strict=True)]
     )
     start = bases[file] + offset
     order = np.argsort(start, kind="stable")
@@ -129,7 +124,7 @@ def _fetch_all(
             strict=True,
         )
     ]
-    fetch(pieces, memoryview(buffer))
+    fetch(pieces, buffer.data)
     places = np.empty(len(start), np.int64)
     places[order] = run_place[run_of] + start[order] - run_start[run_of]
     buffer.flags.writeable = False
@@ -149,9 +144,7 @@ def _runs(
     return np.cumsum(first) - 1, start[begins], reach[ends]
 
 
-def _blobs(
-    request: Extents, valid: NDArray[np.int64], buffer: NDArray[np.uint8], first: NDArray[np.int64]
-) -> Blobs:
+def _blobs(request: Extents, valid: NDArray[np.int64], buffer: NDArray[np.uint8], first: NDArray[np.int64]) -> Blobs:
     starts, lengths = np.zeros(len(request), np.int64), np.zeros(len(request), np.int64)
     starts[valid] = first + request.head
     lengths[valid] = request.length[valid]

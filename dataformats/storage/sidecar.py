@@ -105,7 +105,7 @@ def save_index(file: StoredFile, where: str, kind: str, index: Index) -> Path | 
     text = json.dumps(header).encode()
     parts = [_HEADER.pack(_MAGIC, len(text), zlib.crc32(text)), text]
     for array in index.columns.values():
-        memory = memoryview(np.ascontiguousarray(array)).cast("B")
+        memory = np.ascontiguousarray(array).data.cast("B")
         for first in range(0, len(memory), _BLOCK):
             block = memory[first : first + _BLOCK]
             parts += [bytes(block), zlib.crc32(block).to_bytes(4, "little")]
@@ -131,13 +131,9 @@ def load_facts(entry: StoredFile | Folder) -> dict[str, Any] | None:
     try:
         facts = json.loads(sibling.read_all(_MAX_FACTS))
     except ValueError as error:
-        raise ValueError(
-            f"{sibling.name!r} is no JSON: {error}; delete it, or pass spec= and payload="
-        ) from error
+        raise ValueError(f"{sibling.name!r} is no JSON: {error}; delete it, or pass spec= and payload=") from error
     if not isinstance(facts, dict) or facts.get("version") != 1:
-        raise ValueError(
-            f"{sibling.name!r}: expected a JSON object of version 1; delete it or update dataformats"
-        )
+        raise ValueError(f"{sibling.name!r}: expected a JSON object of version 1; delete it or update dataformats")
     return facts
 
 
@@ -186,9 +182,7 @@ def _resolved_name(file: StoredFile) -> str:
 def _path(file: StoredFile, where: str) -> Path | None:
     if where == "beside":
         return None if file.local is None else file.local.with_name(file.basename + INDEX_SUFFIX)
-    digest = hashlib.blake2b(
-        _resolved_name(file).encode(errors="surrogateescape"), digest_size=16
-    ).hexdigest()
+    digest = hashlib.blake2b(_resolved_name(file).encode(errors="surrogateescape"), digest_size=16).hexdigest()
     return _index_folder(where) / f"{digest}{INDEX_SUFFIX}"
 
 

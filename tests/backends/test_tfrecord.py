@@ -241,9 +241,7 @@ def test_names() -> None:
         assert BACKEND.claims(name)
     for name in ("a.tfrecord.index", "a.ffr", "a-00000-of-00003.json", "part-0"):
         assert not BACKEND.claims(name)
-    assert BACKEND.shard_names("digits", 3) == [
-        f"digits-0000{number}-of-00003.tfrecord" for number in range(3)
-    ]
+    assert BACKEND.shard_names("digits", 3) == [f"digits-0000{number}-of-00003.tfrecord" for number in range(3)]
     assert BACKEND.order(["x-10", "x-2"]) == ["x-2", "x-10"]
 
 
@@ -477,9 +475,7 @@ LINES = [(0, 21), (21, 16), (37, 32), (69, 56)]
         "\x00\xff\n",
     ],
 )
-def test_a_text_index_that_lies_is_ignored(
-    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_text_index_that_lies_is_ignored(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "x.tfrecord").write_bytes(SMALL)
     (tmp_path / "x.index").write_text(text, encoding="latin-1")
     with caplog.at_level(logging.WARNING, "dataformats"):
@@ -612,9 +608,7 @@ def compression(request: pytest.FixtureRequest) -> str | None:
     return request.param  # type: ignore[no-any-return]
 
 
-def test_what_was_flushed_is_there_when_the_writer_is_not_closed(
-    tmp_path: Path, compression: str | None
-) -> None:
+def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path, compression: str | None) -> None:
     path = tmp_path / "x"
     writer = BACKEND.create(path, compression=compression)
     for record in RECORDS:
@@ -635,9 +629,7 @@ def test_what_was_flushed_is_there_when_the_writer_is_not_closed(
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(
-    tmp_path: Path, compression: str | None
-) -> None:
+def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(tmp_path: Path, compression: str | None) -> None:
     writer = BACKEND.create(tmp_path / "whole", compression=compression)
     for record in RECORDS:
         writer.append(record)

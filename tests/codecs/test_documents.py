@@ -22,9 +22,7 @@ LEAVES = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text()
 )
-VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
-)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
 @given(VALUES)

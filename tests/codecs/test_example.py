@@ -36,9 +36,7 @@ def example(**features: Any) -> bytes:
     return blob
 
 
-def read(
-    spec: dict[str, str], *blobs: bytes, part: bool | range = True, inferred: bool = False
-) -> dict[str, Any]:
+def read(spec: dict[str, str], *blobs: bytes, part: bool | range = True, inferred: bool = False) -> dict[str, Any]:
     columns = coder(spec, inferred=inferred).decode_batch(Blobs.join(blobs), dict.fromkeys(spec, part))
     assert isinstance(columns, dict)
     return columns
@@ -69,15 +67,11 @@ def test_golden_records_are_written_back(golden_records: Records) -> None:
     for name in ("examples", "nsynth_like", "vahidk"):
         blobs = golden_records(f"tfrecord/{name}.tfrecord")
         bound = coder(EXAMPLE.infer(blobs))
-        batch = records(
-            bound.decode_batch(Blobs.join(blobs), dict.fromkeys(EXAMPLE.infer(blobs), True)), len(blobs)
-        )
+        batch = records(bound.decode_batch(Blobs.join(blobs), dict.fromkeys(EXAMPLE.infer(blobs), True)), len(blobs))
         for blob, record in zip(blobs, batch, strict=True):
             written = EXAMPLE_MESSAGE.FromString(bound.encode(record))
             original = EXAMPLE_MESSAGE.FromString(blob)
-            for key in [
-                key for key, value in original.features.feature.items() if not value.WhichOneof("kind")
-            ]:
+            for key in [key for key, value in original.features.feature.items() if not value.WhichOneof("kind")]:
                 del original.features.feature[key]
             # As text, for NaN does not equal itself.
             assert str(written.features) == str(original.features) or written.features == original.features
@@ -193,9 +187,7 @@ def test_missing_fields() -> None:
     assert columns["b"].present.tolist() == [False, True]
     assert records(columns, 2)[1]["e"] == {}
     assert columns["d"].values.shape == (2, 2)
-    with pytest.raises(
-        SpecError, match=r"record 1, field 'a': expected int64, found nothing; pass spec=.*'int64\?'"
-    ):
+    with pytest.raises(SpecError, match=r"record 1, field 'a': expected int64, found nothing; pass spec=.*'int64\?'"):
         read({"a": "int64"}, example(a=1), b"")
 
 
@@ -272,9 +264,7 @@ def test_decoding_errors_name_the_record() -> None:
 
 
 def test_features_of_any_kind() -> None:
-    columns = read(
-        {"a": "feature?"}, example(a=1), b"", example(a=[b"x", b"y"]), example(a=[0.5]), example(a=[2, 3])
-    )
+    columns = read({"a": "feature?"}, example(a=1), b"", example(a=[b"x", b"y"]), example(a=[0.5]), example(a=[2, 3]))
     first, missing, texts, floats, integers = columns["a"]
     assert (first.dtype, first.tolist(), missing, texts) == (np.int64, [1], None, [b"x", b"y"])
     assert (floats.dtype, integers.tolist()) == (np.float32, [2, 3])
@@ -404,9 +394,7 @@ RECORDS = st.fixed_dictionaries(
     optional={
         "i": arrays.arrays(np.int64, st.integers(0, 5)),
         "f": st.floats(width=32, allow_nan=False),
-        "d": arrays.arrays(
-            np.float64, st.tuples(st.integers(0, 3), st.just(2)), elements=st.floats(allow_nan=False)
-        ),
+        "d": arrays.arrays(np.float64, st.tuples(st.integers(0, 3), st.just(2)), elements=st.floats(allow_nan=False)),
         "t": st.lists(st.text(st.characters(exclude_categories=["Cs"]))),
         "b": st.binary(),
     },
@@ -420,15 +408,11 @@ def plain(value: Any) -> Any:
 @given(st.lists(RECORDS, max_size=5))
 def test_round_trips(originals: list[dict[str, Any]]) -> None:
     bound = coder(SPEC)
-    columns = bound.decode_batch(
-        Blobs.join([bound.encode(record) for record in originals]), dict.fromkeys(SPEC, True)
-    )
+    columns = bound.decode_batch(Blobs.join([bound.encode(record) for record in originals]), dict.fromkeys(SPEC, True))
     found = records(columns, len(originals))
     for original, record in zip(originals, found, strict=True):
         expected = {name: plain(value) for name, value in original.items()}
-        assert {
-            name: plain(list(v) if isinstance(v, Ragged) else v) for name, v in record.items()
-        } == expected
+        assert {name: plain(list(v) if isinstance(v, Ragged) else v) for name, v in record.items()} == expected
 
 
 def test_payload_objects_say_what_they_are() -> None:

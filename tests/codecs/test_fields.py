@@ -37,9 +37,7 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fixed_numbers_are_arrays() -> None:
-    column = decode(
-        "int16[2,2]", [np.arange(4, dtype="<i2").tobytes(), np.arange(4, 8, dtype="<i2").tobytes()]
-    )
+    column = decode("int16[2,2]", [np.arange(4, dtype="<i2").tobytes(), np.arange(4, 8, dtype="<i2").tobytes()])
     assert column.dtype == np.int16
     assert column.tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
 
@@ -55,9 +53,7 @@ def test_sequences_may_lie_in_several_blobs() -> None:
     assert [bytes(item) for item in column] == [b"abc", b"", b"d"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["int64", "float32[3]", "bool", "uint8[0]", "utf8", "jpg", "int8[]", "utf8[]"]
-)
+@pytest.mark.parametrize("kind", ["int64", "float32[3]", "bool", "uint8[0]", "utf8", "jpg", "int8[]", "utf8[]"])
 def test_no_records_give_the_same_kind_of_column(kind: str) -> None:
     counts: list[int] | None = [] if kind == "utf8[]" else None
     column = decode(kind, [], counts)
@@ -248,9 +244,7 @@ def test_what_does_not_fit_is_refused(kind: str, value: Any, words: str) -> None
 
 
 def test_what_fits_is_kept_exactly() -> None:
-    assert (
-        encode_value(CODECS, Type.parse("uint64[]"), [2**63, 1])[0] == np.array([2**63, 1], "<u8").tobytes()
-    )
+    assert encode_value(CODECS, Type.parse("uint64[]"), [2**63, 1])[0] == np.array([2**63, 1], "<u8").tobytes()
     assert encode_value(CODECS, Type.parse("int16[2]"), np.array([1, -2], ">i4"))[0] == b"\x01\0\xfe\xff"
     assert encode_value(CODECS, Type.parse("float32"), 0.1)[0] == np.float32(0.1).tobytes()
     assert exact(Type.parse("float32[]"), [np.inf, -np.inf, np.nan]).tolist()[:2] == [np.inf, -np.inf]
@@ -262,9 +256,7 @@ def test_what_fits_is_kept_exactly() -> None:
 
 @given(
     st.sampled_from(NUMBER_TYPES).flatmap(
-        lambda name: st.tuples(
-            st.just(name), arrays.arrays(name, arrays.array_shapes(min_dims=0, max_dims=3))
-        )
+        lambda name: st.tuples(st.just(name), arrays.arrays(name, arrays.array_shapes(min_dims=0, max_dims=3)))
     )
 )
 def test_numbers_round_trip(case: tuple[str, np.ndarray]) -> None:

@@ -69,9 +69,7 @@ def test_jpg_is_close(shape: tuple[int, ...]) -> None:
 def test_jpg_quality() -> None:
     array = pixels(32, 32, 3)
     assert (
-        JPG.encode(array)
-        == saved(Image.fromarray(array), "JPEG")
-        == saved(Image.fromarray(array), "JPEG", quality=75)
+        JPG.encode(array) == saved(Image.fromarray(array), "JPEG") == saved(Image.fromarray(array), "JPEG", quality=75)
     )
     assert CODECS.encode(Type.parse("jpg(95)"), array) == [saved(Image.fromarray(array), "JPEG", quality=95)]
     for args in (["0"], ["101"], ["x"], ["1", "2"]):

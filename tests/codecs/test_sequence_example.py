@@ -43,9 +43,7 @@ def coder(spec: dict[str, str] | Spec, *, inferred: bool = False) -> Any:
     return SEQUENCE_EXAMPLE.bind(Spec(spec), Codecs(trusted=True), inferred=inferred)
 
 
-def read(
-    spec: dict[str, str], *blobs: bytes, part: bool | range = True, inferred: bool = False
-) -> dict[str, Any]:
+def read(spec: dict[str, str], *blobs: bytes, part: bool | range = True, inferred: bool = False) -> dict[str, Any]:
     columns = coder(spec, inferred=inferred).decode_batch(Blobs.join(blobs), dict.fromkeys(spec, part))
     assert isinstance(columns, dict)
     return columns
@@ -57,9 +55,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | Ragged) else value
 
 
-def test_golden_records(
-    golden_records: Callable[[str], list[bytes]], golden_entry: Any, same_feature: Any
-) -> None:
+def test_golden_records(golden_records: Callable[[str], list[bytes]], golden_entry: Any, same_feature: Any) -> None:
     blobs = golden_records("tfrecord/sequence.tfrecord")
     spec = SEQUENCE_EXAMPLE.infer(blobs)
     assert spec.to_json() == {
@@ -74,9 +70,7 @@ def test_golden_records(
     }
     columns = read(spec.to_json(), *blobs, inferred=True)
     batch = list(RecordBatch(columns, np.arange(len(blobs))))
-    for expected, blob, record in zip(
-        golden_entry("sequence")["sequence_examples"], blobs, batch, strict=True
-    ):
+    for expected, blob, record in zip(golden_entry("sequence")["sequence_examples"], blobs, batch, strict=True):
         found = SEQUENCE_EXAMPLE.decode(blob)
         assert sorted(found) == sorted(record) == sorted([*expected["context"], *expected["feature_lists"]])
         for name, feature in expected["context"].items():
@@ -152,9 +146,7 @@ def test_an_inferred_spec_leaves_nothing_out() -> None:
 
 def test_errors_name_record_and_type() -> None:
     good, bad = sequence({}, {"a": [[1], [2]]}), sequence({}, {"a": [[3], [4, 5]]})
-    with pytest.raises(
-        SpecError, match=r"expected int64\[\], found 2 int64 values; .*'a': 'int64\[\]\[\]'"
-    ) as caught:
+    with pytest.raises(SpecError, match=r"expected int64\[\], found 2 int64 values; .*'a': 'int64\[\]\[\]'") as caught:
         read({"a": "int64[]"}, good, b"", bad)
     assert (caught.value.field, caught.value.index) == ("a", 2)
     with pytest.raises(SpecError, match=r"a step without a kind.*'feature\[\]'") as caught:

@@ -121,9 +121,7 @@ def test_any_flipped_bit_gives_damage_or_the_same_bytes(tmp_path: Path, kind: st
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("level", [0, 1, 9])
-def test_what_can_be_had_before_damage_does_not_depend_on_how_it_is_read(
-    tmp_path: Path, kind: str, level: int
-) -> None:
+def test_what_can_be_had_before_damage_does_not_depend_on_how_it_is_read(tmp_path: Path, kind: str, level: int) -> None:
     data = plain_bytes(6000)
     whole = compress(data, kind, level)
     for seed in range(60):
@@ -153,9 +151,7 @@ def test_a_wrong_checksum_at_the_end_costs_no_byte_before(tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("padding", [0, 1, 100, 40_000])
-def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(
-    tmp_path: Path, padding: int
-) -> None:
+def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(tmp_path: Path, padding: int) -> None:
     parts = [plain_bytes(n, n) for n in (100_000, 0, 1, 300_000)]
     file = opened(tmp_path, b"".join(gzip.compress(part) + bytes(padding) for part in parts), "gzip")
     data = b"".join(parts)
@@ -222,9 +218,7 @@ def test_checkpoints_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert file.pread(9_000_000, 100) == data[9_000_000:9_000_100]
 
 
-def test_checkpoints_of_all_files_together_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checkpoints_of_all_files_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = plain_bytes(3_000_000)
     files = [opened(tmp_path, compress(data, "zlib", 1), "zlib", str(number)) for number in range(3)]
     monkeypatch.setattr(inflate, "_ALL_CHECKPOINTS", 5 * len(inflate._LIVE))
