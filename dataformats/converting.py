@@ -195,7 +195,7 @@ def _base(source: RecordSource) -> SourceBase:
 def _fill(plan: _Plan, out: DatasetWriter) -> Iterator[int]:
     """Write all records; yield how many are done, every now and then."""
     records: Iterator[Any] = plan.source.scan_bytes() if plan.copied else iter(plan.source)
-    append = out.append_bytes if plan.copied else out.append
+    append: Callable[[Any], None] = out.append_bytes if plan.copied else out.append
     for record in records:
         append({plan.rename.get(name, name): value for name, value in record.items()} if plan.rename else record)
         if len(out) % _EVERY == 0:

@@ -268,6 +268,8 @@ class _Selected(_View):
 class _Taken(_View):
     """Some of the records, in any order."""
 
+    _order: range | NDArray[np.int64]
+
     def __init__(self, parent: SourceBase, order: range | NDArray[np.int64]) -> None:
         if isinstance(parent, _Taken):
             order = _compose(parent._order, order)

@@ -1,7 +1,7 @@
 """Real TFRecords, shown, converted to every other format and back, compared value by value, and trained on.
 
-Run it with `make demo`, or `python examples/demo.py` where the package is installed. It exits 1 if anything that
-came back is not what went in, or if the classifier has not learned its digits.
+Run it with `make demo`, or `python examples/demo.py` where the package is installed. It exits 1 if anything
+that came back is not what went in, or if the classifier has not learned its digits.
 """
 
 from __future__ import annotations

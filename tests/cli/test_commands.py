@@ -1,0 +1,356 @@
+"""Each command on files of the original programs, sound and damaged: what it prints and how it exits."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataformats.cli import main
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+REAL = GOLDEN / "real"
+DIGITS, PHOTOS = str(REAL / "digits-*.tfrecord"), str(REAL / "photos.tfrecord")
+DAMAGED = str(GOLDEN / "tfrecord" / "corrupt" / "data_bit.tfrecord")
+DAMAGED_FFR = str(GOLDEN / "ffrecord" / "corrupt" / "data_bit.ffr")
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        pairs = (line.split(": ", 1) for line in self.out.splitlines())
+        return {pair[0]: pair[1] for pair in pairs}
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("DATAFORMATS_DEBUG", raising=False)
+
+    def called(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert "\x1b" not in printed.out + printed.err
+        assert "Traceback" not in printed.out + printed.err
+        assert isinstance(ended.value.code, int)
+        return Result(ended.value.code, printed.out, printed.err)
+
+    return called
+
+
+# ---- info
+
+
+def test_info(run: Run) -> None:
+    result = run("info", DIGITS)
+    assert result.code == 0
+    facts = result.facts
+    assert (facts["format"], facts["payload"], facts["records"]) == ("tfrecord", "example", "1797")
+    assert (facts["bytes"], facts["files"]) == ("203061", "3")
+    assert facts["spec"] == "inferred from the records"
+    assert (facts["field image"], facts["field label"]) == ("bytes", "int64")
+    assert len(facts["fingerprint"]) == 32
+
+
+def test_info_of_files_that_a_shell_listed(run: Run) -> None:
+    files = sorted(REAL.glob("digits-*.tfrecord"))
+    listed, globbed = run("info", *files, "--json").json, run("info", DIGITS, "--json").json
+    assert listed["fingerprint"] == globbed["fingerprint"]
+    assert [file["records"] for file in listed["files"]] == [599, 599, 599]
+
+
+def test_info_of_a_declared_spec(run: Run) -> None:
+    result = run("info", DIGITS, "--spec", "image=uint8[8,8]", "--spec", "label=int32")
+    assert result.facts["spec"] == "declared"
+    assert result.facts["field image"] == "uint8[8,8]"
+    as_json = run("info", DIGITS, "--spec", '{"image": "uint8[8,8]", "label": "int32"}', "--json").json
+    assert as_json["spec"] == {"image": "uint8[8,8]", "label": "int32"}
+    assert not as_json["spec_is_inferred"]
+
+
+def test_info_names_few_of_many_files(run: Run, tmp_path: Path) -> None:
+    for number in range(12):
+        shutil.copy(PHOTOS, tmp_path / f"part-{number}.tfrecord")
+    result = run("info", tmp_path)
+    assert result.facts["more files"] == "2; --json lists them all"
+    assert f"file {tmp_path / 'part-9.tfrecord'}" in result.facts
+    assert len(run("info", tmp_path, "--json").json["files"]) == 12
+
+
+def test_info_of_the_installation(run: Run) -> None:
+    facts = run("info", "--build").facts
+    assert {"dataformats", "location", "python", "platform", "numpy", "extra torch"} <= facts.keys()
+    assert facts["kernels"] in ("native", "reference")
+    assert facts["kernels"] == "native" or facts["why not native"]
+    assert {"ffrecord", "tfrecord"} <= set(facts["formats"].split(", "))
+    assert {"bytes", "utf8", "jpg", "example"} <= set(facts["codecs"].split(", "))
+    as_json = run("info", "--build", "--json").json
+    assert as_json["dataformats"] == facts["dataformats"]
+
+
+def test_info_of_nothing(run: Run) -> None:
+    result = run("info")
+    assert result.code == 2
+    assert "PATH" in result.err
+
+
+# ---- head
+
+
+def test_head_shows_images_by_their_header(run: Run) -> None:
+    result = run("head", PHOTOS, "-n", 2, "--fields", "name,image")
+    assert result.out == (
+        "record 0\n  name: b'astronaut'\n  image: JPEG image, 320 x 320, RGB, 28643 bytes\n"
+        "record 1\n  name: b'chelsea'\n  image: JPEG image, 320 x 213, RGB, 17230 bytes\n"
+    )
+
+
+def test_head_of_declared_types(run: Run) -> None:
+    spec = ("--spec", "image=jpg", "--spec", "name=utf8")
+    result = run("head", PHOTOS, "-n", 1, *spec)
+    assert result.out == "record 0\n  image: JPEG image, 320 x 320, RGB, 28643 bytes\n  name: 'astronaut'\n"
+    arrays = run("head", DIGITS, "-n", 1, "--spec", "image=uint8[8,8]", "--spec", "label=int64")
+    assert arrays.out == "record 0\n  image: uint8[8,8]: 0 0 5 13 9 1 0 0 ...\n  label: 0\n"
+
+
+def test_head_as_json_is_whole(run: Run) -> None:
+    result = run("head", DIGITS, "-n", 1797, "--json")
+    assert result.code == 0
+    records = result.json["records"]
+    expected = json.loads((REAL / "expected.json").read_text("utf-8"))["digits"]
+    images = b"".join(base64.b64decode(record["image"]["base64"]) for record in records)
+    assert hashlib.sha256(images).hexdigest() == expected["sha256_of_all_images_in_order"]
+    assert sum(record["label"] for record in records) == expected["sum_of_labels"]
+    assert result.json["finding"] is None
+
+
+def test_head_of_more_than_there_is(run: Run) -> None:
+    assert run("head", PHOTOS, "-n", 100).out.count("record ") == 12
+    assert run("head", PHOTOS, "-n", 0).out == ""
+
+
+def test_head_runs_a_pickle_only_by_name(run: Run) -> None:
+    path = GOLDEN / "ffrecord" / "pickled_ints.ffr"
+    assert run("head", path, "-n", 2).out == "record 0: b'\\x80\\x04K\\x00.'\nrecord 1: b'\\x80\\x04K\\x01.'\n"
+    assert run("head", path, "-n", 2, "--payload", "pickle").out == "record 0: 0\nrecord 1: 1\n"
+
+
+def test_head_does_not_unpickle_what_a_file_names(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "some.ffr"
+    shutil.copy(GOLDEN / "ffrecord" / "pickled_ints.ffr", path)
+    facts = {"version": 1, "format": "ffrecord", "payload": "pickle"}
+    path.with_name("some.ffr.dataformats.json").write_text(json.dumps(facts))
+    result = run("head", path)
+    assert result.code == 2
+    assert "pickle" in result.err
+    assert result.out == ""
+
+
+def test_head_reads_up_to_the_damage(run: Run) -> None:
+    result = run("head", DAMAGED)
+    assert result.code == 1
+    assert [line.split(":")[0] for line in result.out.splitlines()] == ["record 0", "record 1", "record 2"]
+    assert result.err.startswith(f"dataformats: record 3 of '{DAMAGED}' at byte 368: ")
+    assert "expected 0x6ae2e41b (stored), found 0x056a0ede (computed)" in result.err
+    as_json = run("head", DAMAGED, "--json")
+    assert as_json.code == 1
+    assert len(as_json.json["records"]) == 3
+    assert as_json.json["finding"]["index"] == 3
+    assert run("head", DAMAGED, "--no-checksums").code == 0
+
+
+# ---- verify
+
+
+@pytest.mark.parametrize("path", [DIGITS, PHOTOS, str(GOLDEN / "ffrecord" / "folder_dump")])
+def test_verify_of_sound_files(run: Run, path: str) -> None:
+    result = run("verify", path)
+    assert result.code == 0
+    assert result.facts["findings"] == "0"
+    as_json = run("verify", path, "--json")
+    assert as_json.code == 0
+    assert as_json.json["ok"]
+
+
+@pytest.mark.parametrize(
+    ("path", "index", "offset"), [(DAMAGED, 3, 368), (DAMAGED_FFR, 2, 95)], ids=["tfrecord", "ffrecord"]
+)
+def test_verify_names_the_place(run: Run, path: str, index: int, offset: int) -> None:
+    result = run("verify", path)
+    assert result.code == 1
+    assert result.facts["findings"] == "1"
+    assert f"record {index} of '{path}' at byte {offset}: " in result.facts["finding"]
+    assert "expected 0x" in result.facts["finding"]
+    assert "found 0x" in result.facts["finding"]
+    as_json = run("verify", path, "--json")
+    assert as_json.code == 1
+    (finding,) = as_json.json["findings"]
+    assert (finding["path"], finding["index"], finding["offset_bytes"]) == (path, index, offset)
+
+
+def corrupt(format: str, *stages: str) -> list[Any]:
+    entries = json.loads((GOLDEN / format / "expected.json").read_text("utf-8"))["entries"]
+    return [
+        pytest.param(GOLDEN / format / entry["path"], id=entry["id"])
+        for entry in entries
+        if entry["error"] and entry["stage"] in stages and not entry["id"].startswith(("not_gzip", "gzip_as_plain"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    corrupt("tfrecord", "read", "either", "trailing") + corrupt("ffrecord", "open", "read", "either"),
+)
+def test_verify_finds_every_damage(run: Run, path: Path) -> None:
+    result = run("verify", path)
+    assert result.code == 1
+    assert path.name in result.out
+    assert int(result.facts["findings"]) >= 1
+    assert result.err == ""
+    assert run("verify", path, "--json").json["findings"]
+
+
+# ---- index
+
+
+def test_index_is_kept(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
+    result = run("index", DIGITS)
+    assert result.code == 0
+    assert result.facts["records"] == "1797"
+    assert len(list(tmp_path.rglob("*.dataformats.idx"))) == 3
+
+
+def test_index_beside_and_full(run: Run, tmp_path: Path) -> None:
+    shutil.copy(PHOTOS, tmp_path / "photos.tfrecord")
+    result = run("index", tmp_path / "photos.tfrecord", "--beside", "--full", "--json")
+    assert result.json["records"] == 12
+    assert result.json["spec"]["height"] == "int64"
+    assert (tmp_path / "photos.tfrecord.dataformats.idx").exists()
+
+
+def test_index_as_the_tfrecord_package_has_it(run: Run, tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "tfrecord" / "vahidk.tfrecord", tmp_path)
+    result = run("index", tmp_path / "vahidk.tfrecord", "--text")
+    assert result.facts["text index"] == str(tmp_path / "vahidk.tfrecord.index")
+    written = (tmp_path / "vahidk.tfrecord.index").read_text()
+    assert written == (GOLDEN / "tfrecord" / "vahidk.index").read_text()
+
+
+def test_index_as_text_is_for_tfrecord(run: Run, tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "ffrecord" / "base.ffr", tmp_path)
+    result = run("index", tmp_path / "base.ffr", "--text")
+    assert result.code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["base.ffr"]
+
+
+# ---- convert
+
+
+def test_convert_there_and_back(run: Run, tmp_path: Path) -> None:
+    there, back = tmp_path / "digits.ffr", tmp_path / "digits.tfrecord"
+    result = run("convert", DIGITS, there, "--spec", "image=uint8[8,8]", "--spec", "label=int64")
+    assert result.code == 0
+    assert (result.facts["format"], result.facts["records were"]) == ("ffrecord", "copied")
+    assert run("info", there).facts["field image"] == "uint8[8,8]"
+    assert run("convert", there, back, "--json").json["records"] == 1797
+    assert back.read_bytes() == b"".join(path.read_bytes() for path in sorted(REAL.glob("digits-*")))
+
+
+def test_convert_changes_types(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "digits.ffr"
+    options = ("--from-spec", "image=uint8[8,8]", "--from-spec", "label=int64")
+    result = run("convert", DIGITS, target, *options, "--spec", "image=png", "--spec", "label=int32")
+    assert result.facts["records were"] == "decoded and encoded"
+    assert run("head", target, "-n", 1).out.splitlines()[1].startswith("  image: PNG image, 8 x 8, L, ")
+
+
+def test_convert_into_shards(run: Run, tmp_path: Path) -> None:
+    result = run("convert", DIGITS, tmp_path / "digits", "--format", "tfrecord", "--shard-records", 1000)
+    assert result.code == 0
+    names = [f"digits-0000{number}-of-00002.tfrecord" for number in range(2)]
+    assert sorted(path.name for path in (tmp_path / "digits").iterdir()) == names
+
+
+def test_convert_compresses_as_the_name_says(run: Run, tmp_path: Path) -> None:
+    assert run("convert", PHOTOS, tmp_path / "photos.tfrecord.gz").code == 0
+    assert (tmp_path / "photos.tfrecord.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert run("convert", PHOTOS, tmp_path / "plain.tfrecord", "--compression", "none").code == 0
+    assert (tmp_path / "plain.tfrecord").read_bytes() == Path(PHOTOS).read_bytes()
+
+
+def test_convert_stops_at_damage_and_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    result = run("convert", DAMAGED, tmp_path / "new.ffr")
+    assert result.code == 1
+    assert f"record 3 of '{DAMAGED}' at byte 368: " in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_convert_replaces_only_when_told(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "new.ffr"
+    target.write_bytes(b"precious")
+    result = run("convert", PHOTOS, target)
+    assert result.code == 2
+    assert "--overwrite" in result.err
+    assert target.read_bytes() == b"precious"
+    assert run("convert", PHOTOS, target, "--overwrite").code == 0
+
+
+# ---- usage errors
+
+USAGE = {
+    "missing file": ("info", "no-such-file.tfrecord"),
+    "missing glob": ("verify", "no-such-*.tfrecord"),
+    "no path": ("verify",),
+    "no command": (),
+    "unknown command": ("frobnicate",),
+    "unknown option": ("info", "--frobnicate"),
+    "unknown format": ("verify", PHOTOS, "--format", "ofrecrod"),
+    "unknown payload": ("head", PHOTOS, "--payload", "exampel"),
+    "bad spec": ("head", PHOTOS, "--spec", "image=uint8[8"),
+    "no spec": ("head", PHOTOS, "--spec", "image"),
+    "bad JSON": ("head", PHOTOS, "--spec", "{image"),
+    "a field twice": ("head", PHOTOS, "--spec", "image=jpg", "--spec", "image=png"),
+    "unknown field": ("head", PHOTOS, "--fields", "imge"),
+    "unknown codec": ("head", PHOTOS, "--spec", "image=no_such_codec"),
+    "target without format": ("convert", PHOTOS, "somewhere"),
+    "compressed ffrecord": ("convert", PHOTOS, "new.ffr", "--compression", "gzip"),
+    "shards of nothing": ("convert", PHOTOS, "new", "--format", "ffrecord", "--shard-records", "0"),
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE.keys())
+def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
+    assert result.code == 2
+    assert result.out == ""
+    assert len(result.err.splitlines()) == 1 or not arguments  # without any, the help
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nearest_names_are_told(run: Run) -> None:
+    assert "nearest: ffrecord" in run("verify", PHOTOS, "--format", "ffrecrod").err
+    assert "nearest: image" in run("head", PHOTOS, "--fields", "imge").err

@@ -1,0 +1,156 @@
+"""The program as a shell sees it: examples of the help, pipes, terminals, debugging, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dataformats.cli.app import COMMANDS
+from dataformats.cli.build import EXTRAS
+
+TESTS = Path(__file__).parents[1]
+REAL = TESTS / "golden" / "real"
+DAMAGED = TESTS / "golden" / "tfrecord" / "corrupt" / "data_bit.tfrecord"
+PROGRAM = [sys.executable, "-m", "dataformats"]
+NAMES = [command.__name__ for command in COMMANDS]
+
+
+@pytest.fixture
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    left_out = ("DATAFORMATS_DEBUG", "COLUMNS", "NO_COLOR", "FORCE_COLOR")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return kept | {
+        "DATAFORMATS_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "TERM": "xterm",
+    }
+
+
+def run(arguments: list[str], environment: dict[str, str], folder: Path = REAL) -> subprocess.CompletedProcess[str]:
+    command = [*PROGRAM, *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_path: Path) -> None:
+    shown = run([name, "--help"], environment)
+    assert shown.returncode == 0
+    examples = re.findall(r"^ +(dataformats .*)$", shown.stdout.partition("Example")[2], re.MULTILINE)
+    assert examples
+    for path in REAL.glob("*.tfrecord"):
+        shutil.copy(path, tmp_path)
+    for example in examples:
+        done = run(shlex.split(example)[1:], environment, tmp_path)
+        assert done.returncode == 0, f"{example}\n{done.stderr}"
+        assert done.stdout
+        assert done.stderr == ""
+
+
+def test_help_has_every_command_and_no_colours(environment: dict[str, str]) -> None:
+    shown = run(["--help"], environment)
+    assert shown.returncode == 0
+    assert all(re.search(rf"^  {name} ", shown.stdout, re.MULTILINE) for name in NAMES)
+    assert "\x1b" not in shown.stdout
+
+
+def test_help_imports_little(environment: dict[str, str]) -> None:
+    program = (
+        "import sys\nfrom dataformats.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules, sep='\\n', file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    heavy = {"numpy", "PIL", "google.protobuf", "rich", "fsspec", "bson"}
+    assert heavy & {*done.stderr.splitlines()} == set()
+
+
+def test_version(environment: dict[str, str]) -> None:
+    done = run(["--version"], environment)
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+def test_an_error_is_one_line_and_a_traceback_where_asked_for(environment: dict[str, str]) -> None:
+    quiet = run(["head", str(DAMAGED)], environment)
+    assert quiet.returncode == 1
+    assert len(quiet.stderr.splitlines()) == 1
+    for loud in (
+        run(["--debug", "head", str(DAMAGED)], environment),
+        run(["head", str(DAMAGED)], environment | {"DATAFORMATS_DEBUG": "1"}),
+    ):
+        assert loud.returncode == 1
+        assert "Traceback" in loud.stderr
+        assert loud.stderr.endswith(quiet.stderr)
+
+
+def test_a_closed_pipe_is_no_error(environment: dict[str, str]) -> None:
+    command = [*PROGRAM, "head", "digits-00000-of-00003.tfrecord", "-n", "599", "--json"]
+    with subprocess.Popen(
+        command, cwd=REAL, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.stderr.read() == ""
+        assert program.wait(timeout=60) in (0, 141)
+
+
+def test_an_encoding_that_lacks_a_letter_is_no_error(environment: dict[str, str], tmp_path: Path) -> None:
+    shutil.copy(REAL / "photos.tfrecord", tmp_path / "fotos-für-später.tfrecord")
+    narrow = environment | {"PYTHONIOENCODING": "ascii"}
+    done = run(["info", "fotos-für-später.tfrecord"], narrow, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "path: fotos-f\\xfcr-sp\\xe4ter.tfrecord" in done.stdout
+
+
+def test_names_move_no_cursor(environment: dict[str, str], tmp_path: Path) -> None:
+    shutil.copy(REAL / "photos.tfrecord", tmp_path / "a\x1b[2Jb\nc.tfrecord")
+    done = run(["info", "a\x1b[2Jb\nc.tfrecord"], environment, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("path: a\\x1b[2Jb\\nc.tfrecord\n")
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["verify"], ["info"]])
+def test_progress_on_a_terminal_only(arguments: list[str], environment: dict[str, str]) -> None:
+    command = [*PROGRAM, *arguments, "photos.tfrecord", "--json"]
+    parent, child = pty.openpty()
+    with subprocess.Popen(
+        command, cwd=REAL, env=environment, stdout=subprocess.PIPE, stderr=child, text=True
+    ) as program:
+        os.close(child)
+        assert program.stdout is not None
+        assert json.loads(program.stdout.read())["records"] == 12
+        assert b"\x1b" in everything(parent)
+    os.close(parent)
+    assert run(command[len(PROGRAM) :], environment).stderr == ""
+
+
+def everything(descriptor: int) -> bytes:
+    found = b""
+    try:
+        while part := os.read(descriptor, 4096):
+            found += part
+    except OSError:  # what Linux says at the end of a terminal
+        pass
+    return found
+
+
+def test_extras_are_those_of_the_project() -> None:
+    pyproject = TESTS.parent / "pyproject.toml"
+    declared = tomllib.loads(pyproject.read_text("utf-8"))["project"]["optional-dependencies"]
+    named = {extra: re.split(r"[<>=\[]", needs[0])[0] for extra, needs in declared.items()}
+    assert {extra: name for extra, name in named.items() if extra not in ("dev", "bench")} == EXTRAS

@@ -1,0 +1,73 @@
+"""Values as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dataformats.cli.output import printable
+from dataformats.cli.showing import as_json, shown
+
+
+def png(size: tuple[int, int], mode: str) -> bytes:
+    stream = BytesIO()
+    Image.new(mode, size).save(stream, "PNG")
+    return stream.getvalue()
+
+
+SHOWN: list[tuple[Any, str]] = [
+    (7, "7"),
+    (0.5, "0.5"),
+    (True, "True"),
+    (None, "None"),
+    (np.float32(0.5), "0.5"),
+    ("héllo\n", "'héllo\\n'"),
+    ("x" * 300, f"'{'x' * 120}'... (300 characters)"),
+    (b"short", "b'short'"),
+    (b"x" * 33, f"33 bytes: b'{'x' * 32}'..."),
+    (png((3, 2), "L"), f"PNG image, 3 x 2, L, {len(png((3, 2), 'L'))} bytes"),
+    (np.arange(3), "int64[3]: 0 1 2"),
+    (np.zeros((100, 2), np.float32), "float32[100,2]: 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 ..."),
+    (np.zeros((0, 4)), "float64[0,4]"),
+    ([1, "a", b"b"], "[1, 'a', b'b']"),
+    (list(range(9)), "[0, 1, 2, 3, ... (9 in all)]"),
+    ({"a": [1], "b": {}}, "{'a': [1], 'b': {}}"),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), SHOWN, ids=lambda value: type(value).__name__)
+def test_shown(value: Any, expected: str) -> None:
+    assert shown(value) == expected
+
+
+def test_an_image_is_not_decoded() -> None:
+    whole = png((2000, 1000), "RGB")
+    assert shown(whole[:100]) == "PNG image, 2000 x 1000, RGB, 100 bytes"  # the pixels are not even there
+    assert shown(b"\xff\xd8\xff" + bytes(50)).startswith("JPEG image that cannot be opened (")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.array([[1, 2]]), [[1, 2]]),
+        (b"\x00", {"base64": "AA=="}),
+        (float("nan"), "nan"),
+        (np.array([np.inf]), ["inf"]),
+        ({"a": (1, None)}, {"a": [1, None]}),
+        (1 + 2j, {"repr": "(1+2j)"}),
+    ],
+    ids=str,
+)
+def test_as_json(value: Any, expected: Any) -> None:
+    assert as_json(value) == expected
+    json.dumps(as_json(value), allow_nan=False)
+
+
+def test_printable() -> None:
+    assert printable("naïve 漢字") == "naïve 漢字"
+    assert printable("a\x1b[31m\r\n\u202e\udc80") == "a\\x1b[31m\\r\\n\\u202e\\udc80"

@@ -1,0 +1,73 @@
+"""The demo passes, and fails where it should."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+DEMO = Path(__file__).parents[1] / "examples" / "demo.py"
+
+pytestmark = pytest.mark.skipif(
+    not DEMO.exists(), reason="runs the demo of a checkout, and these tests stand outside one"
+)
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("demo", DEMO)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "demo", module)
+    monkeypatch.setenv("DATAFORMATS_CACHE", "")  # so that what the demo sets is undone
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "show", lambda *arguments: None)
+    return module
+
+
+def test_it_passes() -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, str(DEMO)], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("digits ", "photos "))]
+    assert [row[:2] for row in rows] == [
+        ["digits", "ffrecord"],
+        ["digits", "tfrecord"],
+        ["photos", "ffrecord"],
+        ["photos", "tfrecord"],
+    ]
+    assert all("yes" in row for row in rows)
+
+
+def test_it_fails_on_a_poor_classifier(
+    demo: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "train", lambda path: 0.9)
+    assert demo.main() == 1
+    assert "the accuracy is 0.900" in capsys.readouterr().err
+
+
+def test_it_fails_on_a_difference(
+    demo: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "same", lambda one, other: one.format == other.format)
+    assert demo.main() == 1
+    assert capsys.readouterr().err.count("digits in ffrecord are not") == 1
+
+
+def test_values_differ_by_content_and_type(demo: ModuleType) -> None:
+    digits = np.arange(3, dtype=np.uint8)
+    assert demo.same_value(digits, digits.copy())
+    assert not demo.same_value(digits, digits.astype(np.int64))
+    assert not demo.same_value(digits, digits + np.uint8(1))
+    assert not demo.same_value(1, True)
+    assert not demo.same_value(b"a", "a")

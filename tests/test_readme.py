@@ -1,0 +1,80 @@
+"""The README runs as written: its blocks, in order, in a folder like the checkout of somebody who follows it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+README = TESTS.parent / "README.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
+
+pytestmark = pytest.mark.skipif(
+    not README.exists(), reason="runs the README of a checkout, and these tests stand outside one"
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+
+
+def blocks() -> list[Block]:
+    return [Block(*match) for match in BLOCK.findall(README.read_text("utf-8"))]
+
+
+def run(command: list[str], folder: Path, **more: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | more, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def program(folder: Path) -> str:
+    """Make a folder with the `dataformats` of this interpreter; return a PATH that begins with it."""
+    script = folder / "dataformats"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dataformats "$@"\n')
+    script.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_every_block_runs_and_prints_what_it_says(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("real", "tfrecord"):
+        shutil.copytree(TESTS / "golden" / name, folder / "tests" / "golden" / name)
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("PATH", program(tmp_path_factory.mktemp("bin")))
+    # The package as it is found here, also where PYTHONPATH or the checkout itself brings it.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    printed = ""
+    for block in blocks():
+        if block.language == "python":
+            output = run([sys.executable, "-c", block.text], folder)
+            assert output.splitlines() == PRINTED.findall(block.text)
+        elif block.language == "sh":
+            printed = run(["sh", "-euc", block.text], folder)
+        else:
+            assert block.language == "text"
+            assert printed.endswith(block.text)
+
+
+def test_there_are_blocks_of_each_kind() -> None:
+    assert {block.language for block in blocks()} == {"python", "sh", "text"}
+
+
+def test_links_lead_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", README.read_text("utf-8"))
+    assert targets
+    assert [target for target in targets if not (README.parent / target).exists()] == []
