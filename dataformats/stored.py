@@ -89,6 +89,7 @@ class StoredSource(SourceBase):
         self._lock = threading.RLock()
         self._payload: str | None = parts.payload
         self._spec: Spec | None = parts.spec
+        self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
         self._fingerprint: str | None = None
         after_fork(self, "_unlock")
@@ -133,7 +134,9 @@ class StoredSource(SourceBase):
     def payload_codec(self) -> Codec | None:
         """The codec of whole records; `None` in formats that store fields apart."""
         name = self.payload
-        return None if name is None else self._parts.codecs.codec(Type.named(name))
+        if name is not None and self._codec is None:
+            self._codec = self._parts.codecs.codec(Type.named(name))
+        return self._codec
 
     @property
     def spec_is_inferred(self) -> bool:
@@ -174,7 +177,7 @@ class StoredSource(SourceBase):
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Take what was inferred before, in another process, in place of inferring it again."""
         with self._lock:
-            self._payload, self._spec, self._coder = payload, spec, None
+            self._payload, self._spec, self._codec, self._coder = payload, spec, None, None
 
     @property
     def reader(self) -> Reader:

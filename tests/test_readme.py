@@ -56,8 +56,6 @@ def test_every_block_runs_and_prints_what_it_says(
         shutil.copytree(TESTS / "golden" / name, folder / "tests" / "golden" / name)
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.setenv("PATH", program(tmp_path_factory.mktemp("bin")))
-    # The package as it is found here, also where PYTHONPATH or the checkout itself brings it.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     printed = ""
     for block in blocks():
         if block.language == "python":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import sys
 import traceback
@@ -27,7 +29,7 @@ DEBUG = "DATAFORMATS_DEBUG"
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells number a program that SIGINT, SIGPIPE ended
 _UsageError: Any = typer.BadParameter.__mro__[1]  # UsageError, which typer does not hand out itself
 
-COMMANDS: dict[Callable[..., Any], tuple[str, ...]] = {
+COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     info: (
         "dataformats info 'digits-*.tfrecord'",
         "dataformats info photos.tfrecord --json",
@@ -67,8 +69,24 @@ def _example(lines: Sequence[str]) -> str:
     return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
 
 
+def _piped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command, quiet where nobody reads on what it prints: `dataformats info x | head -1`."""
+
+    @functools.wraps(command)
+    def piped(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Else the interpreter, at its end, complains of what it cannot flush.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(BROKEN_PIPE) from None
+
+    return piped
+
+
 for _command, _lines in COMMANDS.items():
-    app.command(_command.__name__, epilog=_example(_lines))(_command)
+    app.command(_command.__name__, epilog=_example(_lines))(_piped(_command))
 
 
 def _print_version(wanted: bool) -> None:
@@ -103,13 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = None if arguments is None else list(arguments)
     try:
         code = app(given, prog_name="dataformats", standalone_mode=False)
-        sys.stdout.flush()
     except typer.Abort:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Else the interpreter, at its end, complains of what it cannot flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(BROKEN_PIPE)
     except Exception as error:  # the last place that can turn it into one line
         sys.exit(_explain(error))
     sys.exit(code or 0)
@@ -121,6 +134,7 @@ def _prepare_streams() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = _warn
+    logging.getLogger("dataformats").addHandler(_Log())
 
 
 def _explain(error: Exception) -> int:
@@ -128,10 +142,9 @@ def _explain(error: Exception) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     if isinstance(error, _UsageError):
-        context = getattr(error, "ctx", None)
-        name = "dataformats" if context is None else context.command_path
-        text = f"{name}: {printable(error.format_message()).rstrip('.')}. See {name} --help"
-        print(text, file=sys.stderr)
+        usage: Any = error
+        name = "dataformats" if usage.ctx is None else usage.ctx.command_path
+        print(f"{name}: {printable(usage.format_message()).rstrip('.')}. See {name} --help", file=sys.stderr)
         return USAGE
     print(f"dataformats: {in_one_line(error)}", file=sys.stderr)
     return exit_code(error)
@@ -145,4 +158,16 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"dataformats: warning: {message}", file=sys.stderr)
+    _say_once(str(message))
+
+
+class _Log(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            _say_once(record.getMessage())
+
+
+@functools.cache
+def _say_once(warning: str) -> None:
+    """Print what may come as a warning, as a line of the log, or as both."""
+    print(f"dataformats: warning: {printable(warning)}", file=sys.stderr)

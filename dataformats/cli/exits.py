@@ -7,12 +7,12 @@ import re
 from dataformats.cli.output import printable
 from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError
 
-__all__ = ["CRASH", "FINDING", "USAGE", "exit_code", "in_one_line"]
+__all__ = ["CRASH", "FINDING", "USAGE", "exit_code", "in_one_line", "in_options"]
 
 FINDING, USAGE, CRASH = 1, 2, 3
 
-# Remedies speak Python; the options have the same names.
-_ARGUMENT = re.compile(r"\b(format|payload|spec|shard_records|shard_bytes)=(\.\.\.)?")
+_CHANGED_TYPE = re.compile(r"\bspec=\{\*\*src\.spec, '([^']*)': '([^']*)'\}")
+_ARGUMENT = re.compile(r"\b(format|payload|spec)=(?:\.\.\.)?(?=(.?))")
 
 
 def exit_code(error: Exception) -> int:
@@ -32,7 +32,13 @@ def in_one_line(error: Exception) -> str:
         name = "" if error.filename is None else f"{error.filename!r}: "
         text = f"{name}{error.strerror.lower()}"
     elif isinstance(error, (DataFormatsError, OSError)):
-        text = _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')} ", str(error)).rstrip()
+        text = in_options(str(error))
     else:
         text = f"a bug: {type(error).__name__}: {error} (set DATAFORMATS_DEBUG=1 for the traceback)"
     return printable(" ".join(text.splitlines()))
+
+
+def in_options(text: str) -> str:
+    """Return a remedy, which speaks Python, in terms of the options, which have the same names."""
+    text = _CHANGED_TYPE.sub(r"--spec \1=\2, with all other fields", text)
+    return _ARGUMENT.sub(lambda match: f"--{match[1]}{' ' if match[2].strip(' ,;.') else ''}", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from dataformats.cli.build import build, print_build
 from dataformats.cli.options import AsJson, Checksums, Format, Paths, Payload, SpecTexts, one_or_all, reading
 from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
+from dataformats.spec import VALUE
 
 if TYPE_CHECKING:
     from dataformats.inspecting import Info
@@ -65,10 +67,13 @@ def _print_info(about: Info) -> None:
     for name, value in about.facts.items():
         fact(name, value)
     fact("fingerprint", about.fingerprint)
-    print_spec(dict(about.spec), about.spec_is_inferred)
+    if dict(about.spec) == {VALUE: about.payload}:
+        fact("spec", "none: a record is one value")
+    else:
+        print_spec(about.spec, about.spec_is_inferred)
 
 
-def print_spec(spec: dict[str, str], is_inferred: bool) -> None:
+def print_spec(spec: Mapping[str, str], is_inferred: bool) -> None:
     """Print the fields, and whether the records told them."""
     fact("spec", "inferred from the records" if is_inferred else "declared")
     for name, kind in spec.items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dataformats.cli.exits import FINDING
+from dataformats.cli.exits import FINDING, in_options
 from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
 from dataformats.cli.output import fact, print_json
 from dataformats.cli.progress import bar
@@ -44,5 +44,5 @@ def _print_report(report: VerifyReport) -> None:
     fact("records", report.records)
     fact("bytes", report.nbytes)
     for finding in report.findings:
-        fact("finding", f"{finding.kind}: {finding.message}")
+        fact("finding", f"{finding.kind}: {in_options(finding.message)}")
     fact("findings", len(report.findings))

@@ -12,6 +12,7 @@ import logging
 import os
 import struct
 import sys
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ _MAGIC = b"DFINDEX1"
 _HEADER = struct.Struct("<8sII")
 _BLOCK = 2**20
 _MAX_FACTS = 16 * 2**20
+_TICK_NS = 50_000_000
 FACTS_SUFFIX = ".dataformats.json"
 INDEX_SUFFIX = ".dataformats.idx"
 
@@ -99,6 +101,7 @@ def save_index(file: StoredFile, where: str, kind: str, index: Index) -> Path | 
     header = {
         "kind": kind,
         "identity": list(file.identity),
+        "made_ns": time.time_ns(),
         "facts": dict(index.facts),
         "columns": [[name, array.dtype.str, len(array)] for name, array in index.columns.items()],
     }
@@ -206,7 +209,16 @@ def _parse(sidecar: StoredFile, file: StoredFile, kind: str) -> Index | None:
         columns[name], at = _column(data, at, np.dtype(dtype), int(n))
     if at != len(data):
         raise ValueError("bytes follow its last column")
-    return Index(columns, header["facts"], exact=identity == file.identity)
+    exact = identity == file.identity and not _racy(identity, int(header["made_ns"]))
+    return Index(columns, header["facts"], exact=exact)
+
+
+def _racy(identity: tuple[str, ...], made_ns: int) -> bool:
+    """Return True where the file may have changed after the index was made without its size and time telling so.
+
+    Times of files are coarse: what is written within the same tick has the same time, as git found out.
+    """
+    return len(identity) > 1 and identity[1].isdecimal() and made_ns - int(identity[1]) < _TICK_NS
 
 
 def _column(data: bytes, at: int, dtype: np.dtype[Any], n: int) -> tuple[NDArray[Any], int]:

@@ -354,3 +354,28 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.
 def test_nearest_names_are_told(run: Run) -> None:
     assert "nearest: ffrecord" in run("verify", PHOTOS, "--format", "ffrecrod").err
     assert "nearest: image" in run("head", PHOTOS, "--fields", "imge").err
+
+
+# ---- what the core says in Python's terms
+
+
+def test_remedies_name_options(run: Run) -> None:
+    empty = run("info", GOLDEN / "tfrecord" / "empty.tfrecord")
+    assert empty.code == 1
+    assert "pass --format if" in empty.err
+    misfit = run("head", PHOTOS, "--spec", "name=int64")
+    assert misfit.code == 1
+    assert "record 0, field 'name'" in misfit.err
+    assert "pass --spec name=bytes, with all other fields" in misfit.err
+    assert "pass --payload 'bytes'" in run("head", GOLDEN / "ffrecord" / "base.ffr", "--payload", "example").err
+
+
+def test_info_of_single_values(run: Run) -> None:
+    assert run("info", GOLDEN / "ffrecord" / "base.ffr").facts["spec"] == "none: a record is one value"
+
+
+def test_a_warning_is_one_line(run: Run) -> None:
+    result = run("info", GOLDEN / "ffrecord" / "old_version.ffr")
+    assert result.code == 0
+    assert result.err.startswith("dataformats: warning: ")
+    assert len(result.err.splitlines()) == 1

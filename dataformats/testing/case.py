@@ -1,0 +1,54 @@
+"""What the conformance suite has to know of a format: facts, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["FormatCase"]
+
+
+@dataclass(frozen=True)
+class FormatCase:
+    """One format, or one way of writing it, as the suite sees it.
+
+    Attributes:
+        name: Of the case, unique among those that run together.
+        format: As in `dataformats.create` and `open(format=...)`.
+        suffix: The file ending, dot included.
+        create_options: What `create` is given besides spec and payload.
+        open_options: What `open` is given.
+        blobs: True where a record is stored as one blob; False where fields are stored apart.
+        empty_records: False where the format refuses records of no bytes.
+        refuses: The types (as in a spec) that the format cannot hold: `create` raises `SpecError` for them.
+        survives_kill: True where what `flush(sync=True)` confirmed is there after `kill -9`.
+        checksums: True where no damage to a file can go unnoticed.
+        indexed: True where random access needs an index that is kept in a sidecar.
+        shard_names: The names of three shards of a data set called `train`.
+        ends: From the lengths of the stored records to the bytes that a file must have for each of them to be whole;
+            `None` where nothing says it beforehand (compression).
+
+    Example:
+        >>> from dataformats.testing import FormatCase
+        >>> case = FormatCase("ffrecord", "ffrecord", ".ffr", shard_names=("PART_00000.ffr",))
+        >>> case.checksums
+        True
+    """
+
+    name: str
+    format: str
+    suffix: str
+    create_options: Mapping[str, Any] = field(default_factory=dict)
+    open_options: Mapping[str, Any] = field(default_factory=dict)
+    blobs: bool = True
+    empty_records: bool = True
+    refuses: frozenset[str] = frozenset()
+    survives_kill: bool = True
+    checksums: bool = True
+    indexed: bool = False
+    shard_names: tuple[str, ...] = ()
+    ends: Callable[[Sequence[int]], Sequence[int]] | None = None
+
+    def __str__(self) -> str:
+        return self.name

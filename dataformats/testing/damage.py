@@ -1,0 +1,201 @@
+"""Damage: small files cut at every byte and with every bit flipped."""
+
+from __future__ import annotations
+
+import os
+import time
+import tracemalloc
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from dataformats.errors import DataFormatsError, FormatError
+from dataformats.inspecting import verify
+from dataformats.source import RecordSource
+from dataformats.testing.records import PLAIN, same
+from dataformats.testing.workshop import Workshop
+
+__all__ = ["DamageConformance"]
+
+_RECORDS = [{"id": 1, "data": b"one"}, {"id": -2, "data": b""}, {"id": 300, "data": b"three!"}]
+_PEAK_BYTES = 50 * 2**20
+_LIMIT_S = 5.0
+
+
+class DamageConformance:
+    """Whatever is in a file: an error of this package, or the right records."""
+
+    def test_cut_at_every_byte(self, shop: Workshop) -> None:
+        """Records before the cut are there, the rest is an error, nothing is lost in silence."""
+        whole, path = _write(shop)
+        ends = _ends(shop)
+        with _quiet():
+            for n in range(len(whole)):
+                path.write_bytes(whole[:n])
+                found, complete = _read(shop, path)
+                if ends is not None:
+                    intact = sum(end <= n for end in ends)
+                    assert found[:intact] == [True] * intact, f"cut at byte {n}: {found}"
+                assert not complete or n == 0 or not shop.case.checksums, f"cut at byte {n}: nothing was noticed"
+
+    def test_every_bit_flipped(self, shop: Workshop) -> None:
+        """With checksums, never a wrong record."""
+        whole, path = _write(shop)
+        with _quiet():
+            for bit in range(8 * len(whole)):
+                damaged = bytearray(whole)
+                damaged[bit // 8] ^= 1 << bit % 8
+                path.write_bytes(damaged)
+                found, _ = _read(shop, path)
+                if shop.case.checksums:
+                    assert False not in found, f"bit {bit}: a wrong record"
+
+    def test_without_checksums(self, shop: Workshop) -> None:
+        """What is not verified may be wrong, but ends in nothing worse than an error."""
+        whole, path = _write(shop)
+        with _quiet():
+            for bit in range(0, 8 * len(whole), 3):
+                damaged = bytearray(whole)
+                damaged[bit // 8] ^= 1 << bit % 8
+                path.write_bytes(damaged)
+                _read(shop, path, verify_checksums=False)
+
+    def test_noise(self, shop: Workshop) -> None:
+        """Bytes in the middle overwritten, repeated, left out, put in."""
+        whole, path = _write(shop)
+        middle = len(whole) // 2
+        edits = [whole[:at] + fill + whole[at + skip :] for at in range(0, len(whole), 5)
+                 for fill, skip in ((b"\xff" * 8, 8), (b"\x00" * 8, 8), (b"", 3), (b"abc", 0))]  # fmt: skip
+        with _quiet():
+            for damaged in chain(edits, (whole * 2, whole + b"\0", whole[middle:], whole[::-1], b"\xff" * 40)):
+                path.write_bytes(damaged)
+                _read(shop, path, whole=damaged == whole * 2)
+
+    def test_records_around_damage(self, shop: Workshop) -> None:
+        """`omit` leaves out what is damaged and says so; `read` raises the error with its place."""
+        ends = _ends(shop)
+        if ends is None or not shop.case.checksums:
+            pytest.skip("no byte is known to be covered by a checksum")
+        whole, path = _write(shop)
+        damaged = bytearray(whole)
+        damaged[ends[0] - 6] ^= 1  # inside the first record: in its last bytes but its checksum
+        path.write_bytes(damaged)
+        src = _open(shop, path)
+        assert len(src) == 3
+        with pytest.raises(FormatError) as raised:
+            src.read([2, 0])
+        assert raised.value.index == 0
+        assert raised.value.path == str(path)
+        assert raised.value.offset_bytes is not None
+        batch = src.read([2, 0, 1, 0], on_corrupt="omit")
+        assert [record["id"] for record in batch] == [300, -2]
+        assert batch.indices.tolist() == [2, 1]
+        assert list(batch.failed) == [0]
+        view = src[::-1].read([0, 2, 1], on_corrupt="omit")
+        assert (view.indices.tolist(), list(view.failed)) == ([0, 1], [2])
+        with pytest.raises(FormatError):
+            list(src)
+        report = verify(path, **_options(shop))
+        assert [finding.index for finding in report.findings] == [0]
+        with pytest.raises(ValueError, match="on_corrupt"):
+            src.read([0], on_corrupt="ignore")  # type: ignore[arg-type]
+
+    def test_the_second_of_two_files(self, shop: Workshop) -> None:
+        """Its damage is named as its own; the files around it are read."""
+        whole, path = _write(shop)
+        good = [shop.path("good0"), shop.path("good1")]
+        for other in good:
+            other.write_bytes(whole)
+        path.write_bytes(whole[:-1])
+        src = _open(shop, [good[0], path, good[1]])
+        n = len(src)
+        assert n in (9, 10)  # a rest that cannot be read is one more
+        found = [_one(src, i) for i in range(n)]
+        assert found[:3] == found[-3:] == [True] * 3
+        assert None in found[3:-3]
+        streamed = []
+        with pytest.raises(FormatError, match=str(path)):
+            for record in src:
+                streamed.append(record)
+        assert len(streamed) >= 3
+
+
+def _write(shop: Workshop) -> tuple[bytes, Any]:
+    path = shop.write_records(_RECORDS, PLAIN, "sound")
+    return path.read_bytes(), shop.path("damaged")
+
+
+def _ends(shop: Workshop) -> list[int] | None:
+    if shop.case.ends is None:
+        return None
+    lengths = [len(stored) for stored in shop.open(shop.path("sound")).read_bytes([0, 1, 2])] if shop.case.blobs else []
+    return list(shop.case.ends(lengths))
+
+
+def _options(shop: Workshop) -> dict[str, Any]:
+    told = {"payload": "example", "spec": PLAIN} if shop.case.blobs else {}
+    nowhere = os.path.join(os.devnull, "x")  # no index is kept: thousands would be
+    return {"format": shop.case.format, "index": nowhere, **told}
+
+
+def _open(shop: Workshop, path: Any, **options: Any) -> RecordSource:
+    return shop.open(path, **{**_options(shop), **options})
+
+
+def _read(shop: Workshop, path: Any, whole: bool = False, **options: Any) -> tuple[list[bool | None], bool]:
+    """Read a damaged file in every way; return for each record whether it is right (`None`: an error).
+
+    The second value says that nothing was noticed: every record is there and right.
+    """
+    begin = time.perf_counter()
+    tracemalloc.reset_peak()
+    found: list[bool | None] = []
+    n = streamed = 0
+    try:
+        shop.open(path, index=_options(shop)["index"], **options)
+    except DataFormatsError:
+        pass
+    try:
+        src = _open(shop, path, **options)
+        n = len(src)
+        found = [_one(src, i) for i in range(n)]
+    except DataFormatsError:
+        pass
+    try:
+        for streamed, record in enumerate(_open(shop, path, **options), 1):
+            if shop.case.checksums and options.get("verify_checksums", True) and not whole:
+                assert same(record, _RECORDS[streamed - 1])
+        ended = True
+    except DataFormatsError:
+        ended = False
+    report = verify(path, **{**_options(shop), **options})
+    if shop.case.checksums and options.get("verify_checksums", True) and not whole:
+        right = found == [True] * len(_RECORDS)
+        assert report.ok == right, f"verify says {report}, reading {found}"
+        assert ended == right, f"iteration ends, reading says {found}"
+    assert tracemalloc.get_traced_memory()[1] < _PEAK_BYTES, "too much memory"
+    assert time.perf_counter() - begin < _LIMIT_S, "too long"
+    return found, found == [True] * len(_RECORDS) and ended
+
+
+def _one(src: RecordSource, index: int) -> bool | None:
+    try:
+        return same(src[index], _RECORDS[index % len(_RECORDS)])
+    except DataFormatsError:
+        return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Measure memory; formats may warn of files that look old."""
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        tracemalloc.stop()

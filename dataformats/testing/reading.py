@@ -1,0 +1,268 @@
+"""What reads give: order, repeats, ranges, masks, bytes, threads, closing."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats.views
+from dataformats.batch import RecordBatch
+from dataformats.errors import DataFormatsError, SpecError, UnknownNameError
+from dataformats.inspecting import info, verify
+from dataformats.testing.records import PLAIN, blob, plain, same
+from dataformats.testing.workshop import Workshop, check_plain
+
+__all__ = ["ReadingConformance"]
+
+
+class ReadingConformance:
+    """Reading plain records and blobs."""
+
+    def test_blobs_come_back(self, shop: Workshop) -> None:
+        """Single values, empty ones where the format takes them."""
+        if not shop.case.blobs:
+            pytest.skip("the format stores fields apart")
+        blobs = [b for b in map(blob, range(60)) if b or shop.case.empty_records]
+        src = shop.open(shop.write_records(blobs, None), payload="bytes")
+        assert list(src) == blobs
+        assert src.read(range(len(blobs)))["value"][3] == blobs[3]
+        assert src.read_bytes([3, 0, 3]) == [blobs[3], blobs[0], blobs[3]]
+        assert (src.format, src.payload, dict(src.spec)) == (shop.case.format, "bytes", {"value": src.spec["value"]})
+
+    def test_no_records(self, shop: Workshop) -> None:
+        """A data set without records is one."""
+        src = shop.open(shop.write(0), format=shop.case.format)
+        assert (len(src), list(src), len(src.read([])), list(src[:])) == (0, [], 0, [])
+        with pytest.raises(IndexError):
+            src[0]
+        with pytest.raises(IndexError):
+            src.read([0])
+        assert src.fingerprint == src.fingerprint
+
+    def test_one_by_one_and_in_order(self, shop: Workshop) -> None:
+        """`src[i]`, `src[-i]`, iteration and `batch[i]` agree with the formula."""
+        src = shop.plain(23)
+        assert len(src) == 23
+        check_plain(src, range(23))
+        check_plain((src[i] for i in range(23)), range(23))
+        check_plain((src[-i] for i in range(1, 24)), range(22, -1, -1))
+        batch = src.read(range(23))
+        check_plain(batch, range(23))
+        check_plain((batch[i] for i in range(-23, 0)), range(23))
+        assert src[np.int64(3)] == plain(3)
+
+    def test_order_and_repeats_are_kept(self, shop: Workshop) -> None:
+        """A batch is what was asked for, in that order."""
+        src = shop.plain(40)
+        for asked in ([7, 3, 3, 39, 0], [5], [], list(range(39, -1, -1)), np.array([2, 2, 2], np.uint8)):
+            batch = src.read(asked)
+            check_plain(batch, list(asked))
+            assert batch.indices.tolist() == list(asked)
+            assert batch.keys() == ("id", "data")
+            assert not batch.failed
+
+    @pytest.mark.parametrize("index", [-1, 10, 2**62, -(2**63)])
+    def test_indices_are_checked(self, shop: Workshop, index: int) -> None:
+        """`read` takes [0, len) alone."""
+        src = shop.plain(10)
+        with pytest.raises(IndexError, match=str(index)):
+            src.read([0, index])
+        if not -10 <= index < 10:
+            with pytest.raises(IndexError, match=str(index)):
+                src[index]
+
+    @pytest.mark.parametrize("index", [[1.0], "id", [[1]], [True], None, ["1"]])
+    def test_only_numbers_are_indices(self, shop: Workshop, index: Any) -> None:
+        """Nothing is cast to an index."""
+        with pytest.raises(TypeError):
+            shop.plain(10).read(index)
+
+    def test_fields(self, shop: Workshop) -> None:
+        """Names and masks choose fields."""
+        src = shop.plain(10)
+        assert src.read([4, 2], ["id"]).keys() == ("id",)
+        assert src.read([4, 2], {"id": True, "data": False})[1] == {"id": plain(2)["id"]}
+        assert src[3, {"data": True}] == {"data": plain(3)["data"]}
+        assert src[-1, ["id"]] == {"id": plain(9)["id"]}
+        assert src.read([1, 2], []).keys() == ()
+        for wrong in (["nothing"], {"nothing": True}):
+            with pytest.raises(UnknownNameError, match="nothing"):
+                src.read([0], wrong)
+        with pytest.raises(TypeError):
+            src.read([0], "id")
+        with pytest.raises(SpecError, match="id"):
+            src[0, {"id": range(1)}]
+
+    def test_parts_of_sequences(self, shop: Workshop) -> None:
+        """A range in a mask takes elements; `available` says which there are."""
+        kinds = {"frames": "int64[]", "title": "bytes", "names": "bytes[]"}
+        spec = {name: kind for name, kind in kinds.items() if kind not in shop.case.refuses}
+        records = [{"frames": np.arange(i, i + 9), "title": b"t%d" % i, "names": [b"n%d" % j for j in range(i)]} for i in range(4)]
+        src = shop.open(shop.write_records([{n: r[n] for n in spec} for r in records], spec))
+        assert same(src[3, {"frames": range(2, 5), "title": True}], {"frames": np.arange(5, 8), "title": b"t3"})
+        assert same(src[3, {"frames": range(8, 2, -3)}]["frames"], np.array([11, 8]))
+        assert same(src[0, {"frames": range(0)}]["frames"], np.arange(0))
+        with pytest.raises(IndexError, match="frames"):
+            src[3, {"frames": range(5, 10)}]
+        available = src.available(3)
+        assert available["frames"] == range(9)
+        assert available["title"] is True
+        if "names" in spec:
+            assert available["names"] == range(3)
+            assert src[3, {"names": range(1, 3)}] == {"names": [b"n1", b"n2"]}
+
+    def test_bytes_of_records(self, shop: Workshop) -> None:
+        """`read_bytes` gives what is stored, or says why it cannot."""
+        src = shop.plain(10)
+        if not shop.case.blobs:
+            with pytest.raises(SpecError):
+                src.read_bytes([0])
+            return
+        stored = shop.open(src.paths[0], payload="bytes")
+        assert src.read_bytes([3, 3, 9]) == [stored[3], stored[3], stored[9]]
+        assert src.read_bytes([]) == []
+        with pytest.raises(IndexError):
+            src.read_bytes([10])
+
+    def test_protocols(self, shop: Workshop) -> None:
+        """A Sequence, with PyTorch's `__getitems__` and what Grain's `RandomAccessDataSource` asks."""
+        src = shop.plain(12)
+        assert isinstance(src, Sequence)
+        assert isinstance(src[2:4], Sequence)
+        fetched = src.__getitems__([5, 1])
+        assert isinstance(fetched, list)
+        check_plain(fetched, [5, 1])
+        check_plain(reversed(src), range(11, -1, -1))  # type: ignore[call-overload]  # a Sequence by registration
+        assert callable(type(src).__len__)
+        assert callable(type(src).__getitem__)
+        assert "12 records" in repr(src)
+        assert shop.case.format in repr(src)
+
+    def test_arrays_stay(self, shop: Workshop) -> None:
+        """Arrays that a read returned are not touched by the next ones."""
+        spec = {"x": "float32[4]", "y": "int64[]", "z": "bytes"}
+        records = [{"x": np.full(4, i, np.float32), "y": np.arange(i), "z": blob(i)} for i in range(50)]
+        src = shop.open(shop.write_records(records, spec))
+        kept = [src.read(range(first, first + 10)) for first in range(0, 50, 10)]
+        single = [src[i] for i in range(50)]
+        iterated = list(src)
+        src.close()
+        gc.collect()
+        for i in range(50):
+            for found in (kept[i // 10][i % 10], single[i], iterated[i]):
+                assert same(found, records[i])
+
+    def test_many_threads(self, shop: Workshop) -> None:
+        """Eight threads read at random, the first ones also make the index."""
+        src = shop.plain(200)
+
+        def read(seed: int) -> list[tuple[list[int], RecordBatch]]:
+            numbers = np.random.default_rng(seed)
+            asked = [numbers.integers(0, 200, 20) for _ in range(12)]
+            return [(part.tolist(), src.read(part)) for part in asked]
+
+        with ThreadPoolExecutor(8) as threads:
+            for found in threads.map(read, range(8)):
+                for asked, batch in found:
+                    check_plain(batch, asked)
+
+    def test_closing(self, shop: Workshop) -> None:
+        """A closed source opens its files again when it is used."""
+        src = shop.plain(10)
+        check_plain([src[3]], [3])
+        src.close()
+        src.close()
+        check_plain(src, range(10))
+        with src as again:
+            check_plain([again[4]], [4])
+        check_plain([src[5]], [5])
+
+    def test_reading_ahead_ends(self, shop: Workshop) -> None:
+        """An iteration that stops early leaves no thread behind; closing a generator is enough."""
+        src = shop.plain(3000)
+        for stop in ("break", "close", "raise"):
+            records = iter(src)
+            next(records)
+            if stop == "close":
+                records.close()  # type: ignore[attr-defined]  # a generator
+            if stop == "raise":
+                with pytest.raises(ZeroDivisionError):
+                    records.throw(ZeroDivisionError)  # type: ignore[attr-defined]
+            del records
+            gc.collect()
+            assert [t.name for t in threading.enumerate() if "ahead" in t.name] == []
+
+    def test_many_at_once(self, shop: Workshop) -> None:
+        """More records than any window or part of the readers holds."""
+        src = shop.plain(5000)
+        numbers = np.random.default_rng(0).permutation(5000)
+        batch = src.read(numbers)
+        ids = numbers.astype(np.int64) ** 2 - 5
+        assert np.array_equal(batch["id"], ids)
+        assert [record["id"] for record in src] == [i * i - 5 for i in range(5000)]
+
+    def test_stats(self, shop: Workshop) -> None:
+        """Counts, ranges and moments as numpy computes them."""
+        spec = {"n": "int64", "x": "float32?", "seq": "int64[]", "text": "bytes"}
+        spec = {name: kind for name, kind in spec.items() if kind not in shop.case.refuses}
+        xs = [None if i % 4 == 0 else float(i) for i in range(30)]
+        records = [{"n": i * 3, "x": xs[i], "seq": np.arange(i % 5), "text": b"t" * i} for i in range(30)]
+        records = [{n: record[n] for n in spec if record[n] is not None} for record in records]
+        src = shop.open(shop.write_records(records, spec))
+        n = src.stats("n")
+        assert (n.count, n.missing, n.minimum, n.maximum, n.of_lengths) == (30, 0, 0, 87, False)
+        assert np.allclose([n.mean, n.std], [np.arange(30).mean() * 3, np.std(np.arange(30) * 3)])  # type: ignore[arg-type]
+        text = src.stats("text")
+        assert (text.minimum, text.maximum, text.of_lengths) == (0, 29, True)
+        seq = src.stats("seq")
+        assert (seq.minimum, seq.maximum, seq.of_lengths) == (0, 4, True)
+        if "x" in spec:
+            x = src.stats("x")
+            there = [value for value in xs if value is not None]
+            assert (x.count, x.missing, x.minimum, x.maximum) == (len(there), 30 - len(there), 1, 29)
+            assert np.allclose([x.mean, x.std], [np.mean(there), np.std(there)])  # type: ignore[arg-type]
+        with pytest.raises(UnknownNameError):
+            src.stats("nothing")
+        empty = src[:0].stats("n")
+        assert (empty.count, empty.minimum, empty.mean) == (0, None, None)
+
+    def test_info_and_verify(self, shop: Workshop) -> None:
+        """What is there is told, and found sound."""
+        path = shop.write(9)
+        about = info(path, **shop.case.open_options)
+        assert (about.format, about.records, about.nbytes) == (shop.case.format, 9, shop.open(path).nbytes)
+        assert dict(about.spec) == PLAIN
+        assert sum(file.records for file in about.files) == 9
+        assert about.fingerprint == shop.open(path).fingerprint
+        told: list[tuple[int, int]] = []
+        report = verify(path, progress=lambda *step: told.append(step), **shop.case.open_options)
+        assert report.ok
+        assert (report.format, report.records, report.findings, told[-1]) == (shop.case.format, 9, (), (9, 9))
+        assert report.to_json()["ok"] is True
+        assert verify(shop.open(path)).ok
+
+    def test_a_spec_that_does_not_fit(self, shop: Workshop) -> None:
+        """Only an error of this package comes out, and `omit` does not hide it."""
+        if not shop.case.blobs:
+            pytest.skip("the format knows its own types")
+        src = shop.open(shop.write(5), payload="example", spec={"id": "float64[3]", "data": "utf8"})
+        for on_corrupt in ("raise", "omit"):
+            with pytest.raises(DataFormatsError, match="id"):
+                src.read([0, 1], on_corrupt=on_corrupt)  # type: ignore[arg-type]
+        assert verify(src).findings[0].index == 0
+        raw = shop.open(shop.path(), payload="bytes", spec={"id": "int64"})
+        with pytest.raises(SpecError, match="bytes"):
+            raw.read([0])
+
+    def test_views_are_no_files(self, shop: Workshop) -> None:
+        """`info` says what it takes."""
+        with pytest.raises(TypeError):
+            info(shop.plain(4)[:2])
+        with pytest.raises(TypeError):
+            dataformats.views.concat([])

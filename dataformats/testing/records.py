@@ -1,0 +1,113 @@
+"""The records of the suite: each is made from its index by a short formula, and compared with no code under test."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["KINDS", "PLAIN", "blob", "plain", "same", "value"]
+
+PLAIN = {"id": "int64", "data": "bytes"}
+"""The spec of the records that most tests use: every format holds it."""
+
+KINDS = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "int64[3]", "uint8[2,3]", "float32[2,2]", "float64[4]", "bool[3]"),
+    *("int64[]", "uint8[]", "float32[]", "float64[]", "bool[]", "float32[][2]", "uint16[][2,2]", "int32[2]?"),
+    *("int64?", "float32?", "bool?", "utf8?", "bytes?", "json?", "bytes", "utf8", "json", "msgpack"),
+    *("bytes[]", "utf8[]", "utf8[2]", "json[]", "png", "png[]", "jpg", "jpg[]"),
+)
+"""The types that are written and read back, one data set for each."""
+
+
+def blob(index: int, most: int = 200) -> bytes:
+    """Return the bytes of record `index`, up to `most`; those of every fifth are empty."""
+    length = 0 if index % 5 == 4 else (index * 37 + 11) % most
+    seed = hashlib.blake2b(index.to_bytes(8, "little")).digest()
+    return (seed * (length // len(seed) + 1))[:length]
+
+
+def plain(index: int) -> dict[str, Any]:
+    """Return record `index` of the spec `PLAIN`."""
+    return {"id": index * index - 5, "data": blob(index, 40)}
+
+
+def value(kind: str, index: int) -> Any:
+    """Return what record `index` holds under a field of type `kind`; `None`: nothing."""
+    if kind.endswith("?"):
+        return None if index % 3 == 1 else value(kind[:-1], index)
+    codec, bracket, dims = kind.partition("[")
+    if codec in _ELEMENTS:
+        return _sequence(codec, bracket + dims, index)
+    shape = _shape(bracket + dims, index)
+    n = math.prod(shape)
+    numbers = np.array([_number(codec, index * 7 + at) for at in range(n)], codec).reshape(shape)
+    return numbers if shape or bracket else numbers[()].item()
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return True where two values are the same: types, dtypes, shapes, bits; all NaNs are equal."""
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        alike = left.dtype == right.dtype and left.shape == right.shape
+        return alike and np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, float) and isinstance(right, float) and math.isnan(left):
+        return math.isnan(right)
+    return type(left) is type(right) and bool(left == right)
+
+
+def _number(codec: str, seed: int) -> Any:
+    if codec == "bool":
+        return seed % 3 == 0
+    if codec.startswith("float"):
+        if seed % 11 == 4:
+            return (math.nan, math.inf, -math.inf, -0.0)[seed // 11 % 4]
+        return np.dtype(codec).type((seed - 40) * 0.37)
+    limits = np.iinfo(codec)
+    most = min(int(limits.max), 2**63 - 1)  # an Int64List holds no more
+    return (int(limits.min), most, 0, 1)[seed % 4] if seed % 5 == 0 else seed * 13 % (most + 1)
+
+
+def _shape(dims: str, index: int) -> tuple[int, ...]:
+    if not dims:
+        return ()
+    first, _, rest = dims[1:].partition("]")
+    inner = tuple(int(size) for size in rest.strip("[]").split(",") if size)
+    return (*((index * 3 % 5,) if not first else (int(size) for size in first.split(","))), *inner)
+
+
+def _sequence(codec: str, dims: str, index: int) -> Any:
+    if not dims:
+        return _ELEMENTS[codec](index)
+    return [_ELEMENTS[codec](index * 5 + at) for at in range(_shape(dims, index)[0])]
+
+
+def _document(index: int) -> Any:
+    return {"n": index, "list": [index, None, True, "é" * (index % 4)], "inner": {"x": index / 4}}
+
+
+def _pixels(index: int) -> Any:
+    height, width = 2 + index % 3, 3 + index % 2
+    return ((np.arange(height * width * 3) * 3 + index) % 256).astype(np.uint8).reshape(height, width, 3)
+
+
+def _flat(index: int) -> Any:
+    # One grey: JPEG keeps that whatever the quality.
+    return np.full((8, 8), 16 * (index % 16), np.uint8)
+
+
+_ELEMENTS: dict[str, Any] = {
+    "bytes": lambda index: blob(index, 30),
+    "utf8": lambda index: "añ€😀"[: index % 5] + str(index % 3) * (index % 4),
+    "json": _document,
+    "msgpack": lambda index: {**_document(index), "bytes": blob(index, 9)},
+    "png": _pixels,
+    "jpg": _flat,
+}

@@ -1,0 +1,177 @@
+"""Sources made of sources: slices, take, select, where, split, shard, map, concat, and what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dataformats.errors import SpecError, UnknownNameError
+from dataformats.testing.records import PLAIN, plain
+from dataformats.testing.workshop import Workshop, check_plain
+from dataformats.views import concat
+
+__all__ = ["ViewConformance"]
+
+_SLICES = [slice(2, 10), slice(None, None, 2), slice(None, None, -1), slice(30, 2, -7), slice(5, 5), slice(-3, None), slice(0, 99)]
+
+
+class ViewConformance:
+    """Views against lists of record numbers."""
+
+    @pytest.mark.parametrize("part", _SLICES, ids=str)
+    def test_slices(self, shop: Workshop, part: slice) -> None:
+        """A slice is the list's; so is a slice of a slice."""
+        src, numbers = shop.plain(33), range(33)
+        check_plain(src[part], numbers[part])
+        for inner in _SLICES:
+            view, expected = src[part][inner], numbers[part][inner]
+            assert len(view) == len(expected)
+            check_plain(view, expected)
+            check_plain((view[i] for i in range(-len(view), 0)), expected)
+            check_plain(view.read(range(len(view))), expected)
+
+    def test_take(self, shop: Workshop) -> None:
+        """Any order, repeats, ranges and arrays, one view on another."""
+        src = shop.plain(20)
+        for asked in ([3, 3, 0, 19], [], np.array([5, 4]), range(19, 0, -3), range(0)):
+            check_plain(src.take(asked), list(asked))
+        view = src.take([9, 8, 7, 6, 5]).take([4, 0, 0])[1:]
+        check_plain(view, [9, 9])
+        assert view.read([1]).indices.tolist() == [1]
+        check_plain(src[10:].take([0, 9])[::-1], [19, 10])
+        for wrong in ([20], [-1], range(15, 21), range(5, -2, -1)):
+            with pytest.raises(IndexError):
+                src.take(wrong)
+        with pytest.raises(IndexError):
+            src[3:5].read([2])
+        with pytest.raises(IndexError):
+            src[3:5][2]
+
+    def test_select(self, shop: Workshop) -> None:
+        """Fields in the order asked for, below every other view."""
+        src = shop.plain(9)
+        view = src.select("data", "id")
+        assert list(view.spec) == ["data", "id"]
+        assert view.read([1]).keys() == ("data", "id")
+        ids = src.select("id")[2:5]
+        assert [record for record in ids] == [{"id": plain(i)["id"]} for i in range(2, 5)]
+        assert ids[0, {"id": True}] == {"id": plain(2)["id"]}
+        assert src[2:5].select("id")[-1] == {"id": plain(4)["id"]}
+        assert ids.available(0) == {"id": True}
+        for wrong in (lambda: src.select("nothing"), lambda: ids.read([0], ["data"]), lambda: ids.select("data")):
+            with pytest.raises(UnknownNameError):
+                wrong()
+        with pytest.raises(SpecError):
+            ids.read_bytes([0])
+
+    def test_where(self, shop: Workshop) -> None:
+        """A mask, and a function evaluated once for each record."""
+        src = shop.plain(700)
+        mask = np.arange(700) % 3 == 1
+        check_plain(src.where(mask), np.flatnonzero(mask).tolist())
+        check_plain(src.where(mask.tolist()), np.flatnonzero(mask).tolist())
+        seen: list[int] = []
+
+        def chosen(record: Any) -> bool:
+            seen.append(record["id"])
+            return bool(record["id"] % 7 == 2)
+
+        view = src.where(chosen)
+        numbers = [i for i in range(700) if (i * i - 5) % 7 == 2]
+        check_plain(view, numbers)
+        check_plain(view, numbers)
+        assert sorted(seen) == [i * i - 5 for i in range(700)]
+        check_plain(src[:9].where(lambda record: record["id"] > 0)[::-1], range(8, 2, -1))
+        for wrong in ([True], np.ones(700), np.ones((700, 1), bool)):
+            with pytest.raises(ValueError, match="700"):
+                src.where(wrong)
+
+    def test_split(self, shop: Workshop) -> None:
+        """Disjoint, complete, in order, the same each time; another seed gives another one."""
+        src = shop.plain(100)
+        ids = [plain(i)["id"] for i in range(100)]
+        train, rest = src.split(0.9, seed=3)
+        assert (len(train), len(rest)) == (90, 10)
+        found = [[record["id"] for record in part] for part in (train, rest)]
+        assert sorted(found[0] + found[1]) == sorted(ids)
+        assert all([ids.index(i) for i in part] == sorted(ids.index(i) for i in part) for part in found)
+        assert [record["id"] for record in src.split(0.9, seed=3)[1]] == found[1]
+        assert [record["id"] for record in src.split(0.9, seed=4)[1]] != found[1]
+        assert [len(part) for part in src.split(0.5, 0.3)] == [50, 30, 20]
+        assert [len(part) for part in src.split(0.5, 0.5)] == [50, 50, 0]
+        for wrong in ((), (0.0,), (1.0,), (0.7, 0.7), (-0.1,)):
+            with pytest.raises(ValueError, match="fractions"):
+                src.split(*wrong)
+
+    def test_shard(self, shop: Workshop) -> None:
+        """Contiguous parts that cover everything."""
+        src = shop.plain(23)
+        for count in (1, 2, 5, 23, 30):
+            parts = [src.shard(index, count) for index in range(count)]
+            lengths = [len(part) for part in parts]
+            assert max(lengths) - min(lengths) <= 1
+            check_plain([record for part in parts for record in part], range(23))
+        for index, count in ((2, 2), (-1, 2), (0, 0)):
+            with pytest.raises(ValueError, match="index"):
+                src.shard(index, count)
+
+    def test_map(self, shop: Workshop) -> None:
+        """A function at each read, of records to records or to anything."""
+        src = shop.plain(10)
+        doubled = src.map(lambda record: {"twice": 2 * record["id"]})
+        assert doubled[3] == {"twice": 2 * plain(3)["id"]}
+        assert doubled.read([4, 2])["twice"] == [2 * plain(4)["id"], 2 * plain(2)["id"]]
+        sizes = src.map(lambda record: len(record["data"]))
+        assert list(sizes) == [len(plain(i)["data"]) for i in range(10)]
+        assert list(sizes[::-2]) == list(sizes)[::-2]
+        assert list(src[2:4].map(lambda record: record["id"]).map(str)) == [str(plain(i)["id"]) for i in (2, 3)]
+        assert list(sizes.where(lambda size: size == 0)) == [0] * list(sizes).count(0)
+        for view in (doubled, sizes, sizes[1:3], concat([doubled, doubled])):
+            assert "Mapped" in repr(view) or "records" in repr(view)
+        with pytest.raises(SpecError):
+            doubled.read([0], ["twice"])
+        with pytest.raises(SpecError):
+            sizes.read_bytes([0])
+        assert list(concat([doubled, doubled[:1]]))[-1] == doubled[0]
+        assert concat([doubled, doubled[:1]])[10] == doubled[0]
+        assert concat([sizes, sizes])[12] == sizes[2]
+
+    def test_concat(self, shop: Workshop) -> None:
+        """One source after the other, reads across them in the order asked for."""
+        a, b = shop.plain(7, "a"), shop.plain(5, "b")
+        both = concat([a, b[::-1], a[:0], a])
+        numbers = [*range(7), *range(4, -1, -1), *range(7)]
+        assert len(both) == 19
+        check_plain(both, numbers)
+        for asked in ([18, 0, 7, 7, 6, 11], [8], []):
+            batch = both.read(asked)
+            check_plain(batch, [numbers[i] for i in asked])
+            assert batch.indices.tolist() == asked
+        check_plain(both[5:9], numbers[5:9])
+        check_plain([both[-1]], [6])
+        assert both.spec == PLAIN
+        assert both.paths == a.paths + b.paths + a.paths + a.paths
+        assert [record["id"] for record in both.select("id")] == [plain(i)["id"] for i in numbers]
+        if shop.case.blobs:
+            assert both.read_bytes([8, 0]) == [b.read_bytes([3])[0], a.read_bytes([0])[0]]
+        with pytest.raises(SpecError, match="data"):
+            concat([a, b.select("id")])
+        with pytest.raises(IndexError):
+            both.read([19])
+
+    def test_fingerprints(self, shop: Workshop) -> None:
+        """Of which records these are: not of names, fields, or views that change neither."""
+        src = shop.plain(20)
+        same = src.fingerprint
+        assert same == shop.plain(20, "copy").fingerprint
+        for view in (src.select("id"), src[:], src.take(range(20)), src.take(list(range(20))), src.map(str)):
+            assert view.fingerprint == same
+        assert src.where(np.ones(20, bool)).fingerprint == same
+        assert concat([src]).fingerprint == same
+        others = [src[1:], src[::-1], src[:19], src.take([0] * 20), concat([src, src]), shop.plain(21, "more")]
+        others += [shop.open(shop.write(20, "other", first=1)), src.shard(0, 2), src.shard(1, 2), *src.split(0.5)]
+        prints = [other.fingerprint for other in others]
+        assert len({same, *prints}) == len(prints) + 1
+        assert src[1:].fingerprint == src.take(list(range(1, 20))).fingerprint == src[1:].select("id").fingerprint

@@ -1,0 +1,60 @@
+"""Where the suite writes and opens the data of one case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dataformats.opening
+import dataformats.writing
+from dataformats.source import RecordSource
+from dataformats.testing.case import FormatCase
+from dataformats.testing.records import PLAIN, plain, same
+from dataformats.writer import RecordWriter
+
+__all__ = ["Workshop", "check_plain"]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A folder, and the case whose data are made in it."""
+
+    case: FormatCase
+    folder: Path
+
+    def path(self, name: str = "data") -> Path:
+        """Return the path of a file of that name."""
+        return self.folder / f"{name}{self.case.suffix}"
+
+    def create(self, path: Any, **options: Any) -> RecordWriter:
+        """Return a writer of this case's format."""
+        return dataformats.writing.create(path, self.case.format, **{**self.case.create_options, **options})
+
+    def write(self, n: int, name: str = "data", first: int = 0) -> Path:
+        """Write a file of plain records from number `first` on; return its path."""
+        return self.write_records(map(plain, range(first, first + n)), PLAIN, name)
+
+    def write_records(self, records: Iterable[Any], spec: dict[str, str] | None, name: str = "data") -> Path:
+        """Write records; return the file's path."""
+        path = self.path(name)
+        with self.create(path, spec=spec) as writer:
+            writer.extend(records)
+        return path
+
+    def open(self, path: Any, **options: Any) -> RecordSource:
+        """Open data of this case."""
+        return dataformats.opening.open(path, **{**self.case.open_options, **options})
+
+    def plain(self, n: int, name: str = "data") -> RecordSource:
+        """Return a source of `n` plain records."""
+        return self.open(self.write(n, name))
+
+
+def check_plain(records: Iterable[Any], numbers: Iterable[int]) -> None:
+    """Fail unless these are the plain records of these numbers."""
+    found, expected = list(records), [plain(number) for number in numbers]
+    assert len(found) == len(expected)
+    for position, (left, right) in enumerate(zip(found, expected, strict=True)):
+        assert same(left, right), f"record {position}: {left} is not {right}"
