@@ -403,6 +403,7 @@ def test_large_records_are_skipped_by_the_scan_and_streamed_in_steps(tmp_path: P
 def test_data_that_change_under_an_index_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(SMALL)
+    os.utime(path, (10**9, 10**9))  # long before its index is made
     times = path.stat()
     assert read(opened(path)) == RECORDS
     swapped = frames([b"FIRST", b"", b"the third record", bytes(40)])
@@ -718,3 +719,14 @@ def test_the_payload_is_guessed_from_records_that_are_not_empty() -> None:
     assert BACKEND.guess_payload(sample("raw.tfrecord")) == "bytes"
     assert BACKEND.guess_payload([b"", b""]) == "bytes"
     assert BACKEND.guess_payload([]) == "bytes"
+
+
+def test_an_index_made_in_the_same_tick_as_its_file_is_not_trusted(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(SMALL)
+    times = path.stat()
+    assert read(opened(path)) == RECORDS
+    swapped = [b"FIRST", b"", b"the third record", bytes(40)]
+    path.write_bytes(frames(swapped))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert read(opened(path)) == swapped
