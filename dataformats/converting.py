@@ -140,8 +140,9 @@ def _plan(
     """Decide what the new payload and spec are, and what can be copied."""
     same = not rename and (spec is None or (not source.single and spec == source.spec))
     if same and _keeps_payload(backend, source, payload):
-        declared = None if source.single or source.spec_is_inferred else source.spec
-        return _Plan(source, payload or source.payload, spec or declared, None, {}, copied=True)
+        told = spec if source.single or source.spec_is_inferred else source.spec
+        means_fields = payload in (None, source.payload)  # as mere bytes they have none
+        return _Plan(source, payload or source.payload, told if means_fields else None, None, {}, copied=True)
     if source.single:
         return _Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
     old = {rename.get(name, name): name for name in source.spec}

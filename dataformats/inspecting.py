@@ -188,7 +188,7 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     begin = time.perf_counter()
     try:
         source = _stored(path, options)
-        findings = _manifest_findings(path, source)
+        findings = _manifest_findings(path, source, options.get("storage_options"))
         source.infer_fully()
     except DataFormatsError as error:
         return VerifyReport(_name(path), None, 0, 0, (Finding.of(error),), time.perf_counter() - begin)
@@ -214,13 +214,13 @@ def _name(path: Any) -> str:
     return ", ".join(map(str, path)) if isinstance(path, (list, tuple)) else str(path)
 
 
-def _manifest_findings(path: Any, source: StoredSource) -> list[Finding]:
+def _manifest_findings(path: Any, source: StoredSource, storage_options: dict[str, Any] | None) -> list[Finding]:
     """Compare the files with what the sibling says that was written."""
-    found = [] if isinstance(path, RecordSource) else entries(path)
+    found = [] if isinstance(path, RecordSource) else entries(path, storage_options)
     facts = load_facts(found[0]) if len(found) == 1 else None
-    if facts is None:
+    if facts is None or "files" not in facts:
         return []
-    written = [(entry["name"], entry["records"], entry["bytes"]) for entry in facts.get("files", ())]
+    written = [(entry["name"], entry["records"], entry["bytes"]) for entry in facts["files"]]
     files, counts = source.reader.files, source.reader.counts.tolist()
     there = [(f.basename, n, int(f.identity[0])) for f, n in zip(files, counts, strict=True)]
     nothing = ("no such file", 0, 0)

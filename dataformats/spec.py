@@ -28,6 +28,7 @@ VALUE = "value"
 
 _TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
 _MAX_DIMS = 32
+_MAX_DIGITS = 20  # Python refuses to read numbers of thousands of digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,8 @@ def _parse_dims(text: str, whole: str) -> tuple[int | None, ...]:
             dims.append(None)
             continue
         for part in group.split(","):
-            if not part.strip().isdigit():
-                raise SpecError(f"{whole!r} is no type: [{group}] must be sizes, as [28,28], or empty")
+            if not part.strip().isdigit() or len(part) > _MAX_DIGITS:
+                raise SpecError(f"{whole!r:.99} is no type: [{group:.20}] must be sizes, as [28,28], or empty")
             dims.append(int(part))
     if len(dims) > _MAX_DIMS or any(size is not None and size >= 2**31 for size in dims):
         raise SpecError(f"{whole!r} has more than {_MAX_DIMS} dimensions or a size of 2^31 and up")

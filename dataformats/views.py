@@ -125,7 +125,8 @@ class SourceBase(RecordSource):
         return _Mapped(self, function)
 
     def take(self, indices: ArrayLike | range) -> RecordSource:
-        if isinstance(indices, range) and (not indices or (min(indices) >= 0 and max(indices) < len(self))):
+        ends = (indices[0], indices[-1]) if isinstance(indices, range) and indices else ()
+        if isinstance(indices, range) and all(0 <= end < len(self) for end in ends):
             return _Taken(self, indices)
         return _Taken(self, as_indices(indices, len(self)))
 
@@ -172,8 +173,12 @@ class SourceBase(RecordSource):
         lines = [f"{type(self).__name__.strip('_')}: {self.format}, {self._count()}, {size}"]
         if self.payload is not None:
             lines.append(f"payload: {self.payload}")
-        width = max((len(name) for name in self.spec), default=0)
-        lines += [f"  {name:{width}}  {kind}" for name, kind in self.spec.items()]
+        try:
+            spec = self.spec
+        except SpecError:  # the records of a map() have none
+            return "\n".join(lines)
+        width = max((len(name) for name in spec), default=0)
+        lines += [f"  {name:{width}}  {kind}" for name, kind in spec.items()]
         return "\n".join(lines)
 
     def _count(self) -> str:
@@ -283,9 +288,9 @@ class _Taken(_View):
     @property
     def fingerprint(self) -> str:
         order = self._order
-        if isinstance(order, range) and order == range(len(self._parent)):
-            return self._parent.fingerprint
         numbers = np.arange(order.start, order.stop, order.step) if isinstance(order, range) else order
+        if np.array_equal(numbers, np.arange(len(self._parent))):
+            return self._parent.fingerprint
         return _digest([self._parent.fingerprint], numbers.astype("<i8").tobytes())
 
     def with_spec(self, spec: Spec) -> SourceBase:
@@ -402,7 +407,8 @@ class _Concatenated(SourceBase):
 
     @property
     def fingerprint(self) -> str:
-        return _digest([part.fingerprint for part in self._parts])
+        prints = [part.fingerprint for part in self._parts]
+        return prints[0] if len(prints) == 1 else _digest(prints)
 
     @property
     def _starts(self) -> NDArray[np.int64]:
@@ -439,7 +445,7 @@ class _Concatenated(SourceBase):
             name: take_column(concat_columns([batch.columns[name] for batch in batches]), back)
             for name in batches[0].columns
         }
-        return RecordBatch(columns, numbers[place[back]], failed, self.single)
+        return RecordBatch(columns, numbers[place[back]], failed, batches[0].single)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         numbers, owners = self._owners(indices)

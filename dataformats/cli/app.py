@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -22,6 +20,7 @@ from dataformats.cli.index import index
 from dataformats.cli.info import info
 from dataformats.cli.output import printable
 from dataformats.cli.verify import verify
+from dataformats.cli.warned import warnings_in_one_line
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -120,7 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     _prepare_streams()
     given = None if arguments is None else list(arguments)
     try:
-        code = app(given, prog_name="dataformats", standalone_mode=False)
+        with warnings_in_one_line():
+            code = app(given, prog_name="dataformats", standalone_mode=False)
     except typer.Abort:
         sys.exit(INTERRUPTED)
     except Exception as error:  # the last place that can turn it into one line
@@ -133,8 +133,6 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    warnings.showwarning = _warn
-    logging.getLogger("dataformats").addHandler(_Log())
 
 
 def _explain(error: Exception) -> int:
@@ -148,26 +146,3 @@ def _explain(error: Exception) -> int:
         return USAGE
     print(f"dataformats: {in_one_line(error)}", file=sys.stderr)
     return exit_code(error)
-
-
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    _say_once(str(message))
-
-
-class _Log(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING:
-            _say_once(record.getMessage())
-
-
-@functools.cache
-def _say_once(warning: str) -> None:
-    """Print what may come as a warning, as a line of the log, or as both."""
-    print(f"dataformats: warning: {printable(warning)}", file=sys.stderr)

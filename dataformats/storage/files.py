@@ -90,6 +90,7 @@ class LocalFile(StoredFile):
                 if n == 0:
                     break
                 done += n
+            self._check_unchanged(os.fstat(descriptor))
         if done < len(out) and offset + done < self.size:
             raise TruncatedError(
                 "the file became shorter while it was open",
@@ -111,10 +112,17 @@ class LocalFile(StoredFile):
             FormatError: Another file stands there now.
         """
         descriptor = os.open(self.name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
-        info = os.fstat(descriptor)
-        found = (str(info.st_size), str(info.st_mtime_ns))
-        if found != self.identity:
+        try:
+            self._check_unchanged(os.fstat(descriptor))
+        except FormatError:
             os.close(descriptor)
+            raise
+        return descriptor
+
+    def _check_unchanged(self, info: os.stat_result) -> None:
+        # Without a name (no links) it was deleted, or another file has taken its place.
+        found = (str(info.st_size), str(info.st_mtime_ns)) if info.st_nlink else ("no file of that name",)
+        if found != self.identity:
             raise FormatError(
                 "the file was replaced or changed while it was open (size, time)",
                 path=self.name,
@@ -122,14 +130,12 @@ class LocalFile(StoredFile):
                 found=found,
                 remedy="open the data set again",
             )
-        return descriptor
 
 
 class _Descriptors:
     """A bounded number of open descriptors; the one not used for longest is closed first."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[LocalFile, list[int]] = {}  # file -> [descriptor, borrowers]; order is order of use
         after_fork(self, "_unlock")
@@ -142,7 +148,9 @@ class _Descriptors:
     @contextmanager
     def borrow(self, file: LocalFile) -> Iterator[int]:
         with self._lock:
-            entry = self._open.pop(file, None) or [file.open_descriptor(), 0]
+            entry = self._open.pop(file, None)
+            if entry is None:
+                entry = [file.open_descriptor(), 0]
             self._open[file] = entry
             entry[1] += 1
             self._close_spare()
@@ -153,7 +161,7 @@ class _Descriptors:
                 entry[1] -= 1
 
     def _close_spare(self) -> None:
-        for file in list(self._open)[: max(0, len(self._open) - self._limit)]:
+        for file in list(self._open)[: max(0, len(self._open) - _most_open())]:
             if self._open[file][1] == 0:
                 os.close(self._open.pop(file)[0])
 
@@ -163,7 +171,15 @@ class _Descriptors:
                 os.close(self._open.pop(file)[0])
 
 
-_DESCRIPTORS = _Descriptors(_MAX_OPEN)
+def _most_open() -> int:
+    """Return how many descriptors may stay open: a quarter of what the process may have, 256 at most."""
+    if resource is None:
+        return _MAX_OPEN
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MAX_OPEN if allowed < 0 else min(_MAX_OPEN, allowed // 4)
+
+
+_DESCRIPTORS = _Descriptors()
 
 
 def release(file: StoredFile) -> None:
@@ -282,7 +298,7 @@ class LocalFolder(Folder):
         return LocalFolder(self._path / name)
 
     def sibling(self, name: str) -> StoredFile | None:
-        path = self._path.resolve().with_name(name)
+        path = Path(os.path.abspath(self._path)).with_name(name)
         return LocalFile(path) if path.is_file() else None
 
 

@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def load_index(file: StoredFile, where: str, kind: str) -> Index | None:
         return None
     try:
         return _parse(sidecar, file, kind)
-    except (ValueError, KeyError, TypeError, struct.error, OSError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError) as error:
         _LOG.warning("ignored the index %s: %s", sidecar.name, error)
         return None
 
@@ -133,11 +133,27 @@ def load_facts(entry: StoredFile | Folder) -> dict[str, Any] | None:
         return None
     try:
         facts = json.loads(sibling.read_all(_MAX_FACTS))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{sibling.name!r} is no JSON: {error}; delete it, or pass spec= and payload=") from error
     if not isinstance(facts, dict) or facts.get("version") != 1:
         raise ValueError(f"{sibling.name!r}: expected a JSON object of version 1; delete it or update dataformats")
+    for name, fits in _FACTS.items():
+        if facts.get(name) is not None and not fits(facts[name]):
+            raise ValueError(f"{sibling.name!r}: {name!r} is not what this package writes; delete it")
     return facts
+
+
+def _is_file_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return False
+    return all(isinstance(entry.get(number), int) for number in ("records", "bytes"))
+
+
+_FACTS: dict[str, Callable[[Any], bool]] = {
+    "payload": lambda payload: isinstance(payload, str),
+    "spec": lambda spec: isinstance(spec, dict) and all(isinstance(kind, str) for kind in spec.values()),
+    "files": lambda files: isinstance(files, list) and all(map(_is_file_entry, files)),
+}
 
 
 def save_facts(path: Path, facts: Mapping[str, Any]) -> Path:
@@ -152,8 +168,9 @@ def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | N
     path = _inferred_path(files, where)
     try:
         found = json.loads(path.read_bytes())
-        return found if isinstance(found, dict) and isinstance(found.get("spec"), dict) else None
-    except (OSError, ValueError):
+        text = json.dumps(found["facts"]).encode()
+        return found["facts"] if zlib.crc32(text) == found["crc32"] else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 
@@ -162,7 +179,8 @@ def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, A
     path = _inferred_path(files, where)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_bytes(path, json.dumps(facts).encode())
+        text = json.dumps(facts)
+        atomic.write_bytes(path, f'{{"crc32": {zlib.crc32(text.encode())}, "facts": {text}}}'.encode())
     except OSError as error:
         _LOG.warning("the inferred spec is not kept: %s", error)
 

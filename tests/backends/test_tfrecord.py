@@ -517,6 +517,7 @@ def test_the_second_opening_scans_nothing(
 ) -> None:
     path = tmp_path / Path(name).name
     shutil.copy(FOLDER / name, path)
+    os.utime(path, (10**9, 10**9))  # long before its index is made
     place = str(tmp_path / "indexes") if where == "folder" else where
     found = read(opened(path, index=place))
     monkeypatch.setattr(reader, "scan", never)

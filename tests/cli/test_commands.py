@@ -372,10 +372,3 @@ def test_remedies_name_options(run: Run) -> None:
 
 def test_info_of_single_values(run: Run) -> None:
     assert run("info", GOLDEN / "ffrecord" / "base.ffr").facts["spec"] == "none: a record is one value"
-
-
-def test_a_warning_is_one_line(run: Run) -> None:
-    result = run("info", GOLDEN / "ffrecord" / "old_version.ffr")
-    assert result.code == 0
-    assert result.err.startswith("dataformats: warning: ")
-    assert len(result.err.splitlines()) == 1

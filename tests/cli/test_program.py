@@ -94,6 +94,13 @@ def test_an_error_is_one_line_and_a_traceback_where_asked_for(environment: dict[
         assert loud.stderr.endswith(quiet.stderr)
 
 
+def test_a_warning_is_one_line(environment: dict[str, str]) -> None:
+    done = run(["info", "old_version.ffr"], environment, TESTS / "golden" / "ffrecord")
+    assert done.returncode == 0
+    assert done.stderr.startswith("dataformats: warning: 'old_version.ffr' is of an old version")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_closed_pipe_is_no_error(environment: dict[str, str]) -> None:
     command = [*PROGRAM, "head", "digits-00000-of-00003.tfrecord", "-n", "599", "--json"]
     with subprocess.Popen(
