@@ -148,6 +148,11 @@ class StoredSource(SourceBase):
         with self._lock:
             if self._spec is None:
                 self._spec = self._reader.spec or self._payload_spec()
+            elif self._reader.spec is None and self.single and tuple(self._spec) != (VALUE,):
+                raise SpecError(
+                    f"records of the payload {self.payload!r} are single values without fields; "
+                    "leave out spec=, or pass the payload= that has fields"
+                )
             return self._spec
 
     def _payload_spec(self) -> Spec:

@@ -23,7 +23,7 @@ from dataformats.writer import RecordWriter
 
 __all__ = ["DatasetWriter", "Encoding", "create", "refuse", "writer"]
 
-_SHARDS = "shards.json"
+_JOURNAL = ".shards.journal"
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
 Encode = Callable[[Any], Encoded]
@@ -286,6 +286,7 @@ class DatasetWriter(RecordWriter):
             manifest = self._files.finish()
             facts = self._encoding.facts()
             self._place.publish(None if facts is None else facts | {"files": manifest})
+            self._files.forget()
         except BaseException:
             self.abort()
             raise
@@ -326,6 +327,9 @@ class _Files(ABC):
     @abstractmethod
     def finish(self) -> list[dict[str, Any]]:
         """Complete everything under the partial name; return name, records and bytes of each file."""
+
+    def forget(self) -> None:  # noqa: B027  # most keep nothing
+        """Delete what was kept for a resume; the data have their name now."""
 
     @abstractmethod
     def leave(self) -> None: ...
@@ -376,6 +380,10 @@ class _Shards(_Files):
         self._most_records = most_records
         self._most_bytes = most_bytes
         self._folder = place.partial
+        # Beside the folder, so that it outlives the last renaming inside and is never published.
+        self._journal = place.partial.with_name(place.partial.name + _JOURNAL)
+        if not resume:
+            self._journal.unlink(missing_ok=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._done: list[int] = self._finished() if resume else []  # records of each complete shard
         self._file = self._create(resume)
@@ -403,7 +411,6 @@ class _Shards(_Files):
         names = self._names(len(self._done))
         for number, name in enumerate(names):
             (self._folder / f"{number:05d}").rename(self._folder / name)
-        (self._folder / _SHARDS).unlink(missing_ok=True)
         atomic.sync(self._folder)
         return [_entry(name, n, self._folder / name) for name, n in zip(names, self._done, strict=True)]
 
@@ -412,6 +419,10 @@ class _Shards(_Files):
 
     def discard(self) -> None:
         self._file.discard()
+        self.forget()
+
+    def forget(self) -> None:
+        self._journal.unlink(missing_ok=True)
 
     def _full(self, more: int) -> bool:
         n, size = self._file.n_records, self._file.n_bytes
@@ -430,14 +441,15 @@ class _Shards(_Files):
     def _complete(self) -> None:
         self._file.close()
         path = self._path()
-        path.with_suffix(".partial").rename(path)
+        # Counted before it is renamed: a complete shard that still has its partial name is gone on with.
         self._done.append(self._file.n_records)
-        atomic.write_bytes(self._folder / _SHARDS, json.dumps(self._done).encode())
+        atomic.write_bytes(self._journal, json.dumps(self._done).encode())
+        path.with_suffix(".partial").rename(path)
 
     def _finished(self) -> list[int]:
         """Return the records of the complete shards that an interrupted writer left."""
         try:
-            counts = json.loads((self._folder / _SHARDS).read_bytes())
+            counts = json.loads(self._journal.read_bytes())
         except FileNotFoundError:
             counts = []
         for number, name in enumerate(self._names(len(counts))):  # it may have died while it gave them their names

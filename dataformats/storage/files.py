@@ -9,10 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.forks import after_fork
+
+resource: ModuleType | None
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 __all__ = ["Folder", "FsspecFile", "LocalFile", "ObjectFile", "StoredFile"]
 
@@ -275,6 +282,11 @@ class Folder(ABC):
         """Return the file called `name` beside the folder itself, or `None`."""
         return None
 
+    @property
+    def basename(self) -> str:
+        """The folder's own name."""
+        return self.name.rstrip("/").rsplit("/", 1)[-1]
+
 
 class LocalFolder(Folder):
     """A folder of the local disk."""
@@ -297,8 +309,12 @@ class LocalFolder(Folder):
     def folder(self, name: str) -> Folder:
         return LocalFolder(self._path / name)
 
+    @property
+    def basename(self) -> str:
+        return self._path.resolve().name
+
     def sibling(self, name: str) -> StoredFile | None:
-        path = Path(os.path.abspath(self._path)).with_name(name)
+        path = self._path.resolve().with_name(name)
         return LocalFile(path) if path.is_file() else None
 
 

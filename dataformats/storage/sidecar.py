@@ -127,8 +127,7 @@ def load_facts(entry: StoredFile | Folder) -> dict[str, Any] | None:
     Raises:
         ValueError: The sibling is there and is not what it should be.
     """
-    name = entry.name.rstrip("/").rsplit("/", 1)[-1] + FACTS_SUFFIX
-    sibling = entry.sibling(name)
+    sibling = entry.sibling(entry.basename + FACTS_SUFFIX) if entry.basename else None
     if sibling is None:
         return None
     try:

@@ -33,6 +33,7 @@ def blob(index: int, most: int = 200) -> bytes:
 
 def plain(index: int) -> dict[str, Any]:
     """Return record `index` of the spec `PLAIN`."""
+    index = int(index)
     return {"id": index * index - 5, "data": blob(index, 40)}
 
 
