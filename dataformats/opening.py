@@ -78,7 +78,8 @@ def open(  # the name that the contract gives it
     found = entries(path, storage_options)
     backend, files = _choose(found, format)
     facts = _facts(found) if payload is None or spec is None else {}
-    wanted = _spec(spec if spec is not None else facts.get("spec"))
+    told = payload in (None, facts.get("payload"))  # another payload has other fields than our sibling says
+    wanted = _spec(spec if spec is not None or not told else facts.get("spec"))
     named = payload if payload is not None else facts.get("payload")
     options = OpenOptions(verify_checksums, index, progress)
     reader = backend.open(files, options, **backend_options)

@@ -173,10 +173,7 @@ class SourceBase(RecordSource):
         lines = [f"{type(self).__name__.strip('_')}: {self.format}, {self._count()}, {size}"]
         if self.payload is not None:
             lines.append(f"payload: {self.payload}")
-        try:
-            spec = self.spec
-        except SpecError:  # the records of a map() have none
-            return "\n".join(lines)
+        spec = _declared(self) or {}
         width = max((len(name) for name in spec), default=0)
         lines += [f"  {name:{width}}  {kind}" for name, kind in spec.items()]
         return "\n".join(lines)
@@ -485,14 +482,26 @@ def concat(sources: Sequence[RecordSource]) -> RecordSource:
     parts = [part for part in sources if isinstance(part, SourceBase)]
     if not parts or len(parts) != len(sources):
         raise TypeError("expected a list of one source or more")
-    if not all(isinstance(part, _Mapped) for part in parts):
-        first = parts[0].spec
-        for number, part in enumerate(parts[1:], 1):
-            names = dict.fromkeys([*first, *part.spec])
-            differs = [f"{n}: {first.get(n)} and {part.spec.get(n)}" for n in names if first.get(n) != part.spec.get(n)]
-            if differs or tuple(first) != tuple(part.spec):
-                raise SpecError(f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}")
+    first = _declared(parts[0])
+    for number, part in enumerate(parts[1:], 1):
+        spec = _declared(part)
+        if (spec is None) != (first is None):
+            raise SpecError(f"of sources 0 and {number} one is made by map() and has no spec")
+        if spec is None or first is None:
+            continue
+        names = dict.fromkeys([*first, *spec])
+        differs = [f"{n}: {first.get(n)} and {spec.get(n)}" for n in names if first.get(n) != spec.get(n)]
+        if differs or tuple(first) != tuple(spec):
+            raise SpecError(f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}")
     return _Concatenated(parts)
+
+
+def _declared(source: SourceBase) -> Spec | None:
+    """Return the spec; `None` where records are what a function returns."""
+    try:
+        return source.spec
+    except SpecError:
+        return None
 
 
 def scan_by_reading(source: SourceBase, fields: Fields) -> Iterator[RecordBatch]:

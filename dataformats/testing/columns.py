@@ -60,7 +60,7 @@ def _check_column(kind: str, column: Any) -> None:
         assert isinstance(column, Nullable), f"{kind} gave {column!r}"
         assert column.present.dtype == bool
         column = column.values
-    number = codec in np.sctypeDict or codec == "bool"
+    number = codec == "bool" or codec.rstrip("0123456789") in ("int", "uint", "float")
     if number and "" not in sizes:
         assert isinstance(column, np.ndarray), f"{kind} gave {column!r}"
         assert column.dtype == np.dtype(codec)

@@ -95,7 +95,7 @@ class ConvertingConformance:
             dataformats.converting.convert(path, shop.path("out"), shop.case.format, **shop.case.create_options)
         assert not any("out" in left.name for left in shop.folder.iterdir())
         with pytest.raises(DataFormatsError):
-            dataformats.converting.convert(shop.folder / "noise", path, "no-such-format")
+            dataformats.converting.convert(path, shop.path("out"), "no-such-format")
 
 
 def _check(found: Any, records: list[dict[str, Any]]) -> None:

@@ -19,6 +19,7 @@ class IndexConformance:
     def test_where_they_are_kept(self, shop: Workshop, tmp_path: Path) -> None:
         """In the cache, beside the data, or in a folder; always used the next time."""
         path = shop.write(20)
+        os.utime(path, ns=(10**18, 10**18))  # what was just written may yet change within a tick of the clock
         chosen = tmp_path / "chosen"
         for index, place in (("cache", tmp_path / "cache"), ("beside", shop.folder), (str(chosen), chosen)):
             check_plain([shop.open(path, index=index)[7]], [7])
@@ -32,7 +33,7 @@ class IndexConformance:
         """`open`, `spec` and `for` make no sidecar."""
         src = shop.open(shop.write(20))
         assert src.spec == PLAIN
-        check_plain(src, range(20))
+        check_plain((record for record in src), range(20))  # list(src) would ask for its length
         assert list(tmp_path.rglob("*.idx")) == []
 
     def test_folders_that_cannot_be_written(self, shop: Workshop, tmp_path: Path) -> None:
@@ -57,6 +58,7 @@ class IndexConformance:
         if not shop.case.indexed:
             pytest.skip("the format has its index inside")
         path = shop.write(6)
+        os.utime(path, ns=(10**18, 10**18))
         len(shop.open(path, index="beside"))
         sidecar = path.with_name(path.name + ".dataformats.idx")
         whole = sidecar.read_bytes()
