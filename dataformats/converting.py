@@ -99,7 +99,11 @@ def convert(
     wanted = None if spec is None else Spec(spec)
     plan = _plan(chosen, backends.get(format), wanted, payload, dict(rename or {}), codecs)
     encoding = Encoding(format, plan.payload, plan.spec, backend_options)
-    encode = refuse if plan.copied else encoding.encoder(codecs, plan.carried)
+    encode = (
+        refuse
+        if plan.copied
+        else encoding.encoder(codecs, plan.carried, trusted=spec is not None or payload is not None)
+    )
     out = writer(path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite)
     with out:
         for done in _fill(plan, out):
@@ -139,7 +143,7 @@ def _plan(
 ) -> _Plan:
     """Decide what the new payload and spec are, and what can be copied."""
     same = not rename and (spec is None or (not source.single and spec == source.spec))
-    if same and _keeps_payload(backend, source, payload):
+    if same and _keeps_payload(backend, source, payload) and not source.hides_fields:
         told = spec if source.single or source.spec_is_inferred else source.spec
         means_fields = payload in (None, source.payload)  # as mere bytes they have none
         return _Plan(source, payload or source.payload, told if means_fields else None, None, {}, copied=True)
@@ -173,9 +177,9 @@ def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | N
     if old != new or old.dtype is not None:
         return None
     try:
-        copyable = Codecs(codecs, trusted=True).codec(old.element).copyable
+        copyable = Codecs(codecs, trusted=False).codec(old.element).copyable
     except UnknownNameError:
-        copyable = True  # an opaque type: its blobs are all that is known
+        copyable = True  # an opaque type, or one that no file may name: its blobs are all that is needed
     return replace(old, codec="bytes", args=()) if copyable and old.codec != "bytes" else None
 
 

@@ -177,22 +177,25 @@ class SpecError(_KeywordError, ValueError):
         what: What is wrong and what to do.
         field: The field, or `None`.
         index: The record, or `None`.
+        path: The file, or `None`.
     """
 
-    def __init__(self, what: str = "", *, field: str | None = None, index: int | None = None) -> None:
-        super().__init__(what, field=field, index=index)
+    def __init__(
+        self, what: str = "", *, field: str | None = None, index: int | None = None, path: str | None = None
+    ) -> None:
+        super().__init__(what, field=field, index=index, path=path)
         self.field = field
         self.index = index
+        self.path = path
 
     def __str__(self) -> str:
-        record = f"record {self.index}" if self.index is not None else ""
         field = f"field {self.field!r}" if self.field is not None else ""
-        where = ", ".join(part for part in (record, field) if part)
+        where = ", ".join(part for part in (_where(self.path, self.index, None), field) if part)
         return f"{where}: {self.what}" if where else self.what
 
     def at(self, index: int) -> SpecError:
         """Return a copy of this error that names record `index`."""
-        return SpecError(self.what, field=self.field, index=index)
+        return SpecError(self.what, field=self.field, index=index, path=self.path)
 
 
 class CodecError(_KeywordError, ValueError):

@@ -23,7 +23,7 @@ __all__ = ["CodecLike", "Codecs", "FunctionCodec", "encode_value", "holds_number
 CodecLike = Codec | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """What a call may name as a codec: an object, or (encode, decode)."""
 
-_REMEDY = "pass codecs={%r: (encode, decode)}"
+_REMEDY = "pass codecs={%r: (encode, decode)}, or name it in the call's own payload= or spec="
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class Codecs:
 
     Args:
         overrides: Name, or a whole element type as `"int(8)"`, to a codec or a pair (encode, decode).
-        trusted: True where the types were named by the call; False where a file named them: then only codecs
-            resolve that are safe and shipped here, or were registered with `safe=True`.
+        trusted: True where the call named all types; False where a file named them: then only codecs resolve that
+            are safe and shipped here, or were registered with `safe=True`; or the codec names that the call gave.
 
     Example:
         >>> import numpy as np
@@ -116,7 +116,7 @@ class Codecs:
         [b'\x00\x00\x80?\x00\x00\x00?']
     """
 
-    def __init__(self, overrides: Mapping[str, CodecLike] | None = None, *, trusted: bool) -> None:
+    def __init__(self, overrides: Mapping[str, CodecLike] | None = None, *, trusted: bool | frozenset[str]) -> None:
         self.trusted = trusted
         self.overrides = {name: _as_codec(name, codec) for name, codec in (overrides or {}).items()}
         self._found: dict[Type, Codec] = {}
@@ -151,6 +151,9 @@ class Codecs:
         """Return the blobs of a value: see `encode_value`."""
         return encode_value(self, kind, value, field=field)
 
+    def _trusts(self, name: str) -> bool:
+        return self.trusted if isinstance(self.trusted, bool) else name in self.trusted
+
     def _resolve(self, element: Type) -> Codec:
         if str(element) in self.overrides:
             return self.overrides[str(element)]
@@ -158,7 +161,7 @@ class Codecs:
             return self.overrides[element.codec].configured(element.args)
         if element.codec in _NUMBERS:
             return _NUMBERS[element.codec].configured(element.args)
-        if not self.trusted and not _may_be_named_by_files(element.codec):
+        if not self._trusts(element.codec) and not _may_be_named_by_files(element.codec):
             raise UnknownNameError(
                 "codec that a file may name",
                 name=element.codec,
@@ -168,7 +171,7 @@ class Codecs:
         return _look_up(element.codec).configured(element.args)
 
 
-def _rebuild(overrides: dict[str, Codec], trusted: bool) -> Codecs:
+def _rebuild(overrides: dict[str, Codec], trusted: bool | frozenset[str]) -> Codecs:
     return Codecs(overrides, trusted=trusted)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dataformats.errors import DataFormatsError, FormatError
+from dataformats.errors import FormatError
 from dataformats.opening import open as open_source
 from dataformats.source import RecordSource
 from dataformats.storage.locate import entries
@@ -171,11 +171,13 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
 
     Args:
         path: What `open` takes, or a source that it returned.
-        progress: Called with (records done, records in all).
+        progress: Called with (records done, records in all); each counts twice where the spec is inferred.
         **options: For `open`.
 
     Raises:
         FileNotFoundError: Nothing is there.
+        SpecError: `spec=` does not parse.
+        UnknownNameError: No such format or codec.
 
     Example:
         >>> import dataformats
@@ -189,16 +191,30 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     try:
         source = _stored(path, options)
         findings = _manifest_findings(path, source, options.get("storage_options"))
-        source.infer_fully()
-    except DataFormatsError as error:
+        counter = _Counter(progress, len(source) * (2 if source.spec_is_inferred else 1))
+        source.infer_fully(counter.add)
+    except FormatError as error:
         return VerifyReport(_name(path), None, 0, 0, (Finding.of(error),), time.perf_counter() - begin)
     for part in steps(source):
         wrong = source.check(part)
         findings += [Finding.of(wrong[index], index) for index in sorted(wrong)]
-        if progress is not None:
-            progress(part.stop, len(source))
+        counter.add(len(part))
     seconds = time.perf_counter() - begin
     return VerifyReport(_name(path), source.format, len(source), source.nbytes, tuple(findings), seconds)
+
+
+class _Counter:
+    """Adds up steps for a progress callback."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def add(self, n: int) -> None:
+        self._done += n
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
 
 def _stored(path: Any, options: dict[str, Any]) -> StoredSource:

@@ -12,7 +12,7 @@ from dataformats.fields import Codecs
 from dataformats.interfaces import Backend, OpenOptions, Verdict
 from dataformats.registry import backends
 from dataformats.source import RecordSource
-from dataformats.spec import Spec, SpecLike
+from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.files import Folder, StoredFile
 from dataformats.storage.locate import entries
 from dataformats.storage.sidecar import load_facts
@@ -83,7 +83,7 @@ def open(  # the name that the contract gives it
     named = payload if payload is not None else facts.get("payload")
     options = OpenOptions(verify_checksums, index, progress)
     reader = backend.open(files, options, **backend_options)
-    resolver = Codecs(codecs, trusted=payload is not None or spec is not None)
+    resolver = Codecs(codecs, trusted=_named(payload, spec))
     again = {
         "path": path,
         "format": backend.name,
@@ -145,6 +145,12 @@ def _spec(spec: Any) -> Spec | None:
     if not isinstance(spec, Mapping):
         raise SpecError(f"expected a mapping of field to type, found {type(spec).__name__}")
     return Spec(spec)
+
+
+def _named(payload: str | None, spec: SpecLike | None) -> frozenset[str]:
+    """Return the codecs that the call itself names: what a file names must be safe."""
+    kinds = [*Spec(spec or {}).values(), *([Type.parse(payload)] if payload is not None else [])]
+    return frozenset(kind.codec for kind in kinds)
 
 
 def _facts(found: Sequence[StoredFile | Folder]) -> dict[str, Any]:

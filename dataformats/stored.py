@@ -144,6 +144,13 @@ class StoredSource(SourceBase):
         return self._parts.spec is None and isinstance(self.payload_codec, RecordCodec)
 
     @property
+    def hides_fields(self) -> bool:
+        codec = self.payload_codec
+        if self._parts.spec is None or not isinstance(codec, RecordCodec):
+            return False
+        return bool(codec.infer(blob for blob in self._samples() if codec.recognises(blob)).keys() - self.spec.keys())
+
+    @property
     def spec(self) -> Spec:
         with self._lock:
             if self._spec is None:
@@ -512,7 +519,7 @@ def _placed(error: Exception, number: int, place: tuple[str, int]) -> Exception:
     placed.__cause__ = error.__cause__
     if isinstance(placed, FormatError):
         placed.path, placed.offset_bytes = placed.path or place[0], place[1]
-    if isinstance(placed, CodecError):
+    if isinstance(placed, CodecError | SpecError):
         placed.path = place[0]
     placed.index = number  # type: ignore[attr-defined]  # every error that decoding raises has one
     return placed

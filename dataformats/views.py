@@ -50,6 +50,11 @@ class SourceBase(RecordSource):
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         """Yield all records in order as batches of any size, reading ahead; needs no index."""
 
+    @property
+    def hides_fields(self) -> bool:
+        """True where the stored payloads hold fields that the spec leaves out."""
+        return False
+
     def scan_bytes(self) -> Iterator[bytes]:
         """Yield the stored payloads of all records in order, as `read_bytes` gives them."""
         for blobs in read_ahead(self.read_bytes(part) for part in steps(self)):
@@ -207,6 +212,10 @@ class _View(SourceBase):
     @property
     def spec_is_inferred(self) -> bool:
         return self._parent.spec_is_inferred
+
+    @property
+    def hides_fields(self) -> bool:
+        return self._parent.hides_fields
 
     @property
     def nbytes(self) -> int:
@@ -393,6 +402,10 @@ class _Concatenated(SourceBase):
     @property
     def spec_is_inferred(self) -> bool:
         return any(part.spec_is_inferred for part in self._parts)
+
+    @property
+    def hides_fields(self) -> bool:
+        return any(part.hides_fields for part in self._parts)
 
     @property
     def nbytes(self) -> int:

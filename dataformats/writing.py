@@ -121,18 +121,19 @@ class Encoding:
         elif isinstance(self.backend, BlobBackend) and payload is None and spec is not None:
             self.payload = self.backend.payload_for(spec)
 
-    def encoder(self, codecs: Mapping[str, Any] | None, spec: Spec | None = None) -> Encode:
+    def encoder(self, codecs: Mapping[str, Any] | None, spec: Spec | None = None, *, trusted: bool = True) -> Encode:
         """Return what turns a record into its bytes, or into the blobs of its fields.
 
         Args:
             codecs: As in `create`.
             spec: Types that records come in, where they differ from the declared ones: `bytes` for blobs that are
                 encoded already.
+            trusted: False where a file named the types.
 
         Raises:
             SpecError: The payload needs a spec, or holds none, or cannot hold this one.
         """
-        resolver = Codecs(codecs, trusted=True)
+        resolver = Codecs(codecs, trusted=trusted)
         given = spec if spec is not None else self.spec
         if self.stored is not None and given is not None:
             return FieldsEncoder(given, self.stored, resolver)

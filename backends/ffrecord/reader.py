@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Sequence
 
@@ -23,8 +22,6 @@ from dataformats.interfaces import Check
 from dataformats.storage.files import StoredFile
 
 __all__ = ["FFRecordReader"]
-
-_LOG = logging.getLogger("dataformats")
 
 
 class FFRecordReader(IndexedReader):
@@ -79,7 +76,6 @@ class FFRecordReader(IndexedReader):
     def _warn_of_old_files(self) -> None:
         for path in sorted(self._old):
             message = f"{path!r} is of an old version of FFRecord: its header has no checksum to verify"
-            _LOG.warning("%s", message)
             warnings.warn(message, UserWarning, stacklevel=4)
 
 

@@ -17,7 +17,18 @@ from __future__ import annotations
 
 import pytest
 
-_TOPICS = ("reading", "columns", "views", "writing", "places", "indexes", "processes", "damage", "converting", "workshop")
+_TOPICS = (
+    "reading",
+    "columns",
+    "views",
+    "writing",
+    "places",
+    "indexes",
+    "processes",
+    "damage",
+    "converting",
+    "workshop",
+)
 pytest.register_assert_rewrite(*(f"dataformats.testing.{topic}" for topic in _TOPICS))
 
 from dataformats.testing.case import FormatCase  # noqa: E402  # asserts are rewritten in what is imported after that

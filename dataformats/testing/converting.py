@@ -36,7 +36,9 @@ class ConvertingConformance:
             assert report.copied == both
             _check(dataformats.opening.open(there), records)
             back = shop.path("back")
-            again = dataformats.converting.convert(there, back, shop.case.format, overwrite=True, **shop.case.create_options)
+            again = dataformats.converting.convert(
+                there, back, shop.case.format, overwrite=True, **shop.case.create_options
+            )
             assert again.records == 15
             _check(shop.open(back), records)
             assert shop.open(back).spec == spec
@@ -65,7 +67,9 @@ class ConvertingConformance:
             pytest.skip("the format stores fields apart")
         src = shop.plain(5)
         path = shop.path("raw")
-        report = dataformats.converting.convert(src, path, shop.case.format, payload="bytes", **shop.case.create_options)
+        report = dataformats.converting.convert(
+            src, path, shop.case.format, payload="bytes", **shop.case.create_options
+        )
         assert report.copied
         assert list(shop.open(path, payload="bytes")) == src.read_bytes(range(5))
         check_plain(shop.open(path, payload="example", spec=PLAIN), range(5))

@@ -74,7 +74,9 @@ class PlaceConformance:
     def test_lists_keep_their_order(self, shop: Workshop) -> None:
         """Of paths, as str or PathLike, repeats included."""
         a, b = shop.write(3, "a"), shop.write(4, "b", first=3)
-        src = shop.open([b, str(a), b], payload="example" if shop.case.blobs else None, spec=PLAIN if shop.case.blobs else None)
+        src = shop.open(
+            [b, str(a), b], payload="example" if shop.case.blobs else None, spec=PLAIN if shop.case.blobs else None
+        )
         check_plain(src, [3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6])
         assert src.paths == (str(b), str(a), str(b))
         with pytest.raises(FileNotFoundError):

@@ -103,7 +103,10 @@ class ReadingConformance:
         """A range in a mask takes elements; `available` says which there are."""
         kinds = {"frames": "int64[]", "title": "bytes", "names": "bytes[]"}
         spec = {name: kind for name, kind in kinds.items() if kind not in shop.case.refuses}
-        records = [{"frames": np.arange(i, i + 9), "title": b"t%d" % i, "names": [b"n%d" % j for j in range(i)]} for i in range(4)]
+        records = [
+            {"frames": np.arange(i, i + 9), "title": b"t%d" % i, "names": [b"n%d" % j for j in range(i)]}
+            for i in range(4)
+        ]
         src = shop.open(shop.write_records([{n: r[n] for n in spec} for r in records], spec))
         assert same(src[3, {"frames": range(2, 5), "title": True}], {"frames": np.arange(5, 8), "title": b"t3"})
         assert same(src[3, {"frames": range(8, 2, -3)}]["frames"], np.array([11, 8]))

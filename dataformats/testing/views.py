@@ -14,7 +14,15 @@ from dataformats.views import concat
 
 __all__ = ["ViewConformance"]
 
-_SLICES = [slice(2, 10), slice(None, None, 2), slice(None, None, -1), slice(30, 2, -7), slice(5, 5), slice(-3, None), slice(0, 99)]
+_SLICES = [
+    slice(2, 10),
+    slice(None, None, 2),
+    slice(None, None, -1),
+    slice(30, 2, -7),
+    slice(5, 5),
+    slice(-3, None),
+    slice(0, 99),
+]
 
 
 class ViewConformance:

@@ -133,7 +133,10 @@ class WritingConformance:
         """Complete shards stay as they are."""
         folder = shop.folder / "train"
         for stop in (3, 4, 9):
-            with pytest.raises(ZeroDivisionError), shop.create(folder, spec=PLAIN, shard_records=4, resume=True) as writer:
+            with (
+                pytest.raises(ZeroDivisionError),
+                shop.create(folder, spec=PLAIN, shard_records=4, resume=True) as writer,
+            ):
                 writer.extend(plain(i) for i in range(len(writer), stop))
                 raise ZeroDivisionError
         with shop.create(folder, spec=PLAIN, shard_records=4, resume=True) as writer:
