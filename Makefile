@@ -60,7 +60,7 @@ test-wheel: .venv/stamp
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
 	rm -rf build
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
-	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install -e '.[dev]' -c tests/constraints.txt
+	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install -e '.[dev,arrow,torch,video]' -c tests/constraints.txt
 	touch $@
 
 .venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs -name '*.py')

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 
 from dataformats.batch import Column, Ragged, take_column
-from dataformats.codecs.features import BYTES, FEATURE, FLOATS, INTEGERS, KIND_TYPES, MISSING, FeatureColumn
+from dataformats.codecs.features import FEATURE, FeatureColumn
+from dataformats.codecs.lists import BYTES, DOUBLES, FLOATS, INT32S, INTEGERS, KIND_DTYPES, KIND_TYPES, MISSING
 from dataformats.columns import (
     check_part,
     decode_column,
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Target", "refuse", "to_column"]
 
-_LISTS = {MISSING: "no kind of", BYTES: "bytes", FLOATS: "float", INTEGERS: "int64"}
+_LISTS = {
+    MISSING: "no kind of",
+    BYTES: "bytes",
+    FLOATS: "float",
+    INTEGERS: "int64",
+    DOUBLES: "double",
+    INT32S: "int32",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,8 @@ def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoRet
 def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None = None) -> Column:
     """Return the column of a field.
 
-    Either list or bytes are taken for a number type: integers in range from an Int64List, floats that need no
-    rounding from a FloatList, anything from little-endian bytes. All must fit exactly.
+    Either list or bytes are taken for a number type: integers in range from a list of integers, floats that need no
+    rounding from a list of floats, anything from little-endian bytes. All must fit exactly.
 
     Args:
         codecs: Where the field's codec comes from.
@@ -145,7 +153,7 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
 
 def _numbers(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
     """Return ndarray (B, ...), or a Ragged over (sum, ...)."""
-    codes = [code for code in (BYTES, FLOATS, INTEGERS) if (stored.kinds == code).any()] or [BYTES]
+    codes = [code for code in KIND_TYPES if (stored.kinds == code).any()] or [BYTES]
     groups = [np.flatnonzero(stored.kinds == code) for code in codes]
     columns = []
     for code, rows in zip(codes, groups, strict=True):
@@ -171,7 +179,7 @@ def _numbers_of_code(
         return _from_bytes(target, stored, counts)
     size = math.prod(target.inner)
     _check_counts(target, code, counts, size, None if target.sequence else 1)
-    values = _converted(target, stored.floats if code == FLOATS else stored.integers, code, counts)
+    values = _converted(target, stored.numbers[code], code, counts)
     if not target.sequence:
         return values.reshape(len(counts), *target.inner)
     return Ragged(values.reshape(len(values) // size, *target.inner), offsets_of(counts) // size)
@@ -192,10 +200,11 @@ def _converted(target: Target, values: NDArray[Any], code: int, counts: NDArray[
     dtype = target.dtype
     if values.dtype == dtype or not len(values):
         return values.astype(dtype, copy=False)
-    if (dtype.kind == "f") != (code == FLOATS):
+    floating = KIND_DTYPES[code].kind == "f"
+    if (dtype.kind == "f") != floating:
         row = int((counts > 0).argmax())
         refuse(target, row, f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
-    if code == FLOATS:
+    if floating:
         with np.errstate(over="ignore", under="ignore"):
             converted = values.astype(dtype)
         wrong = (converted.astype(values.dtype) != values) & ~np.isnan(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import msgpack
@@ -13,7 +13,7 @@ import numpy as np
 
 from dataformats.interfaces import Codec
 
-__all__ = ["JSON", "MAX_BYTES", "MAX_DEPTH", "MSGPACK", "PICKLE"]
+__all__ = ["JSON", "MAX_BYTES", "MAX_DEPTH", "MSGPACK", "PICKLE", "bounded", "check_document", "unpack"]
 
 MAX_BYTES = 2**30
 """The largest document, encoded."""
@@ -35,12 +35,12 @@ class _Json(Codec):
     def encode(self, value: Any) -> bytes:
         """Return compact UTF-8."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        _check_document(value, str)  # after, for a list inside itself would grow without end here
-        return _bounded(text.encode())
+        check_document(value, str)  # after, for a list inside itself would grow without end here
+        return bounded(text.encode())
 
     def decode(self, blob: bytes) -> Any:
         """Return the value; of a key given twice, the last."""
-        text = bytes(_bounded(blob)).decode()
+        text = bytes(bounded(blob)).decode()
         if text.count("[") + text.count("{") > MAX_DEPTH:
             _check_brackets(text)
         return json.loads(text, parse_constant=_refuse_constant)
@@ -54,22 +54,12 @@ class _Msgpack(Codec):
     def encode(self, value: Any) -> bytes:
         """Return the packed value; a key that could not be read back is refused."""
         packed: bytes = msgpack.packb(value, use_bin_type=True)
-        _check_document(value, (str, bytes))
-        return _bounded(packed)
+        check_document(value, (str, bytes))
+        return bounded(packed)
 
     def decode(self, blob: bytes) -> Any:
         """Return the value; no announced length may exceed the blob's."""
-        size = len(_bounded(blob))
-        return msgpack.unpackb(
-            blob,
-            raw=False,
-            strict_map_key=True,
-            max_str_len=size,
-            max_bin_len=size,
-            max_array_len=size,
-            max_map_len=size // 2,
-            max_ext_len=size,
-        )
+        return unpack(blob)
 
 
 class _Pickle(Codec):
@@ -87,13 +77,39 @@ class _Pickle(Codec):
         return pickle.loads(blob)
 
 
-def _bounded(blob: bytes) -> bytes:
+def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> Any:
+    """Return the value of a MessagePack document; nothing is allocated for what an announced length lacks.
+
+    Args:
+        blob: One document, at most `MAX_BYTES`.
+        list_hook: What becomes of each list, from the innermost.
+    """
+    size = len(bounded(blob))
+    # A list is allocated at its announced length, in each of many levels: so count first that everything is there.
+    counter = msgpack.Unpacker(max_buffer_size=max(size, 1))
+    counter.feed(blob)
+    counter.skip()
+    return msgpack.unpackb(
+        blob,
+        raw=False,
+        strict_map_key=True,
+        list_hook=list_hook,
+        max_str_len=size,
+        max_bin_len=size,
+        max_array_len=size,
+        max_map_len=size // 2,
+        max_ext_len=size,
+    )
+
+
+def bounded(blob: bytes) -> bytes:
+    """Return a document that is not larger than `MAX_BYTES`."""
     if len(blob) > MAX_BYTES:
         raise ValueError(f"expected at most {MAX_BYTES} bytes, found {len(blob)}")
     return blob
 
 
-def _check_document(value: Any, keys: type | tuple[type, ...]) -> None:
+def check_document(value: Any, keys: type | tuple[type, ...]) -> None:
     """Raise where a key would come back as another value, or nesting is deeper than can be read."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):

@@ -1,17 +1,22 @@
-"""Features: the lists of bytes, floats or integers that a TFRecord payload keeps under each name."""
+"""Features: the lists of bytes or numbers that a TFRecord or OFRecord payload keeps under each name.
+
+The two number their lists differently and have others; which they have stands in `codecs/lists.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dataformats.batch import Blobs
+from dataformats.codecs.lists import BYTES, EXAMPLE_LISTS, KIND_DTYPES, KIND_TYPES, KINDS, MISSING, Lists
 from dataformats.codecs.messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.wire import delimited, packed_bytes, packed_integers, packed_numbers
-from dataformats.errors import SpecError
+from dataformats.columns import words
+from dataformats.errors import CodecError, SpecError
 from dataformats.fields import encode_value, holds_numbers
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
@@ -21,12 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "BYTES",
     "FEATURE",
-    "FLOATS",
-    "INTEGERS",
-    "KIND_TYPES",
-    "MISSING",
     "Facts",
     "FeatureColumn",
     "encode_feature",
@@ -35,13 +35,6 @@ __all__ = [
     "number_feature",
 ]
 
-MISSING, BYTES, FLOATS, INTEGERS = range(4)
-"""Kinds of features: none set, and the numbers of the lists in the message `Feature`."""
-
-KIND_TYPES = {BYTES: "bytes", FLOATS: "float32", INTEGERS: "int64"}
-"""The type of one value of a list."""
-
-_KINDS = {None: MISSING, "bytes_list": BYTES, "float_list": FLOATS, "int64_list": INTEGERS}
 _ONE_BY_ONE = 16  # up to so many values a record, Python lists are faster than one numpy array a record
 
 
@@ -53,29 +46,27 @@ class FeatureColumn:
     """The features of one name in a batch: the neutral form between messages and typed columns.
 
     Attributes:
-        kinds: uint8[B], `MISSING`, `BYTES`, `FLOATS` or `INTEGERS`.
+        kinds: uint8[B], `MISSING`, `BYTES` or a list of numbers.
         counts: int64[B], values of each.
         blobs: The values of all bytes features, in order.
-        floats: float32[sum], those of all float features.
-        integers: int64[sum], those of all integer features.
+        numbers: Kind of list to the values of all such features, in order: (sum,) of its type's dtype.
     """
 
     kinds: NDArray[np.uint8]
     counts: NDArray[np.int64]
     blobs: Blobs
-    floats: NDArray[np.float32]
-    integers: NDArray[np.int64]
+    numbers: Mapping[int, NDArray[Any]]
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def held(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> FeatureColumn:
         """Return the column of these rows, which must leave out nothing but missing features."""
-        return FeatureColumn(self.kinds[rows], self.counts[rows], self.blobs, self.floats, self.integers)
+        return FeatureColumn(self.kinds[rows], self.counts[rows], self.blobs, self.numbers)
 
     def values(self) -> list[Any]:
         """Return each feature's values as stored: an array, a list of bytes, or `None`."""
-        lists: dict[int, Any] = {BYTES: list(self.blobs), FLOATS: self.floats, INTEGERS: self.integers}
+        lists: dict[int, Any] = {BYTES: list(self.blobs), **self.numbers}
         at = dict.fromkeys(lists, 0)
         found: list[Any] = []
         for kind, count in zip(self.kinds.tolist(), self.counts.tolist(), strict=True):
@@ -91,22 +82,21 @@ def gather(features: Iterable[Any]) -> FeatureColumn:
     """Return the column of these `Feature` messages; `None` is a record without one."""
     kinds: list[int] = []
     counts: list[int] = []
-    lists: dict[int, list[Any]] = {BYTES: [], FLOATS: [], INTEGERS: []}
+    lists: dict[int, list[Any]] = {kind: [] for kind in KIND_TYPES}
     for feature in features:
         name = None if feature is None else feature.WhichOneof("kind")
-        kinds.append(_KINDS[name])
+        kinds.append(KINDS[name])
         if name is None:
             counts.append(0)
             continue
         values = getattr(feature, name).value
         counts.append(len(values))
-        lists[_KINDS[name]].append(values)
+        lists[KINDS[name]].append(values)
     return FeatureColumn(
         np.array(kinds, np.uint8),
         np.array(counts, np.int64),
         Blobs.join([blob for values in lists[BYTES] for blob in values]),
-        _joined(lists[FLOATS], np.dtype(np.float32)),
-        _joined(lists[INTEGERS], np.dtype(np.int64)),
+        {kind: _joined(lists[kind], dtype) for kind, dtype in KIND_DTYPES.items()},
     )
 
 
@@ -127,9 +117,9 @@ def feature_value(feature: Any) -> Any:
     if kind is None:
         return None
     values = getattr(feature, kind).value
-    if kind == "bytes_list":
+    if KINDS[kind] == BYTES:
         return list(values)
-    return np.array(values, np.float32 if kind == "float_list" else np.int64)
+    return np.array(values, KIND_DTYPES[KINDS[kind]])
 
 
 # ---- inference
@@ -152,7 +142,7 @@ class Facts:
     def add(self, feature: Any) -> None:
         """Take in one `Feature` message."""
         name = feature.WhichOneof("kind")
-        self.kinds.add(_KINDS[name])
+        self.kinds.add(KINDS[name])
         if name is None:
             return
         self.n_records += 1
@@ -191,28 +181,28 @@ class _Feature(Codec):
     name = "feature"
     copyable = False  # a list of numbers is no bytes value
 
+    def __init__(self, lists: Lists) -> None:
+        self._lists = lists
+
     def encode(self, value: Any) -> bytes:
         """Return a `Feature` message of an integer or float array, a list of bytes, or `None`."""
         if value is None:
             return b""
         if isinstance(value, list | tuple):
-            return delimited(BYTES, packed_bytes([_checked_bytes(item) for item in value]))
-        kind = getattr(getattr(value, "dtype", None), "kind", "")
-        if kind not in ("i", "u", "f"):
+            return _message(self._lists, BYTES, packed_bytes([_checked_bytes(item) for item in value]))
+        dtype: Any = getattr(value, "dtype", None)
+        if getattr(dtype, "kind", "") not in ("i", "u", "f"):
             raise TypeError(f"expected an integer or float array, a list of bytes or None, found {value!r:.80}")
-        if kind == "f":
-            return delimited(FLOATS, packed_numbers(exact(_FLOATS, value)))
-        return delimited(INTEGERS, packed_integers(exact(_INTEGERS, value)))
+        kind = self._lists.for_dtype(dtype.name)
+        return _number_message(self._lists, kind, exact(Type(KIND_TYPES[kind], dims=(None,)), value))
 
     def decode(self, blob: bytes) -> Any:
-        """Return int64 or float32 (n,), a list of bytes, or `None` for a feature without a kind."""
+        """Return an array (n,), a list of bytes, or `None` for a feature without a kind."""
         return feature_value(parse(FEATURE_MESSAGE, blob))
 
 
-_FLOATS, _INTEGERS = Type("float32", dims=(None,)), Type("int64", dims=(None,))
-
-FEATURE = _Feature()
-"""A feature of any kind."""
+FEATURE = _Feature(EXAMPLE_LISTS)
+"""A feature of any kind; as bytes of its own, one of TFRecord."""
 
 
 def _checked_bytes(value: Any) -> bytes:
@@ -221,37 +211,49 @@ def _checked_bytes(value: Any) -> bytes:
     return value
 
 
-def encode_feature(codecs: FieldCodecs, kind: Type, value: Any, *, name: str) -> bytes:
-    """Return the `Feature` message of a value, by DESIGN's table for TFRecord.
+def encode_feature(lists: Lists, codecs: FieldCodecs, kind: Type, value: Any, *, name: str) -> bytes:
+    """Return the `Feature` message of a value, by DESIGN's table.
 
-    Scalar integers and bools, and int64 of any shape, are an Int64List; float32 of any shape is a FloatList;
-    other numbers and shapes are one bytes value, little-endian in C order; so is a codec's blob. A sequence
-    (`[]`) is the values of its elements, one after the other, in one list.
+    Numbers for which `lists` has a list go there; other numbers and shapes are one bytes value, little-endian in
+    C order; so is a codec's blob. A sequence (`[]`) is the values of its elements, one after the other, in one list.
 
     Raises:
         SpecError: The value does not fit the type, or the list cannot hold it.
         CodecError: The codec refuses the value.
     """
-    if not holds_numbers(codecs, kind):
-        blobs = encode_value(codecs, kind, value, field=name)
-        if codecs.codec(kind.element) is FEATURE:
-            return blobs[0]
-        return delimited(BYTES, packed_bytes(blobs))
-    return number_feature(kind, exact(kind, value, field=name), name)
+    if holds_numbers(codecs, kind):
+        return number_feature(lists, kind, exact(kind, value, field=name), name)
+    if codecs.codec(kind.element) is FEATURE:
+        return _any_feature(lists, value, name)
+    return _message(lists, BYTES, packed_bytes(encode_value(codecs, kind, value, field=name)))
 
 
-def number_feature(kind: Type, array: NDArray[Any], name: str) -> bytes:
+def _any_feature(lists: Lists, value: Any, name: str) -> bytes:
+    try:
+        return _Feature(lists).encode(value)
+    except (TypeError, SpecError) as error:
+        raise CodecError(words(error), codec=FEATURE.name, field=name) from error
+
+
+def number_feature(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> bytes:
     """Return the `Feature` message of an array that fits `kind` exactly."""
-    if kind.codec == "float32":
-        return delimited(FLOATS, packed_numbers(array.reshape(-1)))
     sequence = kind.dims[:1] == (None,)
     of_scalars = not (kind.item if sequence else kind).dims
-    if kind.codec == "int64" or (array.dtype.kind in "biu" and of_scalars):
-        return delimited(INTEGERS, packed_integers(_as_int64(array.reshape(-1), name)))
-    return delimited(BYTES, packed_bytes([part.tobytes() for part in (array if sequence else [array])]))
+    stored = lists.for_type(kind.codec, of_scalars)
+    if stored == BYTES:
+        return _message(lists, BYTES, packed_bytes([part.tobytes() for part in (array if sequence else [array])]))
+    flat = array.reshape(-1)
+    if flat.dtype.kind == "u" and flat.size and int(flat.max()) >= 2**63:
+        raise SpecError(f"{int(flat.max())} does not fit an Int64List", field=name)
+    return _number_message(lists, stored, flat)
 
 
-def _as_int64(array: NDArray[Any], name: str) -> NDArray[np.int64]:
-    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
-        raise SpecError(f"{int(array.max())} does not fit an Int64List", field=name)
-    return array.astype(np.int64, copy=False)
+def _number_message(lists: Lists, kind: int, values: NDArray[Any]) -> bytes:
+    """Return the message of values that the list holds."""
+    if KIND_DTYPES[kind].kind == "f":
+        return _message(lists, kind, packed_numbers(values))
+    return _message(lists, kind, packed_integers(values.astype(np.int64, copy=False)))
+
+
+def _message(lists: Lists, kind: int, values: bytes) -> bytes:
+    return delimited(lists.numbers[kind], values)

@@ -1,4 +1,4 @@
-"""Images as JPEG and PNG files, by Pillow.
+"""Images as JPEG, PNG and WebP files, by Pillow.
 
 Decoded: uint8 `(height, width)` for grey and `(height, width, channels)` for the rest, channels being 2 (grey
 and alpha), 3 (RGB) or 4 (RGBA); 16-bit grey PNGs are uint16. Palettes become RGB, or RGBA where they have
@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
+from PIL.WebPImagePlugin import WebPImageFile
 
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
@@ -24,7 +25,7 @@ from dataformats.interfaces import Codec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["JPG", "MAX_PIXELS", "PNG", "Jpg", "Png"]
+__all__ = ["JPEG", "JPG", "MAX_PIXELS", "PNG", "WEBP", "Jpg", "Png", "Webp"]
 
 MAX_PIXELS = 2**28
 """The most pixels that are decoded, so that a small blob cannot ask for all memory."""
@@ -34,6 +35,10 @@ _PNG_START = b"\x89PNG\r\n\x1a\n"
 _PNG_CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
 _PNG_HEADER = struct.Struct(">IIBB")  # width, height, bit depth, colour type: 11.2.1
 _GREY = 0
+_RIFF = struct.Struct("<4sI4s")  # "RIFF", bytes from here on less 8, "WEBP": RFC 9649, 2.4
+_WEBP_CHUNK = struct.Struct("<4sI")  # type, length; 2.3
+_ANIMATED = 0x02
+_WEBP_QUALITY = 80
 
 
 class Jpg(Codec):
@@ -42,11 +47,11 @@ class Jpg(Codec):
     Args:
         quality: 1 to 100, for encoding; 75 is Pillow's own choice.
         max_pixels: The most pixels that are decoded.
+        name: As in a spec: bags 0.5 calls it `jpeg`.
     """
 
-    name = "jpg"
-
-    def __init__(self, quality: int = 75, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(self, quality: int = 75, max_pixels: int = MAX_PIXELS, name: str = "jpg") -> None:
+        self.name = name
         self.quality = quality
         self.max_pixels = max_pixels
 
@@ -54,9 +59,7 @@ class Jpg(Codec):
         """Return the codec with another quality, as in `jpg(90)`."""
         if not args:
             return self
-        if len(args) != 1 or not args[0].isdigit() or not 1 <= int(args[0]) <= 100:
-            raise SpecError(f"jpg takes a quality from 1 to 100, as jpg(90), found ({','.join(args)})")
-        return Jpg(int(args[0]), self.max_pixels)
+        return Jpg(_quality(self.name, args), self.max_pixels, self.name)
 
     def encode(self, value: Any) -> bytes:
         """Return a JPEG of a uint8 array, (h, w) or (h, w, 3); the bytes of a JPEG are returned unchanged."""
@@ -108,6 +111,56 @@ class Png(Codec):
         return np.array(image.convert(_plain_mode(image)))
 
 
+class Webp(Codec):
+    """WebP, still images only.
+
+    Args:
+        quality: 1 to 100, for encoding; 80 is Pillow's own choice. `None` is lossless.
+        max_pixels: The most pixels that are decoded.
+    """
+
+    name = "webp"
+
+    def __init__(self, quality: int | None = _WEBP_QUALITY, max_pixels: int = MAX_PIXELS) -> None:
+        self.quality = quality
+        self.max_pixels = max_pixels
+
+    def configured(self, args: Sequence[str]) -> Codec:
+        """Return the codec with another quality, as in `webp(90)`, or of `webp(lossless)`."""
+        if not args:
+            return self
+        lossless = tuple(args) == ("lossless",)
+        return Webp(None if lossless else _quality(self.name, args, " or 'lossless'"), self.max_pixels)
+
+    def encode(self, value: Any) -> bytes:
+        """Return a WebP of a uint8 array, (h, w, 3) or (h, w, 4); the bytes of a WebP are returned unchanged.
+
+        WebP knows no grey images, and drops an alpha channel that is 255 everywhere.
+        """
+        if isinstance(value, bytes):
+            _webp_size(value)
+            return value
+        array = _checked(value, (np.dtype(np.uint8),), channels=(3, 4))
+        if array.ndim == 2:
+            raise ValueError(f"expected shape (h, w, 3), (h, w, 4), found {array.shape}: WebP has no grey images")
+        if self.quality is None:
+            return _saved(array, "WEBP", lossless=True, exact=True)
+        return _saved(array, "WEBP", quality=self.quality)
+
+    def decode(self, blob: bytes) -> NDArray[Any]:
+        """Return uint8 (h, w, 3) or, where the image has transparency, (h, w, 4)."""
+        # Pillow's decoder allocates the whole image when it is opened.
+        _check_pixels(*_webp_size(blob), self.max_pixels)
+        image = _within(WebPImageFile(BytesIO(blob)), self.max_pixels)
+        return np.array(image if image.mode == "RGBA" else image.convert("RGB"))
+
+
+def _quality(name: str, args: Sequence[str], or_else: str = "") -> int:
+    if len(args) != 1 or not args[0].isdecimal() or not 1 <= int(args[0]) <= 100:
+        raise SpecError(f"{name} takes a quality from 1 to 100{or_else}, as {name}(90), found ({','.join(args)})")
+    return int(args[0])
+
+
 def _already(blob: bytes, start: bytes, what: str) -> bytes:
     if not blob.startswith(start):
         raise ValueError(f"expected the bytes of a {what}, found {bytes(blob[:8])!r}")
@@ -134,10 +187,14 @@ def _saved(array: NDArray[Any], kind: str, **options: Any) -> bytes:
 
 def _within(image: Image.Image, max_pixels: int) -> Image.Image:
     # The plug-ins are called directly: Image.open would try other formats, and warn of what is checked here.
-    if image.width * image.height > max_pixels:
-        raise ValueError(f"expected at most {max_pixels} pixels, found {image.width} x {image.height}")
+    _check_pixels(image.width, image.height, max_pixels)
     image.load()
     return image
+
+
+def _check_pixels(width: int, height: int, max_pixels: int) -> None:
+    if width * height > max_pixels:
+        raise ValueError(f"expected at most {max_pixels} pixels, found {width} x {height}")
 
 
 def _plain_mode(image: Image.Image) -> str:
@@ -177,8 +234,38 @@ def _chunks(blob: bytes) -> Iterator[bytes]:
     yield b""
 
 
+def _webp_size(blob: bytes) -> tuple[int, int]:
+    """Return the width and height that a WebP's header tells.
+
+    Raises:
+        ValueError: It is no WebP, is cut, or is an animation.
+    """
+    if blob[:4] != b"RIFF" or blob[8:12] != b"WEBP":
+        raise ValueError(f"expected the bytes of a WebP, found {bytes(blob[:12])!r}")
+    start = _RIFF.size + _WEBP_CHUNK.size
+    if len(blob) < max(start + 10, _RIFF.unpack_from(blob)[1] + 8):
+        raise ValueError("the WebP is truncated")
+    name, data = _WEBP_CHUNK.unpack_from(blob, _RIFF.size)[0], blob[start : start + 10]
+    if name == b"VP8 ":  # RFC 6386, 9.1
+        return (int.from_bytes(data[6:8], "little") & 0x3FFF, int.from_bytes(data[8:10], "little") & 0x3FFF)
+    if name == b"VP8L":  # RFC 9649, 3.4
+        sizes = int.from_bytes(data[1:5], "little")
+        return ((sizes & 0x3FFF) + 1, (sizes >> 14 & 0x3FFF) + 1)
+    if name != b"VP8X":  # RFC 9649, 2.7
+        raise ValueError(f"expected an image in the WebP, found chunk {name!r}")
+    if data[0] & _ANIMATED:
+        raise ValueError("expected a still image, found an animation")
+    return (int.from_bytes(data[4:7], "little") + 1, int.from_bytes(data[7:10], "little") + 1)
+
+
 JPG = Jpg()
 """JPEG, quality 75."""
 
+JPEG = Jpg(name="jpeg")
+"""The same under the name that bags 0.5 gives it."""
+
 PNG = Png()
 """PNG."""
+
+WEBP = Webp()
+"""WebP, quality 80."""

@@ -1,7 +1,7 @@
-"""The messages of TFRecord payloads, in a descriptor pool of our own.
+"""The messages of TFRecord and OFRecord payloads, in a descriptor pool of our own.
 
-TensorFlow registers messages of the same names in the default pool; two pools do not meet, so both can be
-loaded in one process.
+TensorFlow and OneFlow register messages of the same names in the default pool; two pools do not meet, so all can be
+loaded in one process. OFRecord is proto2 by its text; as proto3 it has the same bytes, and names must be UTF-8.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from dataformats.errors import CorruptRecordError
 
-__all__ = ["EXAMPLE_MESSAGE", "FEATURE_MESSAGE", "SEQUENCE_MESSAGE", "parse"]
+__all__ = ["EXAMPLE_MESSAGE", "FEATURE_MESSAGE", "OFRECORD_MESSAGE", "SEQUENCE_MESSAGE", "parse"]
 
-_PACKAGE = "tensorflow"
 _ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
 _MESSAGE = FieldDescriptorProto.TYPE_MESSAGE
 
@@ -34,7 +33,7 @@ def _add_feature(file: FileDescriptorProto, lists: dict[str, str]) -> None:
     feature = file.message_type.add(name="Feature")
     feature.oneof_decl.add(name="kind")
     for number, (name, kind) in enumerate(lists.items(), start=1):
-        _add_field(feature, name, number, _MESSAGE, type_name=f".{_PACKAGE}.{kind}", oneof_index=0)
+        _add_field(feature, name, number, _MESSAGE, type_name=f".{file.package}.{kind}", oneof_index=0)
 
 
 def _add_map(file: FileDescriptorProto, name: str, field: str, value: str) -> None:
@@ -42,18 +41,18 @@ def _add_map(file: FileDescriptorProto, name: str, field: str, value: str) -> No
     entry = message.nested_type.add(name=f"{field.title().replace('_', '')}Entry")
     entry.options.map_entry = True
     _add_field(entry, "key", 1, FieldDescriptorProto.TYPE_STRING)
-    _add_field(entry, "value", 2, _MESSAGE, type_name=f".{_PACKAGE}.{value}")
-    _add_field(message, field, 1, _MESSAGE, _MANY, type_name=f".{_PACKAGE}.{name}.{entry.name}")
+    _add_field(entry, "value", 2, _MESSAGE, type_name=f".{file.package}.{value}")
+    _add_field(message, field, 1, _MESSAGE, _MANY, type_name=f".{file.package}.{name}.{entry.name}")
 
 
 def _add_message(file: FileDescriptorProto, name: str, fields: dict[str, str], label: Any = _ONE) -> None:
     message = file.message_type.add(name=name)
     for number, (field, kind) in enumerate(fields.items(), start=1):
-        _add_field(message, field, number, _MESSAGE, label, type_name=f".{_PACKAGE}.{kind}")
+        _add_field(message, field, number, _MESSAGE, label, type_name=f".{file.package}.{kind}")
 
 
-def _described() -> FileDescriptorProto:
-    file = FileDescriptorProto(name="dataformats/example.proto", package=_PACKAGE, syntax="proto3")
+def _tensorflow() -> FileDescriptorProto:
+    file = FileDescriptorProto(name="dataformats/example.proto", package="tensorflow", syntax="proto3")
     _add_list(file, "BytesList", FieldDescriptorProto.TYPE_BYTES)
     _add_list(file, "FloatList", FieldDescriptorProto.TYPE_FLOAT)
     _add_list(file, "Int64List", FieldDescriptorProto.TYPE_INT64)
@@ -66,26 +65,42 @@ def _described() -> FileDescriptorProto:
     return file
 
 
-def _message_classes() -> dict[str, Any]:
-    pool = DescriptorPool()
-    file = _described()
-    pool.AddSerializedFile(file.SerializeToString())
-    return {
-        message.name: GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{message.name}"))
-        for message in file.message_type
+def _oneflow() -> FileDescriptorProto:
+    file = FileDescriptorProto(name="dataformats/ofrecord.proto", package="oneflow", syntax="proto3")
+    lists = {
+        "bytes_list": ("BytesList", FieldDescriptorProto.TYPE_BYTES),
+        "float_list": ("FloatList", FieldDescriptorProto.TYPE_FLOAT),
+        "double_list": ("DoubleList", FieldDescriptorProto.TYPE_DOUBLE),
+        "int32_list": ("Int32List", FieldDescriptorProto.TYPE_INT32),
+        "int64_list": ("Int64List", FieldDescriptorProto.TYPE_INT64),
     }
+    for name, kind in lists.values():
+        _add_list(file, name, kind)
+    _add_feature(file, {field: name for field, (name, _) in lists.items()})
+    _add_map(file, "OFRecord", "feature", "Feature")
+    return file
 
 
-_CLASSES = _message_classes()
+_POOL = DescriptorPool()
+for _file in (_tensorflow(), _oneflow()):
+    _POOL.AddSerializedFile(_file.SerializeToString())
 
-EXAMPLE_MESSAGE: Any = _CLASSES["Example"]
+
+def _message_class(name: str) -> Any:
+    return GetMessageClass(_POOL.FindMessageTypeByName(name))
+
+
+EXAMPLE_MESSAGE: Any = _message_class("tensorflow.Example")
 """`tensorflow.Example`."""
 
-SEQUENCE_MESSAGE: Any = _CLASSES["SequenceExample"]
+SEQUENCE_MESSAGE: Any = _message_class("tensorflow.SequenceExample")
 """`tensorflow.SequenceExample`."""
 
-FEATURE_MESSAGE: Any = _CLASSES["Feature"]
+FEATURE_MESSAGE: Any = _message_class("tensorflow.Feature")
 """`tensorflow.Feature`."""
+
+OFRECORD_MESSAGE: Any = _message_class("oneflow.OFRecord")
+"""`oneflow.OFRecord`."""
 
 
 def parse(message: Any, blob: bytes | memoryview, index: int | None = None) -> Any:

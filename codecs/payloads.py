@@ -1,4 +1,4 @@
-"""What Example and SequenceExample share: which specs they hold, how they are parsed and checked."""
+"""What Example, SequenceExample and OFRecord share: which specs they hold, how they are parsed and checked."""
 
 from __future__ import annotations
 

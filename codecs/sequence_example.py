@@ -16,13 +16,13 @@ from dataformats.batch import Blobs, Column, Ragged, concat_columns, take_column
 from dataformats.codecs.columns import Target, refuse, to_column
 from dataformats.codecs.features import (
     FEATURE,
-    MISSING,
     Facts,
     encode_feature,
     feature_value,
     gather,
     number_feature,
 )
+from dataformats.codecs.lists import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.payloads import (
     check_fields,
@@ -149,18 +149,18 @@ class _SequenceCoder(RecordCoder):
             if name in self._listed:
                 lists.append(map_entry(1, key, self._steps(name, kind, value)))
             else:
-                context.append(map_entry(1, key, encode_feature(self._codecs, kind, value, name=name)))
+                context.append(map_entry(1, key, encode_feature(EXAMPLE_LISTS, self._codecs, kind, value, name=name)))
         parts = [delimited(1, b"".join(context))] if context else []
         return b"".join([*parts, delimited(2, b"".join(lists))] if lists else parts)
 
     def _steps(self, name: str, kind: Type, value: Any) -> bytes:
         item = kind.item
         if None not in item.dims and holds_numbers(self._codecs, kind):
-            features = [number_feature(item, step, name) for step in exact(kind, value, field=name)]
+            features = [number_feature(EXAMPLE_LISTS, item, step, name) for step in exact(kind, value, field=name)]
         else:
             if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
                 raise SpecError(f"expected the steps of {kind}, found {type(value).__name__}", field=name)
-            features = [encode_feature(self._codecs, item, step, name=name) for step in value]
+            features = [encode_feature(EXAMPLE_LISTS, self._codecs, item, step, name=name) for step in value]
         return b"".join([delimited(1, feature) for feature in features])
 
     # ---- reading

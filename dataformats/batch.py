@@ -170,8 +170,8 @@ class Ragged:
         if self.item != "array" or not isinstance(self.values, np.ndarray):
             return list(self)
         torch = _torch()
-        values = torch.from_numpy(np.ascontiguousarray(self.values).copy())
-        return torch.nested.nested_tensor_from_jagged(values, torch.from_numpy(self.offsets.copy()))
+        values = torch.from_numpy(self.values[self.offsets[0] : self.offsets[-1]].copy())
+        return torch.nested.nested_tensor_from_jagged(values, torch.from_numpy(self.offsets - self.offsets[0]))
 
     def to_arrow(self) -> Any:
         """Return a pyarrow array: large_list, large_binary or large_string.
@@ -354,19 +354,31 @@ def _arrow_column(column: Any) -> Any:
     arrow = _pyarrow()
     if isinstance(column, Nullable):
         if isinstance(column.values, list):
-            return arrow.array(list(column))
+            return _arrow_list(list(column))
         rows = _arrow_column(column.values)
         return arrow.compute.if_else(arrow.array(column.present), rows, arrow.scalar(None, rows.type))
     if isinstance(column, Ragged):
         return column.to_arrow()
     if isinstance(column, list):
-        return arrow.array(column)
+        return _arrow_list(column)
     if column.ndim == 1:
         return arrow.array(column)
     array = arrow.array(np.ascontiguousarray(column).reshape(-1))
     for size in reversed(column.shape[1:]):
         array = arrow.FixedSizeListArray.from_arrays(array, size)
     return array
+
+
+def _arrow_list(values: list[Any]) -> Any:
+    """Return a pyarrow array of any values; arrays of several dimensions are lists of lists of their dtype."""
+    arrow = _pyarrow()
+    deep = [value for value in values if isinstance(value, np.ndarray) and value.ndim > 1]
+    if not deep:
+        return arrow.array(values)
+    kind = arrow.from_numpy_dtype(deep[0].dtype)
+    for _ in range(deep[0].ndim):
+        kind = arrow.list_(kind)
+    return arrow.array([None if value is None else value.tolist() for value in values], kind)
 
 
 def _torch() -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, take_column
-from dataformats.errors import CodecError, SpecError
+from dataformats.errors import CodecError, MissingExtraError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
 from dataformats.values import DTYPES, exact
@@ -235,6 +235,8 @@ def _record_of(blob: int, counts: NDArray[np.int64] | None) -> int:
 def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Column:
     try:
         column = codec.decode_batch(blobs)
+    except MissingExtraError:
+        raise  # the installation is to blame, not a record
     except Exception as error:
         culprit, cause = _first_failure(codec, blobs)
         raise CodecError(

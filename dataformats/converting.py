@@ -201,8 +201,10 @@ def _fill(plan: _Plan, out: DatasetWriter) -> Iterator[int]:
     """Write all records; yield how many are done, every now and then."""
     records: Iterator[Any] = plan.source.scan_bytes() if plan.copied else iter(plan.source)
     append: Callable[[Any], None] = out.append_bytes if plan.copied else out.append
+    if plan.rename:
+        records = ({plan.rename.get(name, name): value for name, value in record.items()} for record in records)
     for record in records:
-        append({plan.rename.get(name, name): value for name, value in record.items()} if plan.rename else record)
+        append(record)
         if len(out) % _EVERY == 0:
             yield len(out)
     yield len(out)

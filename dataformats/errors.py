@@ -121,7 +121,7 @@ class FormatError(_KeywordError, ValueError):
 
     def at(self, index: int) -> Self:
         """Return a copy of this error that names record `index`."""
-        facts = {name: getattr(self, name) for name in self._facts} | {"index": index}
+        facts: dict[str, Any] = {name: getattr(self, name) for name in self._facts} | {"index": index}
         return type(self)(self.what, **facts)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
 from dataformats.columns import NumberCodec, check_dims, decode_column, words
-from dataformats.errors import CodecError, SpecError, UnknownNameError
+from dataformats.errors import CodecError, MissingExtraError, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Type
@@ -82,6 +82,12 @@ def register_codec(
 
     Raises:
         ValueError: Something else has the name, and `replace` is not given; or the name is a number's.
+
+    Example:
+        >>> import dataformats
+        >>> dataformats.register_codec("latin1", lambda text: text.encode("latin1"), lambda blob: blob.decode("latin1"))
+        >>> str(dataformats.Type.parse("latin1[]"))
+        'latin1[]'
     """
     if name in NUMBER_TYPES:
         raise ValueError(f"{name!r} is a number type; choose another name, or pass codecs= to a call")
@@ -181,12 +187,12 @@ def _as_codec(name: str, codec: CodecLike) -> Codec:
     pair: Any = codec
     if isinstance(pair, tuple) and len(pair) == 2 and all(callable(part) for part in pair):
         return FunctionCodec(name, *pair)
-    raise SpecError(f"codecs={{{name!r}: ...}} must be a Codec or a pair (encode, decode), found {codec!r}")
+    raise SpecError(f"codec {name!r} must be a Codec or a pair (encode, decode), found {codec!r}")
 
 
 def _look_up(name: str) -> Codec:
     try:
-        return registered.get(name)
+        return _as_codec(name, registered.get(name))
     except UnknownNameError as error:
         raise UnknownNameError("codec", name=name, known=error.known, remedy=_REMEDY % name) from None
 
@@ -240,6 +246,8 @@ def _parts(kind: Type, value: Any, size: int | None, field: str | None) -> list[
 def _encode_element(codec: Codec, value: Any, field: str | None) -> bytes:
     try:
         blob = codec.encode(value)
+    except MissingExtraError:
+        raise
     except Exception as error:
         raise CodecError(words(error), codec=codec.name, field=field) from error
     if not isinstance(blob, bytes):

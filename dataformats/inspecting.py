@@ -149,7 +149,6 @@ def info(path: Any, **options: Any) -> Info:
         ('bytes', 'int64')
     """
     source = _stored(path, options)
-    files = zip(source.reader.files, source.reader.counts.tolist(), strict=True)
     return Info(
         path=_name(path),
         format=source.format,
@@ -158,7 +157,7 @@ def info(path: Any, **options: Any) -> Info:
         spec_is_inferred=source.spec_is_inferred,
         records=len(source),
         nbytes=source.nbytes,
-        files=tuple(FileInfo(file.name, records, int(file.identity[0])) for file, records in files),
+        files=tuple(FileInfo(*part) for part in source.reader.parts()),
         facts=source.reader.facts(),
         fingerprint=source.fingerprint,
     )
@@ -237,8 +236,7 @@ def _manifest_findings(path: Any, source: StoredSource, storage_options: dict[st
     if facts is None or "files" not in facts:
         return []
     written = [(entry["name"], entry["records"], entry["bytes"]) for entry in facts["files"]]
-    files, counts = source.reader.files, source.reader.counts.tolist()
-    there = [(f.basename, n, int(f.identity[0])) for f, n in zip(files, counts, strict=True)]
+    there = [(name.rsplit("/", 1)[-1], records, nbytes) for name, records, nbytes in source.reader.parts()]
     nothing = ("no such file", 0, 0)
     return [
         Finding.of(FormatError("not as it was written (records, bytes)", path=now[0], expected=then[1:], found=now[1:]))

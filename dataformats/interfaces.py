@@ -157,6 +157,11 @@ class Reader(ABC):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
+    def parts(self) -> list[tuple[str, int, int]]:
+        """Return name, records and bytes of each part that is written as one: a file, or a folder of files."""
+        sizes = [int(file.identity[0]) for file in self.files]
+        return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
+
     def files_of(self, field: str) -> Sequence[int]:
         """Return the numbers of the files in which the blobs of a field lie."""
         return range(len(self.files))
@@ -290,7 +295,13 @@ class BlobBackend(Backend):
 
 
 class FieldsBackend(Backend):
-    """A format that stores the fields of a record apart."""
+    """A format that stores the fields of a record apart.
+
+    Attributes:
+        tells_spec: False where files do not say all of a spec, a shape say, so that our sibling file always must.
+    """
+
+    tells_spec: bool = True
 
     @abstractmethod
     def stored_spec(self, spec: Spec, **backend_options: Any) -> Spec:
@@ -301,12 +312,14 @@ class FieldsBackend(Backend):
         """
 
     @abstractmethod
-    def create(self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any) -> FieldsWriter:
+    def create(
+        self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any
+    ) -> FieldsWriter | BlobWriter:
         """Return a writer of one file or folder at `path` (a partial name; the caller renames it).
 
         Args:
             path: A local path.
-            stored: What `stored_spec` gave.
+            stored: What `stored_spec` gave; empty for single values, where the format has such.
             resume: Go on with what a killed writer left there.
             **backend_options: What this format adds.
         """
@@ -342,6 +355,13 @@ class FileWriter(ABC):
     @abstractmethod
     def discard(self) -> None:
         """Delete the file and whatever stands beside it for a resume."""
+
+    def companions(self) -> Mapping[str, Path | None]:
+        """Return the files that belong beside the closed one: final name to where each is now.
+
+        They get their names just before the file does. `None`: nothing of that name may stand there.
+        """
+        return {}
 
 
 class BlobWriter(FileWriter):

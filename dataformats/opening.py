@@ -79,7 +79,7 @@ def open(  # the name that the contract gives it
     backend, files = _choose(found, format)
     facts = _facts(found) if payload is None or spec is None else {}
     told = payload in (None, facts.get("payload"))  # another payload has other fields than our sibling says
-    wanted = _spec(spec if spec is not None or not told else facts.get("spec"))
+    wanted = _spec(spec) if spec is not None or not told else _told_spec(facts)
     named = payload if payload is not None else facts.get("payload")
     options = OpenOptions(verify_checksums, index, progress)
     reader = backend.open(files, options, **backend_options)
@@ -128,7 +128,8 @@ def _reduced(again: dict[str, Any], fingerprint: str, payload: str | None, spec:
 def _reopen(again: dict[str, Any], fingerprint: str, payload: str | None, spec: dict[str, str]) -> StoredSource:
     source = open(**again)
     assert isinstance(source, StoredSource)  # what open() makes; for the type checker
-    source.adopt(payload, Spec(spec))
+    if source.reader.spec is None:  # fields that are stored apart have no spec but the call's or their own
+        source.adopt(payload, Spec({name: Type.named(text) for name, text in spec.items()}))
     if source.fingerprint != fingerprint:
         raise StateMismatchError(
             f"the data at {source.paths[0]!r}",
@@ -145,6 +146,20 @@ def _spec(spec: Any) -> Spec | None:
     if not isinstance(spec, Mapping):
         raise SpecError(f"expected a mapping of field to type, found {type(spec).__name__}")
     return Spec(spec)
+
+
+def _told_spec(facts: Mapping[str, Any]) -> Spec | None:
+    """Return the spec of our sibling file; a type that is not of the grammar is an opaque name, as in any file."""
+    told = _strings(facts.get("spec"))
+    return None if told is None else Spec({name: Type.named(text) for name, text in told.items()})
+
+
+def _strings(spec: Any) -> dict[str, str] | None:
+    if spec is None:
+        return None
+    if not isinstance(spec, Mapping) or not all(isinstance(text, str) for text in spec.values()):
+        raise SpecError("the spec in our sibling file is no mapping of field to type")
+    return dict(spec)
 
 
 def _named(payload: str | None, spec: SpecLike | None) -> frozenset[str]:
@@ -172,7 +187,8 @@ def _choose(found: Sequence[StoredFile | Folder], name: str | None) -> tuple[Bac
     if len(found) == 1 and isinstance(first, Folder) and not first.explicit:
         return _choose_in_folder(first)
     files = [file for entry in found for file in (_all_files(entry) if isinstance(entry, Folder) else [entry])]
-    backend = _recognise(files)
+    # A folder may hold folders alone, as a sharded Granular data set does.
+    backend = _recognise(files) if files or not isinstance(first, Folder) else _choose_in_folder(first)[0]
     return backend, [file for entry in found for file in _files_of(entry, backend)]
 
 
@@ -211,10 +227,14 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     if claims:
         name, files = next(iter(claims.items()))
         backend = backends.get(name)
-        if any(file.size for file in files):
-            _recognise(files, backend)
-        return backend, files
+        found = _recognise(files, backend) if any(file.size for file in files) else backend
+        return found, files if found is backend else _ordered(files, found)
     return _choose_by_content(folder)
+
+
+def _ordered(files: Sequence[StoredFile], backend: Backend) -> list[StoredFile]:
+    by_name = {file.name: file for file in files}
+    return [by_name[name] for name in backend.order(list(by_name))]
 
 
 def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:

@@ -88,7 +88,11 @@ class Registry(Generic[T]):
         advertised = self._entry_points().get(name)
         if advertised is None:
             raise UnknownNameError(self._kind, name=name, known=self)
-        return advertised.load()  # type: ignore[no-any-return]  # an entry point is untyped by nature
+        try:
+            return advertised.load()  # type: ignore[no-any-return]  # an entry point is untyped by nature
+        except Exception as error:
+            error.add_note(f"while loading {self._kind} {name!r} from the entry point {advertised.value!r}")
+            raise
 
     def _entry_points(self) -> dict[str, Any]:
         if self._advertised is None:
@@ -112,6 +116,9 @@ backends: Registry[Backend] = Registry(
     "dataformats.backends",
     {
         "ffrecord": "dataformats.backends.ffrecord:BACKEND",
+        "granular": "dataformats.backends.granular:BACKEND",
+        "syrah": "dataformats.backends.syrah:BACKEND",
+        "ofrecord": "dataformats.backends.ofrecord:BACKEND",
         "tfrecord": "dataformats.backends.tfrecord:BACKEND",
     },
 )
@@ -127,9 +134,20 @@ codecs: Registry[Codec] = Registry(
         "msgpack": "dataformats.codecs.documents:MSGPACK",
         "pickle": "dataformats.codecs.documents:PICKLE",
         "jpg": "dataformats.codecs.images:JPG",
+        "jpeg": "dataformats.codecs.images:JPEG",
         "png": "dataformats.codecs.images:PNG",
+        "webp": "dataformats.codecs.images:WEBP",
+        "mp4": "dataformats.codecs.videos:MP4",
+        "webm": "dataformats.codecs.videos:WEBM",
+        "int": "dataformats.codecs.integers:INT",
+        "i64": "dataformats.codecs.integers:I64",
+        "u64": "dataformats.codecs.integers:U64",
+        "array": "dataformats.codecs.arrays:ARRAY",
+        "npy": "dataformats.codecs.arrays:NPY",
+        "tree": "dataformats.codecs.trees:TREE",
         "feature": "dataformats.codecs.features:FEATURE",
         "example": "dataformats.codecs.example:EXAMPLE",
+        "ofrecord": "dataformats.codecs.ofrecord:OFRECORD",
         "sequence_example": "dataformats.codecs.example:SEQUENCE_EXAMPLE",
     },
 )

@@ -63,7 +63,7 @@ class Type:
         """
         if isinstance(text, Type):
             return text
-        match = _TYPE.fullmatch(text.strip()) if hasattr(text, "strip") else None
+        match = _TYPE.fullmatch(text.strip()) if hasattr(text, "isidentifier") else None
         if match is None:
             raise SpecError(f"{text!r} is no type: expected codec[(args)][dims][?], as 'float32[28,28]' or 'jpg[]?'")
         args = match["args"]

@@ -89,6 +89,10 @@ class StoredSource(SourceBase):
         self._lock = threading.RLock()
         self._payload: str | None = parts.payload
         self._spec: Spec | None = parts.spec
+        if parts.spec is not None and self._reader.spec is not None:
+            for name in parts.spec:
+                if name not in self._reader.spec:
+                    raise SpecError(f"the files have no such field: {', '.join(self._reader.spec)}", field=name)
         self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
         self._fingerprint: str | None = None
@@ -282,7 +286,8 @@ class StoredSource(SourceBase):
 
     def available(self, index: int) -> dict[str, bool | range]:
         number = range(len(self))[index]
-        return self._reader.available(number) or super().available(number)
+        found = self._reader.available(number)
+        return super().available(number) if found is None else {name: found[name] for name in self.spec}
 
     # ---- going through all
 
@@ -378,7 +383,7 @@ class StoredSource(SourceBase):
         try:
             return RecordBatch(self._columns(stored, mask), numbers, {}, self.single)
         except (CorruptRecordError, CodecError, SpecError) as error:
-            if not len(numbers):
+            if not len(numbers) and on_failure != "collect":
                 raise
             if len(numbers) == 1 and on_failure == "raise":
                 raise self._blamed(error, numbers, 0, places) from error.__cause__
@@ -396,7 +401,9 @@ class StoredSource(SourceBase):
         kept = _without(len(numbers), failed)
         good = {name: _subset(*part, kept, len(numbers)) for name, part in stored.items()}
         by_number = {int(numbers[position]): error for position, error in failed.items()}
-        return RecordBatch(self._columns(good, mask), numbers[kept], by_number, self.single)
+        # Where a whole field does not decode, no columns can be made of no records; for a list of errors none need be.
+        columns = {} if on_failure == "collect" and not len(kept) else self._columns(good, mask)
+        return RecordBatch(columns, numbers[kept], by_number, self.single)
 
     def _columns(
         self, stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]], mask: Mapping[str, bool | range]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -99,7 +100,7 @@ class SourceBase(RecordSource):
             return self.take(range(len(self))[key])
         index, fields = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
         try:
-            number = range(len(self))[index]
+            number = range(len(self))[operator.index(index)]
         except TypeError:
             raise TypeError(f"expected a record number or a slice, found {key!r}; see take() and read()") from None
         except IndexError:
@@ -178,7 +179,7 @@ class SourceBase(RecordSource):
         lines = [f"{type(self).__name__.strip('_')}: {self.format}, {self._count()}, {size}"]
         if self.payload is not None:
             lines.append(f"payload: {self.payload}")
-        spec = _declared(self) or {}
+        spec: Mapping[str, object] = _declared(self) or {}
         width = max((len(name) for name in spec), default=0)
         lines += [f"  {name:{width}}  {kind}" for name, kind in spec.items()]
         return "\n".join(lines)

@@ -157,9 +157,11 @@ class Encoding:
 
     def facts(self) -> dict[str, Any] | None:
         """Return what a reader cannot tell from the files; `None` where there is nothing."""
-        if self.spec is None and self.payload == "bytes":
+        told = not isinstance(self.backend, BlobBackend) or self.backend.guess_payload([]) == "bytes"
+        if told and self.spec is None and self.payload == "bytes":
             return None
-        if self.spec is not None and self.spec == self.stored:
+        tells = isinstance(self.backend, FieldsBackend) and self.backend.tells_spec
+        if tells and self.spec is not None and self.spec == self.stored:
             return None
         spec = {} if self.spec is None else {"spec": self.spec.to_json()}
         payload = {} if self.payload is None else {"payload": self.payload}
@@ -179,6 +181,8 @@ class FieldsEncoder:
         self._given = given
         self._stored = stored
         self._codecs = codecs
+        for kind in given.values():
+            codecs.codec(kind)  # an unknown one is refused here, before anything is written
 
     def __call__(self, record: Any) -> dict[str, list[bytes]]:
         """Return field to blobs.
@@ -221,7 +225,10 @@ def writer(
         if most is not None and most < 1:
             raise ValueError(f"{name} must be at least 1, found {most}")
     place = target(path, storage_options)
-    if resume and isinstance(encoding.backend, FieldsBackend) and encoding.backend.continues(place.final):
+    one = shard_records is None and shard_bytes is None
+    final = place.final if resume else None
+    fields = encoding.backend if one and not overwrite and isinstance(encoding.backend, FieldsBackend) else None
+    if final is not None and fields is not None and fields.continues(final, **encoding.options):
         place = place.in_place()
     elif place.exists() and not overwrite:
         raise FileExistsError(f"{place.name!r} exists; pass overwrite=True to replace it")
@@ -286,7 +293,7 @@ class DatasetWriter(RecordWriter):
         try:
             manifest = self._files.finish()
             facts = self._encoding.facts()
-            self._place.publish(None if facts is None else facts | {"files": manifest})
+            self._place.publish(None if facts is None else facts | {"files": manifest}, self._files.companions())
             self._files.forget()
         except BaseException:
             self.abort()
@@ -329,6 +336,10 @@ class _Files(ABC):
     def finish(self) -> list[dict[str, Any]]:
         """Complete everything under the partial name; return name, records and bytes of each file."""
 
+    def companions(self) -> Mapping[str, Path | None]:
+        """Return what belongs beside the finished data: `FileWriter.companions`."""
+        return {}
+
     def forget(self) -> None:  # noqa: B027  # most keep nothing
         """Delete what was kept for a resume; the data have their name now."""
 
@@ -357,6 +368,9 @@ class _OneFile(_Files):
     def finish(self) -> list[dict[str, Any]]:
         self._file.close()
         return [_entry(self._place.name.rsplit("/", 1)[-1], self._file.n_records, self._place.partial)]
+
+    def companions(self) -> Mapping[str, Path | None]:
+        return self._file.companions()
 
     def leave(self) -> None:
         self._file.leave()

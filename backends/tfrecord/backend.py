@@ -65,6 +65,10 @@ class TFRecordBackend(BlobBackend):
             return "example"
         return "sequence_example" if all(sequence.recognises(blob) for blob in others) else "bytes"
 
+    def keeps(self, payload: str) -> bool:
+        """Return True for every payload but OFRecord's, which no reader of TFRecords expects."""
+        return payload != "ofrecord"
+
     def create(  # type: ignore[override]  # the options of this format, by name
         self, path: Path, *, resume: bool = False, compression: str | None = None
     ) -> TFRecordWriter:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.framed.index import Hint
 from dataformats.backends.tfrecord.content import decompressed
 from dataformats.backends.tfrecord.layout import FRAMING_BYTES
 from dataformats.backends.tfrecord.scan import scan
@@ -16,8 +19,9 @@ from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, StoredFile
 from dataformats.storage.inflate import Inflated
 
-__all__ = ["index_names", "parse_text_index", "write_text_index"]
+__all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]
 
+_LOG = logging.getLogger("dataformats")
 _DIGITS = 19  # of the largest int64
 _LINE_BYTES = 2 * _DIGITS + 3
 
@@ -50,6 +54,18 @@ def index_names(name: str) -> list[str]:
     """Return the names that the index of a file may have: with `.index` appended, or as its suffix."""
     stem, dot, _ = name.rpartition(".")
     return [f"{name}.index", f"{stem}.index"] if dot and stem else [f"{name}.index"]
+
+
+def text_hints(file: StoredFile) -> Iterator[Hint]:
+    """Yield what each index beside a file says that can be read."""
+    for name in index_names(file.basename):
+        text = file.sibling(name)
+        if text is None:
+            continue
+        try:
+            yield text.name, parse_text_index(text, file.size)
+        except ValueError as error:
+            _LOG.warning("ignored the index %s of %s: %s", text.name, file.name, error)
 
 
 def parse_text_index(index: StoredFile, size: int) -> NDArray[np.int64]:

@@ -26,5 +26,6 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
             yield item  # type: ignore[misc]  # _END never gets here
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
-        if hasattr(items, "close"):
-            items.close()
+        close = getattr(items, "close", None)  # a generator has one
+        if close is not None:
+            close()

@@ -13,16 +13,16 @@ __all__ = ["publish", "remove", "sync", "write_bytes"]
 def publish(partial: Path, final: Path) -> None:
     """Give a finished file or folder its name in one rename, and sync the folder that holds it.
 
-    What stands at `final` is replaced; a folder there is moved aside first and deleted afterwards.
+    What stands at `final` is replaced; where one of both is a folder, it is moved aside first and deleted afterwards.
     """
     aside = None
-    if final.is_dir() and not final.is_symlink():
+    if final.exists() and not final.is_symlink() and (final.is_dir() or partial.is_dir()):
         aside = final.with_name(f"{final.name}.{secrets.token_hex(4)}.partial")
         os.rename(final, aside)
     os.replace(partial, final)
     sync(final.parent)
     if aside is not None:
-        shutil.rmtree(aside)
+        remove(aside)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

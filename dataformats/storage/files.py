@@ -71,6 +71,9 @@ class StoredFile(ABC):
     def sibling(self, name: str) -> StoredFile | None:
         """Return the file called `name` in the same folder, or `None`."""
 
+    def release(self) -> None:  # noqa: B027  # most hold nothing
+        """Close what is open; reading opens it again."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
@@ -111,6 +114,9 @@ class LocalFile(StoredFile):
     def sibling(self, name: str) -> StoredFile | None:
         path = Path(self.name).with_name(name)
         return LocalFile(path) if path.is_file() else None
+
+    def release(self) -> None:
+        _DESCRIPTORS.release(self)
 
     def open_descriptor(self) -> int:
         """Return a new descriptor of the very file that was looked at first.
@@ -191,8 +197,7 @@ _DESCRIPTORS = _Descriptors()
 
 def release(file: StoredFile) -> None:
     """Close what is open of a file; reading it again opens it again."""
-    if isinstance(file, LocalFile):
-        _DESCRIPTORS.release(file)
+    file.release()
 
 
 class FsspecFile(StoredFile):
@@ -237,6 +242,12 @@ class ObjectFile(StoredFile):
         self._lock = threading.Lock()
         self._handle = None  # its position is shared with the parent
 
+    def release(self) -> None:
+        with self._lock:
+            if self._handle is not None:
+                self._handle.close()
+            self._handle = None
+
     def read_into(self, offset: int, out: memoryview) -> int:
         with self._lock:
             if self._handle is None:
@@ -247,8 +258,9 @@ class ObjectFile(StoredFile):
         return len(data)
 
     def sibling(self, name: str) -> StoredFile | None:
-        path = self._path.parent / name
-        return ObjectFile(path) if path.exists() else None
+        parent = getattr(self._path, "parent", None)  # not every path object has one
+        path = None if parent is None else parent / name
+        return ObjectFile(path) if path is not None and path.exists() else None
 
 
 class Folder(ABC):

@@ -15,6 +15,8 @@ from dataformats.storage.sidecar import FACTS_SUFFIX, save_facts
 
 __all__ = ["Target", "target"]
 
+_NOTHING: Mapping[str, Path | None] = {}
+
 
 class Target(ABC):
     """A name for new data, and the local place where they grow until they get it.
@@ -45,8 +47,13 @@ class Target(ABC):
         return _InPlace(self.final)
 
     @abstractmethod
-    def publish(self, facts: Mapping[str, Any] | None) -> None:
-        """Give `partial` its name; `facts` go into the sibling, and `None` removes an old one."""
+    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
+        """Give `partial` its name; `facts` go into the sibling, and `None` removes an old one.
+
+        Args:
+            facts: What a reader cannot tell from the data.
+            beside: Files that belong beside the new one, by their names there: `FileWriter.companions`.
+        """
 
     def discard(self) -> None:
         """Delete what has grown."""
@@ -67,11 +74,20 @@ class _LocalTarget(Target):
     def exists(self) -> bool:
         return self._path.exists()
 
-    def publish(self, facts: Mapping[str, Any] | None) -> None:
+    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
         if facts is None:
             self._path.with_name(self._path.name + FACTS_SUFFIX).unlink(missing_ok=True)
         else:
             save_facts(self._path, facts)
+        if beside:
+            # Nobody must ever see old data beside a new companion, or the other way round.
+            atomic.remove(self._path)
+        for name, now in beside.items():
+            there = self._path.with_name(name)
+            if now is None:
+                there.unlink(missing_ok=True)
+            else:
+                now.replace(there)
         atomic.publish(self.partial, self._path)
 
 
@@ -82,7 +98,7 @@ class _InPlace(_LocalTarget):
         super().__init__(path)
         self.partial = path
 
-    def publish(self, facts: Mapping[str, Any] | None) -> None:
+    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
         if facts is not None:
             save_facts(self.partial, facts)
 
@@ -105,13 +121,19 @@ class _RemoteTarget(Target):
     def exists(self) -> bool:
         return bool(self._fs.exists(self._path))
 
-    def publish(self, facts: Mapping[str, Any] | None) -> None:
+    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
         if self.exists():
             self._fs.rm(self._path, recursive=True)
         if facts is not None:
             self._send(save_facts(self.partial, facts), self._path + FACTS_SUFFIX)
         elif self._fs.exists(self._path + FACTS_SUFFIX):
             self._fs.rm(self._path + FACTS_SUFFIX)
+        for name, now in beside.items():
+            there = f"{self._fs._parent(self._path)}/{name}"
+            if now is not None:
+                self._send(now, there)
+            elif self._fs.exists(there):
+                self._fs.rm(there)
         self._send(self.partial, self._path)
         self.discard()
 
@@ -139,10 +161,15 @@ class _ObjectTarget(Target):
     def exists(self) -> bool:
         return bool(self._path.exists())
 
-    def publish(self, facts: Mapping[str, Any] | None) -> None:
+    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
         if facts is not None:
             sibling = save_facts(self.partial, facts)
             self._send(sibling, self._path.parent / sibling.name)
+        for name, now in beside.items():
+            if now is not None:
+                self._send(now, self._path.parent / name)
+            elif (self._path.parent / name).exists():
+                (self._path.parent / name).unlink()
         self._send(self.partial, self._path)
         self.discard()
 

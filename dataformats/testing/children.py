@@ -34,7 +34,7 @@ def count_records(path: str, options: dict[str, Any], barrier: Any) -> str:
     return digest(dataformats.opening.open(path, **options))
 
 
-def write_until_killed(path: str, format: str, options: dict[str, Any], n_safe: int, n_more: int) -> None:  # noqa: A002
+def write_until_killed(path: str, format: str, options: dict[str, Any], n_safe: int, n_more: int) -> None:
     """Write records, sync, write more, say so, and wait for the end."""
     writer = dataformats.writing.create(path, format, spec=PLAIN, resume=True, **options)
     first = len(writer)

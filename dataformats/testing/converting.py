@@ -27,7 +27,7 @@ class ConvertingConformance:
         fields = [{name: value(kind, i) for name, kind in spec.items()} for i in range(15)]
         records = [{name: held for name, held in record.items() if held is not None} for record in fields]
         src = shop.open(shop.write_records(records, spec))
-        for format in ("ffrecord", "tfrecord", shop.case.format):  # noqa: A001
+        for format in ("ffrecord", "tfrecord", shop.case.format):
             there = shop.folder / f"there.{format}"
             options = shop.case.create_options if format == shop.case.format else {}
             report = dataformats.converting.convert(src, there, format, overwrite=True, **options)

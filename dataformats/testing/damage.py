@@ -7,7 +7,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
 
@@ -16,12 +16,13 @@ import pytest
 from dataformats.errors import DataFormatsError, FormatError
 from dataformats.inspecting import verify
 from dataformats.source import RecordSource
-from dataformats.testing.records import PLAIN, same
+from dataformats.testing.records import same
 from dataformats.testing.workshop import Workshop
 
 __all__ = ["DamageConformance"]
 
-_RECORDS = [{"id": 1, "data": b"one"}, {"id": -2, "data": b""}, {"id": 300, "data": b"three!"}]
+_SPEC = {"i": "int64", "d": "bytes"}
+_RECORDS = [{"i": 1, "d": b"one"}, {"i": 2, "d": b""}, {"i": 300, "d": b"x"}]
 _PEAK_BYTES = 50 * 2**20
 _LIMIT_S = 5.0
 
@@ -45,20 +46,21 @@ class DamageConformance:
     def test_every_bit_flipped(self, shop: Workshop) -> None:
         """With checksums, never a wrong record."""
         whole, path = _write(shop)
-        with _quiet():
-            for bit in range(8 * len(whole)):
+        for bit in range(8 * len(whole)):
+            with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
                 damaged = bytearray(whole)
                 damaged[bit // 8] ^= 1 << bit % 8
                 path.write_bytes(damaged)
-                found, _ = _read(shop, path)
+                found, _ = _read(shop, path, verified=bit % 8 in (0, 7))
                 if shop.case.checksums:
-                    assert False not in found, f"bit {bit}: a wrong record"
+                    assert False not in found[: len(_RECORDS)], f"bit {bit}: a wrong record"
+                    assert len(found) <= len(_RECORDS) or None in found, f"bit {bit}: nothing was noticed"
 
     def test_without_checksums(self, shop: Workshop) -> None:
         """What is not verified may be wrong, but ends in nothing worse than an error."""
         whole, path = _write(shop)
         with _quiet():
-            for bit in range(0, 8 * len(whole), 3):
+            for bit in range(0, 8 * len(whole), 13):
                 damaged = bytearray(whole)
                 damaged[bit // 8] ^= 1 << bit % 8
                 path.write_bytes(damaged)
@@ -92,7 +94,7 @@ class DamageConformance:
         assert raised.value.path == str(path)
         assert raised.value.offset_bytes is not None
         batch = src.read([2, 0, 1, 0], on_corrupt="omit")
-        assert [record["id"] for record in batch] == [300, -2]
+        assert [record["i"] for record in batch] == [300, 2]
         assert batch.indices.tolist() == [2, 1]
         assert list(batch.failed) == [0]
         view = src[::-1].read([0, 2, 1], on_corrupt="omit")
@@ -118,15 +120,14 @@ class DamageConformance:
         last = [same(src[i - 3], _RECORDS[i]) for i in range(3)]
         assert found[:3] == last == [True] * 3
         assert None in found[3:-3]
-        streamed = []
+        streamed: list[Any] = []
         with pytest.raises(FormatError, match=str(path)):
-            for record in src:
-                streamed.append(record)
+            streamed.extend(src)
         assert len(streamed) >= 3
 
 
 def _write(shop: Workshop) -> tuple[bytes, Any]:
-    whole = shop.write_records(_RECORDS, PLAIN).read_bytes()
+    whole = shop.write_records(_RECORDS, _SPEC).read_bytes()
     path = shop.path("damaged")
     path.write_bytes(whole)
     return whole, path
@@ -140,7 +141,7 @@ def _ends(shop: Workshop) -> list[int] | None:
 
 
 def _options(shop: Workshop) -> dict[str, Any]:
-    told = {"payload": "example", "spec": PLAIN} if shop.case.blobs else {}
+    told = {"payload": "example", "spec": _SPEC} if shop.case.blobs else {}
     nowhere = os.path.join(os.devnull, "x")  # no index is kept: thousands would be
     return {"format": shop.case.format, "index": nowhere, **told}
 
@@ -149,26 +150,25 @@ def _open(shop: Workshop, path: Any, **options: Any) -> RecordSource:
     return shop.open(path, **{**_options(shop), **options})
 
 
-def _read(shop: Workshop, path: Any, whole: bool = False, **options: Any) -> tuple[list[bool | None], bool]:
+def _read(
+    shop: Workshop, path: Any, whole: bool = False, verified: bool = True, **options: Any
+) -> tuple[list[bool | None], bool]:
     """Read a damaged file in every way; return for each record whether it is right (`None`: an error).
 
     The second value says that nothing was noticed: every record that there seems to be is right.
     """
     begin = time.perf_counter()
-    tracemalloc.reset_peak()
+    if tracemalloc.is_tracing():
+        tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]
     found: list[bool | None] = []
     opened = False
-    try:
+    with suppress(DataFormatsError):
         shop.open(path, index=_options(shop)["index"], **options)
-    except DataFormatsError:
-        pass
-    try:
+    with suppress(DataFormatsError):
         src = _open(shop, path, **options)
         found = [_one(src, i) for i in range(len(src))]
         opened = True
-    except DataFormatsError:
-        pass
     try:
         for streamed, record in enumerate(_open(shop, path, **options), 1):
             if shop.case.checksums and options.get("verify_checksums", True) and not whole:
@@ -176,8 +176,8 @@ def _read(shop: Workshop, path: Any, whole: bool = False, **options: Any) -> tup
         ended = True
     except DataFormatsError:
         ended = False
-    report = verify(path, **{**_options(shop), **options})
-    if shop.case.checksums and options.get("verify_checksums", True) and not whole:
+    report = verify(path, **{**_options(shop), **options}) if verified else None
+    if report is not None and shop.case.checksums and options.get("verify_checksums", True) and not whole:
         right = opened and None not in found
         assert report.ok == right, f"verify says {report}, reading {found}"
         assert ended == right, f"iteration ends, reading says {found}"
@@ -194,9 +194,10 @@ def _one(src: RecordSource, index: int) -> bool | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Measure memory; formats may warn of files that look old."""
-    tracemalloc.start()
+def _quiet(traced: bool = True) -> Iterator[None]:
+    """Measure memory if asked to; formats may warn of files that look old."""
+    if traced:
+        tracemalloc.start()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

@@ -64,7 +64,7 @@ class ViewConformance:
         assert list(view.spec) == ["data", "id"]
         assert view.read([1]).keys() == ("data", "id")
         ids = src.select("id")[2:5]
-        assert [record for record in ids] == [{"id": plain(i)["id"]} for i in range(2, 5)]
+        assert list(ids) == [{"id": plain(i)["id"]} for i in range(2, 5)]
         assert ids[0, {"id": True}] == {"id": plain(2)["id"]}
         assert src[2:5].select("id")[-1] == {"id": plain(4)["id"]}
         assert ids.available(0) == {"id": True}

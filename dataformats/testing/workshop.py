@@ -14,7 +14,7 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.records import PLAIN, plain, same
 from dataformats.writer import RecordWriter
 
-__all__ = ["Workshop", "check_plain"]
+__all__ = ["Workshop", "check_plain", "fail_after"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,18 @@ class Workshop:
     def plain(self, n: int, name: str = "data") -> RecordSource:
         """Return a source of `n` plain records."""
         return self.open(self.write(n, name))
+
+
+def fail_after(writer: RecordWriter, records: Iterable[Any]) -> None:
+    """Write records, then leave the `with` block by an exception.
+
+    Raises:
+        ZeroDivisionError: Always, unless a record is refused before.
+    """
+    with writer:
+        for record in records:
+            writer.append(record)
+        raise ZeroDivisionError
 
 
 def check_plain(records: Iterable[Any], numbers: Iterable[int]) -> None:

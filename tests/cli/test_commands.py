@@ -365,7 +365,8 @@ def test_remedies_name_options(run: Run) -> None:
     assert "pass --format if" in empty.err
     misfit = run("head", PHOTOS, "--spec", "name=int64")
     assert misfit.code == 1
-    assert "record 0, field 'name'" in misfit.err
+    assert "record 0 of " in misfit.err
+    assert "field 'name'" in misfit.err
     assert "pass --spec name=bytes, with all other fields" in misfit.err
     assert "pass --payload 'bytes'" in run("head", GOLDEN / "ffrecord" / "base.ffr", "--payload", "example").err
 

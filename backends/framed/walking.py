@@ -1,0 +1,90 @@
+"""From header to header through a window of bytes, without I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+
+from dataformats.backends.framed.framing import MAX_LENGTH, Framing, Octets, Positions, words
+from dataformats.errors import FormatError, TruncatedError
+
+__all__ = ["Walk", "cut_short", "headers_are_sound", "no_frame", "walk"]
+
+_LENGTH = Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The frames whose headers lie in a window of bytes.
+
+    Attributes:
+        starts: int64[n], where in the window each frame begins. The last one may end behind the window.
+        lengths: int64[n], bytes of data of each.
+        ends: int64[n], where each frame ends.
+        stop: Where in (or behind) the window the next frame begins.
+        problem: Why the header at `stop` cannot be trusted, or `None`.
+    """
+
+    starts: Positions
+    lengths: Positions
+    ends: Positions
+    stop: int
+    problem: FormatError | None = None
+
+
+def walk(framing: Framing, window: Octets, at: int, base: int, path: str) -> Walk:
+    """Return the frames of a window, from one header to the next, up to the first header that is not sound.
+
+    Args:
+        framing: What a frame is.
+        window: uint8[size], a part of the file.
+        at: Where in the window the first frame begins.
+        base: Where in the file the window begins, for the problem.
+        path: The file, for the problem.
+    """
+    memory, last, places = window.data, len(window) - framing.head, []
+    unpack, extra = _LENGTH.unpack_from, framing.extra
+    while at <= last:  # with lengths not yet checked: Python's integers take a sum past 2**64
+        places.append(at)
+        at += unpack(memory, at)[0] + extra
+    starts = np.array(places, np.int64)
+    lengths = words(window, starts, "<u8")
+    wrong = framing.unsound(window, starts) | (lengths > MAX_LENGTH)
+    problem = None
+    if wrong.any():
+        n = int(np.argmax(wrong))
+        at = int(starts[n])
+        problem = framing.header_problem(bytes(memory[at : at + framing.head]), base + at, path)
+        starts, lengths = starts[:n], lengths[:n]
+    lengths = lengths.astype(np.int64)
+    return Walk(starts, lengths, starts + lengths + extra, at, problem)
+
+
+def headers_are_sound(framing: Framing, octets: Octets, starts: Positions, lengths: Positions) -> bool:
+    """Return True where a sound header with that length stands at each start."""
+    same = words(octets, starts, "<u8") == lengths.astype(np.uint64)
+    return bool(same.all() and not framing.unsound(octets, starts).any())
+
+
+def cut_short(framing: Framing, offset: int, length: int, size: int, path: str) -> TruncatedError:
+    """Return the error of a frame that reaches past the end of its file."""
+    return TruncatedError(
+        "a record reaches past the end of the file",
+        path=path,
+        offset_bytes=offset,
+        expected=f"{length + framing.extra} bytes (frame and data)",
+        found=f"{size - offset} bytes",
+    )
+
+
+def no_frame(framing: Framing, offset: int, left: int, path: str) -> TruncatedError:
+    """Return the error of a rest that is too short for a header."""
+    return TruncatedError(
+        "the file ends inside the header of a record, or bytes follow the last record",
+        path=path,
+        offset_bytes=offset,
+        expected=f"{framing.extra} bytes or more",
+        found=f"{left} bytes",
+    )

@@ -1,0 +1,41 @@
+"""Reads single bags as sources of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dataformats.backends.granular.bags import index_of, layout_of, limits_of
+from dataformats.backends.granular.limits import LimitProblems
+from dataformats.indexed import FileIndex, IndexedReader
+from dataformats.storage.files import StoredFile
+
+__all__ = ["BagReader"]
+
+
+class BagReader(IndexedReader):
+    """Records of bags, one blob each; an `.idx` beside a bag makes it one of generation 3.
+
+    Args:
+        files: The bags, in reading order.
+
+    Raises:
+        FormatError: A bag has no table of limits.
+    """
+
+    def __init__(self, files: Sequence[StoredFile]) -> None:
+        super().__init__(files)
+        self._idx = [index_of(file) for file in self.files]
+        pairs = zip(self.files, self._idx, strict=True)
+        self._generations = {layout_of(file, idx).generation for file, idx in pairs}
+
+    def load_index(self, file: int) -> FileIndex:
+        """Return the extents that the table of a bag gives."""
+        limits = limits_of(self.files[file], self._idx[file])
+        offset, length, wrong = limits.extents(np.arange(len(limits)))
+        return FileIndex(offset, length, None, LimitProblems(limits, wrong))
+
+    def facts(self) -> dict[str, str]:
+        """Return the generation."""
+        return {"generation": ", ".join(map(str, sorted(self._generations)))} if self._generations else {}

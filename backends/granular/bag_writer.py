@@ -1,0 +1,140 @@
+"""Writes single bags: one file in generation 2, a `.bag` and an `.idx` in generation 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.growing import GrowingBag, Kept
+from dataformats.backends.granular.limits import ENTRY_BYTES
+from dataformats.backends.granular.recovery import keep_single, restore_index
+from dataformats.errors import SpecError
+from dataformats.interfaces import BlobWriter
+from dataformats.storage import atomic
+
+__all__ = ["BagWriter"]
+
+_PARTIAL = ".partial"
+_PENDING_BYTES = 4 * 2**20
+_PENDING_RECORDS = 4096
+
+
+class BagWriter(BlobWriter):
+    """Appends records to one bag.
+
+    The ends grow in a file of their own. In generation 2 `close` puts them behind the records; in generation 3 they
+    get their name just before the bag gets its own, so a bag is never there without them.
+
+    Args:
+        path: Where the bag grows, with or without `.partial` at its end.
+        generation: 2 or 3.
+        resume: Go on behind the records that are whole in what stands there.
+
+    Raises:
+        ValueError: The name does not end in `.bag`.
+        FormatError: What stands there is damaged.
+    """
+
+    def __init__(self, path: Path, generation: int, *, resume: bool = False) -> None:
+        self._path = path
+        self._generation = generation
+        self._final_idx, self._idx = _index_paths(path)
+        if not resume:
+            atomic.remove(path)
+            self._idx.unlink(missing_ok=True)
+        kept = self._keep() if resume else Kept()
+        self._bag = GrowingBag(path, self._idx, kept)
+        self._open = True
+        self._pending_bytes = self._pending_records = 0
+        self.n_records = kept.n_records
+        self.n_bytes = kept.end + ENTRY_BYTES * kept.n_records
+
+    def append(self, blob: bytes) -> None:
+        """Append one record.
+
+        Raises:
+            SpecError: It is empty, and the generation is 2.
+            TypeError: It is no bytes.
+        """
+        self._require_open()
+        if not isinstance(blob, bytes):
+            raise TypeError(f"a record of a bag is bytes, found {type(blob).__name__}")
+        if not blob and self._generation == 2:
+            raise SpecError("generation 2 cannot hold a record of no bytes; generation 3 can", index=self.n_records)
+        self._bag.append(blob)
+        self.n_records += 1
+        self.n_bytes += len(blob) + ENTRY_BYTES
+        self._pending_bytes += len(blob)
+        self._pending_records += 1
+        if self._pending_bytes >= _PENDING_BYTES or self._pending_records >= _PENDING_RECORDS:
+            self.flush()
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Hand everything to the operating system, with `sync` onto the disk."""
+        self._require_open()
+        self._bag.write_records()
+        if sync:
+            self._bag.sync_records()
+        self._bag.write_ends()
+        self._pending_bytes = self._pending_records = 0
+        if sync:
+            self._bag.sync_ends()
+            atomic.sync(self._path.parent)
+
+    def close(self) -> None:
+        """Complete the bag and sync it."""
+        if not self._open:
+            return
+        self.flush(sync=True)
+        if self._generation == 2:
+            self._bag.seal()
+            self._bag.drop_index()
+        self._close_files()
+
+    def companions(self) -> Mapping[str, Path | None]:
+        return {self._final_idx: self._idx if self._generation == 3 else None}
+
+    def leave(self) -> None:
+        """Hand everything to the operating system and let go."""
+        if self._open:
+            try:
+                if self._pending_records:
+                    self.flush()
+            finally:
+                self._close_files()
+
+    def discard(self) -> None:
+        """Delete the bag and its index."""
+        self._close_files()
+        atomic.remove(self._path)
+        self._idx.unlink(missing_ok=True)
+
+    def _keep(self) -> Kept:
+        final = self._path.with_name(self._final_idx)
+        bag_is_published = self._path.with_name(self._path.name.removesuffix(_PARTIAL)).exists()
+        if self._generation == 3 and not self._idx.exists() and final.exists() and not bag_is_published:
+            final.rename(self._idx)  # it was killed between giving the index and the bag their names
+        if self._generation == 2:
+            restore_index(self._path, self._idx)
+        return keep_single(self._path, self._idx)
+
+    def _close_files(self) -> None:
+        self._open = False
+        self._bag.close()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise ValueError(f"the writer of {str(self._path)!r} is closed")
+
+
+def _index_paths(path: Path) -> tuple[str, Path]:
+    """Return the final name of the index of a bag, and where it grows."""
+    name = path.name.removesuffix(_PARTIAL)
+    if not name.endswith(BAG):
+        raise ValueError(
+            f"without spec= a single bag is written, whose name must end in {BAG}, found {name!r}; "
+            "a data set needs spec=, and only data sets have shards"
+        )
+    final = name.removesuffix(BAG) + IDX
+    return final, path.with_name(final + path.name[len(name) :])

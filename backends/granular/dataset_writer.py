@@ -1,0 +1,191 @@
+"""Writes data sets of generation 3, which grow row by row, and of generation 2, which have sequences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgpack
+
+from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.folder import REFS, SPEC
+from dataformats.backends.granular.growing import GrowingBag, Kept
+from dataformats.backends.granular.limits import ENTRY_BYTES
+from dataformats.backends.granular.recovery import AHEAD_ROWS, check_spec, keep_columns, keep_referred
+from dataformats.backends.granular.stored_types import is_sequence
+from dataformats.errors import SpecError
+from dataformats.interfaces import FieldsWriter
+from dataformats.spec import Spec
+from dataformats.storage import atomic
+
+__all__ = ["DataSetWriter"]
+
+_PENDING_BYTES = 4 * 2**20
+
+
+class DataSetWriter(FieldsWriter):
+    """Appends rows to one data set.
+
+    Bags grow first, their ends after them, those of `refs.bag` last: what a killed writer leaves is rows that are
+    whole, and perhaps bytes behind them. In generation 2 the ends stand in `.idx` files, too, until `close` puts
+    them behind the records.
+
+    Args:
+        path: The folder.
+        stored: The types of the fields, by the format's own names.
+        generation: 2 or 3.
+        resume: Go on behind the rows that are whole in what stands there.
+
+    Raises:
+        SpecError: What stands there has another spec.
+        FormatError: What stands there is damaged.
+    """
+
+    def __init__(self, path: Path, stored: Spec, generation: int, *, resume: bool = False) -> None:
+        self._folder = path
+        self._types = {name: str(stored[name]) for name in sorted(stored)}
+        self._sequences = {name: is_sequence(stored[name]) for name in self._types}
+        self._generation = generation
+        self._pending_bytes = self._pending_rows = 0
+        self._named = False
+        if not resume:
+            atomic.remove(path)
+        path.mkdir(parents=True, exist_ok=True)
+        begun = resume and check_spec(path, self._types, generation)
+        self.n_records, kept = self._keep() if begun else (0, {})
+        self._refs: GrowingBag | None = None
+        self._bags: dict[str, GrowingBag] = {}
+        try:
+            self._open_bags(kept, begun)
+        except BaseException:
+            self._close_files()
+            raise
+        self._open = True
+        self.n_bytes = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._all)
+
+    def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
+        """Append one row.
+
+        Raises:
+            SpecError: A field has no blob, or several and is no sequence, or in generation 2 an empty one.
+        """
+        self._require_open()
+        self._check(blobs)
+        if self._refs is not None:
+            self._refs.append(self._row(blobs))
+        for name, bag in self._bags.items():
+            for blob in blobs[name]:
+                bag.append(blob)
+                self._pending_bytes += len(blob)
+        self.n_records += 1
+        self._pending_rows += 1
+        self.n_bytes = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._all)
+        if self._pending_bytes >= _PENDING_BYTES or self._pending_rows >= AHEAD_ROWS:
+            self.flush()
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Hand all rows to the operating system, with `sync` onto the disk; it may be tried again."""
+        self._require_open()
+        # Records before ends, on the disk too: an end is worth something only where its record is.
+        for bag in self._all:
+            bag.write_records()
+        if sync:
+            for bag in self._all:
+                bag.sync_records()
+        for bag in self._all:
+            bag.write_ends()
+        self._pending_bytes = self._pending_rows = 0
+        if sync:
+            for bag in self._all:
+                bag.sync_ends()
+            self._sync_names()
+
+    def close(self) -> None:
+        """Complete the data set and sync it."""
+        if not self._open:
+            return
+        self.flush(sync=True)
+        if self._generation == 2:
+            for bag in self._all:
+                bag.seal()
+            for bag in self._all:
+                bag.drop_index()
+            atomic.sync(self._folder)
+        self._close_files()
+
+    def leave(self) -> None:
+        """Hand everything to the operating system and let go."""
+        if self._open:
+            try:
+                # Nothing new: what stands behind the rows stays as it was found.
+                if self._pending_rows:
+                    self.flush()
+            finally:
+                self._close_files()
+
+    def discard(self) -> None:
+        """Delete the folder."""
+        self._close_files()
+        atomic.remove(self._folder)
+
+    @property
+    def _all(self) -> list[GrowingBag]:
+        # What refers comes after what it refers to.
+        return [*self._bags.values(), *([] if self._refs is None else [self._refs])]
+
+    def _keep(self) -> tuple[int, dict[str, Kept]]:
+        if self._generation == 2:
+            return keep_referred(self._folder, self._sequences)
+        return keep_columns(self._folder, list(self._types))
+
+    def _open_bags(self, kept: Mapping[str, Kept], begun: bool) -> None:
+        if self._generation == 2:
+            self._refs = self._grow(REFS, kept)
+        if not begun:
+            (self._folder / SPEC).write_bytes(json.dumps(self._types).encode())
+        for name in self._types:
+            self._bags[name] = self._grow(name, kept)
+
+    def _grow(self, name: str, kept: Mapping[str, Kept]) -> GrowingBag:
+        return GrowingBag(self._folder / (name + BAG), self._folder / (name + IDX), kept.get(name, Kept()))
+
+    def _check(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
+        if blobs.keys() != self._bags.keys():
+            raise SpecError(f"expected the fields {', '.join(self._bags)}, found {', '.join(blobs)}")
+        for name, found in blobs.items():
+            if len(found) != 1 and not self._sequences[name]:
+                raise SpecError(f"expected one value for {self._types[name]}, found {len(found)}", field=name)
+            if self._generation == 2 and not all(found):
+                raise SpecError(
+                    "generation 2 cannot hold a value of no bytes: its readers cannot tell it; generation 3 can, "
+                    "which has no sequences",
+                    field=name,
+                    index=self.n_records,
+                )
+
+    def _row(self, blobs: Mapping[str, Sequence[bytes]]) -> bytes:
+        """Return what `refs.bag` says of a row whose blobs come next."""
+        row = []
+        for name, bag in self._bags.items():
+            count = len(blobs[name])
+            sequence = [bag.n_records, count] if count else []
+            row.append(sequence if self._sequences[name] else bag.n_records)
+        packed: bytes = msgpack.packb(row)
+        return packed
+
+    def _sync_names(self) -> None:
+        if not self._named:
+            atomic.sync(self._folder / SPEC)
+            atomic.sync(self._folder)
+            atomic.sync(self._folder.parent)
+            self._named = True
+
+    def _close_files(self) -> None:
+        self._open = False
+        for bag in self._all:
+            bag.close()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise ValueError(f"the writer of {str(self._folder)!r} is closed")

@@ -1,0 +1,132 @@
+"""A bag that grows: records in one file, their ends in another, as generation 3 has them for good."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dataformats.backends.granular.limits import ENTRY_BYTES
+
+__all__ = ["GrowingBag", "Kept", "write_all"]
+
+_COPY_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is gone on with of a bag.
+
+    Attributes:
+        n_records: Records.
+        end: Bytes of them.
+    """
+
+    n_records: int = 0
+    end: int = 0
+
+
+class GrowingBag:
+    """Appends records to a bag and their ends to its index. Not thread-safe.
+
+    Whatever stands behind what is kept is cut off at the first write, not before: a writer that resumes and gives up
+    has changed nothing. Everything is written at a known place, so a write that failed (a full disk) can be tried
+    again.
+
+    Args:
+        bag: The file of the records.
+        idx: The file of their ends.
+        kept: What to go on behind.
+
+    Attributes:
+        n_records: Records, those included that are not written yet.
+        end: Bytes of them.
+        path: The file of the records.
+    """
+
+    def __init__(self, bag: Path, idx: Path, kept: Kept) -> None:
+        self.path = bag
+        self.n_records = kept.n_records
+        self.end = kept.end
+        self._idx = idx
+        self._written = kept.end
+        self._n_indexed = kept.n_records
+        self._records: list[bytes] = []
+        self._ends: list[int] = []  # of records that are written, or about to be, and not indexed
+        self._whole = False
+        # The index first: a bag without one is complete, with its table at the end.
+        self._idx_descriptor = _open(idx)
+        try:
+            self._descriptor = _open(bag)
+        except OSError:
+            os.close(self._idx_descriptor)
+            raise
+
+    def append(self, record: bytes) -> None:
+        """Append one record; nothing is written yet."""
+        self._records.append(record)
+        self.end += len(record)
+        self.n_records += 1
+        self._ends.append(self.end)
+
+    def write_records(self) -> None:
+        """Hand the records to the operating system."""
+        self._cut()
+        if self._records:
+            write_all(self._descriptor, b"".join(self._records), self._written)
+            self._records.clear()
+            self._written = self.end
+
+    def write_ends(self) -> None:
+        """Hand the ends to the operating system; only after the records, so that an end always has its record."""
+        if self._ends:
+            write_all(self._idx_descriptor, np.array(self._ends, "<u8").tobytes(), ENTRY_BYTES * self._n_indexed)
+            self._n_indexed += len(self._ends)
+            self._ends.clear()
+
+    def sync_records(self) -> None:
+        """Bring the records onto the disk."""
+        os.fsync(self._descriptor)
+
+    def sync_ends(self) -> None:
+        """Bring the ends onto the disk."""
+        os.fsync(self._idx_descriptor)
+
+    def seal(self) -> None:
+        """Copy the index behind the records, as generation 2 has it, onto the disk; the index stays."""
+        size = ENTRY_BYTES * self._n_indexed
+        for at in range(0, size, _COPY_BYTES):
+            part = os.pread(self._idx_descriptor, min(_COPY_BYTES, size - at), at)
+            write_all(self._descriptor, part, self.end + at)
+        os.fsync(self._descriptor)
+
+    def drop_index(self) -> None:
+        """Delete the index."""
+        self._idx.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of both files as they are."""
+        for descriptor in (self._descriptor, self._idx_descriptor):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._idx_descriptor = -1
+
+    def _cut(self) -> None:
+        if not self._whole:
+            os.ftruncate(self._idx_descriptor, ENTRY_BYTES * self._n_indexed)
+            os.ftruncate(self._descriptor, self._written)
+            self._whole = True
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    """Write all bytes at a place in a file."""
+    view = memoryview(data)
+    while view:
+        n = os.pwrite(descriptor, view, offset)
+        view, offset = view[n:], offset + n
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -1,0 +1,185 @@
+"""Where the records of a bag end: the tables of all generations, without I/O. FORMATS, Granular.
+
+| generation | table | entries |
+|---|---|---|
+| 1 | at the end of the `.bag` | N+1: 0, then the end of each record |
+| 2 | at the end of the `.bag` | N: the end of each record, none of them 0 |
+| 3 | the `.idx` file | N: the end of each record |
+
+In generations 1 and 2 the last 8 bytes of the file are the end of the data, which is where the table begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.errors import FormatError, TruncatedError
+
+__all__ = ["ENTRY_BYTES", "Layout", "LimitProblems", "Limits", "indexed_layout", "parse_limits", "table_layout"]
+
+ENTRY_BYTES = 8  # uint64, little-endian
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a bag is laid out, as its sizes and a few bytes of it tell.
+
+    Attributes:
+        generation: 1, 2 or 3.
+        n_records: The number of ends in the table.
+        data_bytes: Bytes that records may take up: where the table begins, or the size of the `.bag`.
+        table_offset: Where in its file the end of record 0 stands.
+        table_path: The file with the table, for messages.
+    """
+
+    generation: int
+    n_records: int
+    data_bytes: int
+    table_offset: int
+    table_path: str
+
+    @property
+    def table_bytes(self) -> int:
+        """Bytes of the ends."""
+        return ENTRY_BYTES * self.n_records
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """The ends of all records of a bag, and which of them can be believed.
+
+    Attributes:
+        layout: Where the table came from.
+        ends: int64[n], as stored; what is beyond int64 is its maximum.
+        believed: bool[n], False for ends outside the data or out of order with the others.
+    """
+
+    layout: Layout
+    ends: NDArray[np.int64]
+    believed: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def extents(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return (offset, length, wrong) of records in `[0, n)`; wrong ones have offset and length 0."""
+        if not len(self):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool)
+        before = np.maximum(records - 1, 0)
+        start = np.where(records > 0, self.ends[before], 0)
+        wrong = ~self.believed[records] | ((records > 0) & ~self.believed[before])
+        length = self.ends[records] - start
+        return np.where(wrong, 0, start), np.where(wrong, 0, length), wrong
+
+    def problem(self, record: int) -> FormatError:
+        """Return what is wrong with a record that `extents` calls wrong."""
+        entry = record if not self.believed[record] else record - 1
+        found, most = int(self.ends[entry]), self.layout.data_bytes
+        outside = found > most
+        what = "a record reaches outside the bag" if outside else "the ends of records are out of order"
+        least = int(self.ends[:entry][self.believed[:entry]].max(initial=0))
+        return (TruncatedError if outside else FormatError)(
+            what,
+            path=self.layout.table_path,
+            offset_bytes=self.layout.table_offset + ENTRY_BYTES * entry,
+            expected=f"an end in [{least}, {most}]",
+            found=found,
+        )
+
+
+class LimitProblems(Mapping[int, FormatError]):
+    """The wrong records of a bag, record to error; errors are made when asked for.
+
+    A table of many million wrong entries would otherwise be as many exceptions.
+    """
+
+    def __init__(self, limits: Limits, wrong: NDArray[np.bool_]) -> None:
+        self._limits = limits
+        self._wrong = wrong
+        self._n = int(np.count_nonzero(wrong))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._wrong).tolist())
+
+    def __contains__(self, record: object) -> bool:
+        return isinstance(record, int) and 0 <= record < len(self._wrong) and bool(self._wrong[record])
+
+    def __getitem__(self, record: int) -> FormatError:
+        if record not in self:
+            raise KeyError(record)
+        return self._limits.problem(record)
+
+
+def indexed_layout(bag_bytes: int, idx_bytes: int, idx_path: str) -> Layout:
+    """Return the layout of generation 3; a rest of an entry, as a torn write leaves it, does not count."""
+    return Layout(3, idx_bytes // ENTRY_BYTES, bag_bytes, 0, idx_path)
+
+
+def table_layout(size: int, last: bytes, first: bytes, path: str) -> Layout:
+    """Return the layout of a bag with its table at the end.
+
+    Args:
+        size: The file's bytes.
+        last: Its last 8 bytes.
+        first: 8 bytes from where `last` says that the table begins; less where that is outside the file.
+        path: For messages.
+
+    Raises:
+        FormatError: There cannot be a table.
+    """
+    if size == 0:
+        return Layout(2, 0, 0, 0, path)
+    start = int.from_bytes(last, "little")
+    if size < ENTRY_BYTES or start > size - ENTRY_BYTES or (size - start) % ENTRY_BYTES:
+        raise FormatError(
+            "the bag has no table of limits at its end",
+            path=path,
+            offset_bytes=max(0, size - ENTRY_BYTES),
+            expected=f"the start of a table of whole entries before byte {size}",
+            found=start if size >= ENTRY_BYTES else f"{size} bytes",
+            remedy="a bag of generation 3 needs its .idx file beside it",
+        )
+    entries = (size - start) // ENTRY_BYTES
+    if int.from_bytes(first, "little") == 0:
+        return Layout(1, entries - 1, start, start + ENTRY_BYTES, path)
+    return Layout(2, entries, start, start, path)
+
+
+def parse_limits(table: bytes, layout: Layout) -> Limits:
+    """Return the ends that a table holds.
+
+    Args:
+        table: `layout.table_bytes` bytes from `layout.table_offset` on.
+        layout: Of this bag.
+    """
+    stored = np.frombuffer(table, "<u8", layout.n_records)
+    ends = np.minimum(stored, np.uint64(2**63 - 1)).astype(np.int64)
+    return Limits(layout, ends, _believed(ends, layout.data_bytes))
+
+
+def _believed(ends: NDArray[np.int64], data_bytes: int) -> NDArray[np.bool_]:
+    """Return bool[n]: which ends fit the data and each other.
+
+    Where ends are out of order, either some are too low or some are too high: the fewer are the wrong ones, and of
+    two that changed places the later.
+    """
+    inside = ends <= data_bytes
+    below = np.maximum.accumulate(np.where(inside, ends, 0))
+    above = np.minimum.accumulate(np.where(inside, ends, data_bytes)[::-1])[::-1]
+    low, high = inside & (ends < below), inside & (ends > above)
+    if not low.any():
+        return inside
+    # Nothing before a border is above anything behind it: what lies between two borders is judged by itself.
+    borders = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(below[:-1] <= above[1:]) + 1])
+    fewer_low = np.add.reduceat(low, borders, dtype=np.int64) <= np.add.reduceat(high, borders, dtype=np.int64)
+    blame_low = np.repeat(fewer_low, np.diff(np.append(borders, len(ends))))
+    wrong = np.where(blame_low, low, high)
+    believed: NDArray[np.bool_] = inside & ~wrong
+    return believed

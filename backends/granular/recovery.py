@@ -1,0 +1,165 @@
+"""What an interrupted writer left, and how many of its rows are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dataformats.backends.granular.bags import BAG, IDX, limits_of
+from dataformats.backends.granular.folder import REFS, SPEC
+from dataformats.backends.granular.growing import Kept
+from dataformats.backends.granular.limits import ENTRY_BYTES
+from dataformats.backends.granular.refs import parse_refs
+from dataformats.errors import FormatError, SpecError
+from dataformats.storage.atomic import sync
+from dataformats.storage.files import LocalFile, release
+
+__all__ = ["AHEAD_ROWS", "check_spec", "keep_columns", "keep_referred", "keep_single", "restore_index"]
+
+AHEAD_ROWS = 4096
+"""How far one field may be ahead of another: what a writer hands over at once."""
+
+_ANEW = "write it anew, without resume"
+
+
+def keep_single(bag: Path, idx: Path) -> Kept:
+    """Return what is whole of a single bag.
+
+    Raises:
+        FormatError: The bag is shorter than its index says, or has none.
+    """
+    n = _entries(bag, idx)
+    return Kept(n, _end(idx, n))
+
+
+def keep_columns(folder: Path, fields: Sequence[str]) -> tuple[int, dict[str, Kept]]:
+    """Return how many rows every field of a data set of generation 3 has, and what that is of each bag.
+
+    Raises:
+        FormatError: A bag is shorter than its index says, or a field lacks more than an interruption leaves out.
+    """
+    entries = {name: _entries(folder / (name + BAG), folder / (name + IDX)) for name in fields}
+    rows = min(entries.values())
+    shortest, longest = min(entries, key=entries.__getitem__), max(entries, key=entries.__getitem__)
+    if entries[longest] - rows > AHEAD_ROWS:
+        raise FormatError(
+            "one field has far fewer records than another: more than an interruption leaves out",
+            path=str(folder / (shortest + IDX)),
+            expected=f"about {entries[longest]} records, as {longest!r} has",
+            found=rows,
+            remedy=f"nothing was changed; {_ANEW}",
+        )
+    return rows, {name: Kept(rows, _end(folder / (name + IDX), rows)) for name in fields}
+
+
+def keep_referred(folder: Path, sequences: Mapping[str, bool]) -> tuple[int, dict[str, Kept]]:
+    """Return how many rows of a data set of generation 2 have all their records, and what that is of each bag.
+
+    Args:
+        folder: The data set, unfinished or finished.
+        sequences: Field, sorted, to whether it is a sequence.
+
+    Raises:
+        FormatError: A bag is shorter than its index says.
+    """
+    names = (REFS, *sequences)
+    for name in names:
+        restore_index(folder / (name + BAG), folder / (name + IDX))
+    entries = {name: _entries(folder / (name + BAG), folder / (name + IDX)) for name in names}
+    used = _used_records(folder, entries, list(sequences.values()))
+    whole = np.ones(entries[REFS], bool)
+    for name, needed in used.items():
+        whole &= needed <= entries[name]
+    rows = int(np.argmin(whole)) if not whole.all() else len(whole)
+    kept = {name: int(needed[rows - 1]) if rows else 0 for name, needed in used.items()} | {REFS: rows}
+    return rows, {name: Kept(n, _end(folder / (name + IDX), n)) for name, n in kept.items()}
+
+
+def check_spec(folder: Path, types: Mapping[str, str], generation: int) -> bool:
+    """Return True where a writer of this very spec has begun in a folder; False where none has.
+
+    Raises:
+        SpecError: One of another spec or generation has.
+    """
+    try:
+        found = json.loads((folder / SPEC).read_bytes())
+    except (FileNotFoundError, ValueError):
+        # It is the first file to be written whole: where it is not, there is nothing to keep.
+        if any(path.stat().st_size for path in folder.glob(f"*{IDX}")):
+            raise SpecError(f"{str(folder / SPEC)!r} is missing or no JSON, and there are rows; {_ANEW}") from None
+        return False
+    if found != dict(types):
+        raise SpecError(
+            f"{str(folder)!r} was begun with the spec {found!r:.500}, cannot go on with {dict(types)!r:.500}"
+        )
+    begun = 2 if (folder / (REFS + BAG)).exists() else 3
+    if begun != generation:
+        raise SpecError(f"{str(folder)!r} was begun in generation {begun}, cannot go on in generation {generation}")
+    return True
+
+
+def _used_records(folder: Path, entries: Mapping[str, int], sequences: list[bool]) -> dict[str, np.ndarray]:
+    """Return for each field how many of its records the rows up to each one need; too many where one is damaged."""
+    n = entries[REFS]
+    ends = np.fromfile(folder / (REFS + IDX), "<u8", n).astype(np.int64)
+    data = (folder / (REFS + BAG)).read_bytes()
+    refs = parse_refs(data, np.concatenate([np.zeros(1, np.int64), ends])[:-1], ends, sequences)
+    fields = [name for name in entries if name != REFS]
+    used = {}
+    for number, name in enumerate(fields):
+        needed = np.where(refs.wrong, entries[name] + 1, refs.first[number] + refs.counts(number))
+        # An empty sequence needs nothing, whatever its first record is said to be.
+        needed = np.where(~refs.wrong & (refs.counts(number) == 0), 0, needed)
+        used[name] = np.maximum.accumulate(needed)
+    return used
+
+
+def restore_index(bag: Path, idx: Path) -> None:
+    """Take the table of a finished bag into an index again: it was finished, and not published."""
+    if idx.exists() or not bag.exists() or bag.stat().st_size == 0:
+        return
+    file = LocalFile(bag)
+    try:
+        limits = limits_of(file, None)
+    finally:
+        release(file)
+    partial = idx.with_name(idx.name + ".partial")
+    with partial.open("wb") as target:
+        target.write(limits.ends.astype("<u8").tobytes())
+        target.flush()
+        os.fsync(target.fileno())
+    partial.rename(idx)
+    sync(idx.parent)
+
+
+def _entries(bag: Path, idx: Path) -> int:
+    """Return how many whole ends the index of a bag has, all of them inside it."""
+    if not idx.exists() and not bag.exists():
+        return 0  # killed before it made them
+    for path in (bag, idx):
+        if not path.exists() and (path is bag or bag.stat().st_size):
+            raise FormatError("a file is missing where a writer is to go on", path=str(path), remedy=_ANEW)
+    n = idx.stat().st_size // ENTRY_BYTES if idx.exists() else 0
+    end, size = _end(idx, n), bag.stat().st_size
+    if end > size:
+        raise FormatError(
+            "the bag is shorter than its index says: it was cut, or a crash of the machine lost its last bytes",
+            path=str(bag),
+            expected=f"at least {end} bytes, where record {n - 1} ends",
+            found=f"{size} bytes",
+            remedy=f"read what is there, and {_ANEW}",
+        )
+    return n
+
+
+def _end(idx: Path, n: int) -> int:
+    """Return where record n - 1 ends."""
+    if n == 0:
+        return 0
+    with idx.open("rb") as file:
+        file.seek(ENTRY_BYTES * (n - 1))
+        return int.from_bytes(file.read(ENTRY_BYTES), "little")

@@ -1,0 +1,129 @@
+"""Which types `spec.json` has: what its texts mean, what a spec is stored as, what may be read as what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dataformats.errors import SpecError
+from dataformats.registry import codecs
+from dataformats.spec import NUMBER_TYPES, Spec, Type
+
+__all__ = ["check_generation", "decoded_type", "is_sequence", "store_spec", "stored_type"]
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_SCALARS = {"int64": "i64", "uint64": "u64"}
+_PLAIN = ("bytes", "utf8")  # blobs that a declared type may give another meaning
+
+
+def is_sequence(kind: Type) -> bool:
+    """Return True where `refs.bag` has `[first, count]` for a stored type."""
+    return kind.dims[:1] == (None,)
+
+
+def stored_type(text: str) -> Type:
+    """Return what a text in `spec.json` means: `[]` at its end is a sequence, all before it the name of a codec."""
+    if text.endswith("[]"):
+        return replace(_element(text[:-2]), dims=(None,))
+    return _element(text)
+
+
+def _element(text: str) -> Type:
+    kind = Type.named(text)
+    return Type(text) if kind.dims or kind.optional else kind
+
+
+def store_spec(spec: Spec, generation: int | None) -> Spec:
+    """Return the types under which values are stored.
+
+    Args:
+        spec: The types of the values.
+        generation: 2 or 3; `None` is 3, or 2 where a sequence needs it.
+
+    Raises:
+        SpecError: The format cannot hold the spec; every offending field is named.
+    """
+    check_generation(generation)
+    if not spec:
+        raise SpecError("a data set needs at least one field")
+    wrong = {
+        name: "; ".join(all_of) for name, kind in spec.items() if (all_of := list(_misfits(name, kind, generation)))
+    }
+    if len(wrong) == 1:
+        name, reasons = next(iter(wrong.items()))
+        raise SpecError(reasons, field=name)
+    if wrong:
+        raise SpecError("; ".join(f"field {name!r}: {reasons}" for name, reasons in wrong.items()))
+    return Spec({name: _stored(kind) for name, kind in spec.items()})
+
+
+def check_generation(generation: int | None) -> None:
+    """Raise `ValueError` for a generation that is not written."""
+    if generation not in (None, 2, 3):
+        raise ValueError(f"generation must be 2 or 3 (1 is only read) or None, found {generation!r}")
+
+
+def decoded_type(stored: Type, declared: Type, generation: int) -> Type:
+    """Return the type that decodes the blobs of a field which a spec declares as `declared`.
+
+    Raises:
+        SpecError: What is stored cannot be that type.
+    """
+    if declared.codec == "bytes" and not declared.args and _same_shape(declared, stored):
+        return declared
+    if generation == 3 and is_sequence(stored):
+        raise SpecError(f"stored as {str(stored)!r}, and generation 3 has no sequences; read it as 'bytes'")
+    if declared == stored:
+        # FORMATS: `int` is unsigned in generation 1, signed in all later ones.
+        unsigned = generation == 1 and stored.codec == "int" and not stored.args
+        return replace(stored, args=("unsigned",)) if unsigned else stored
+    if not declared.optional and _fits(stored, declared):
+        return decoded_type(stored, stored, generation) if declared.codec in NUMBER_TYPES else declared
+    raise SpecError(f"stored as {str(stored)!r}, which cannot be read as {str(declared)!r}")
+
+
+def _fits(stored: Type, declared: Type) -> bool:
+    if declared.codec in NUMBER_TYPES:
+        if stored.dims:
+            return False
+        if stored.codec == "array":
+            return not stored.args or stored.args == (declared.codec, *map(str, declared.dims))
+        integers = {"i64": "int64", "u64": "uint64", "int": "int64"}
+        return integers.get(stored.codec) == declared.codec and not declared.dims
+    known = stored.codec in codecs and stored.codec not in _PLAIN
+    return _same_shape(declared, stored) and (stored.codec == declared.codec or not known)
+
+
+def _same_shape(declared: Type, stored: Type) -> bool:
+    """Return True where both are one blob a row, or both one blob an element."""
+    return len(declared.dims) == len(stored.dims)
+
+
+def _stored(kind: Type) -> Type:
+    if kind.codec in NUMBER_TYPES:
+        return Type(_SCALARS.get(kind.codec, "array") if not kind.dims else "array")
+    return replace(kind, dims=(None,)) if kind.dims else kind
+
+
+def _misfits(name: str, kind: Type, generation: int | None) -> Iterator[str]:
+    """Yield what the format cannot hold of a field."""
+    if name == "refs" or not _NAME.fullmatch(name):
+        why = "is the name of the format's own file" if name == "refs" else "is no name for a file of the format"
+        yield f"{name!r} {why}; to convert, pass rename={{{name!r}: {_proposed(name)!r}}}"
+    if kind.optional:
+        yield f"{str(kind)!r} may be missing, and every row has every field; drop the '?'"
+    if kind.codec in NUMBER_TYPES:
+        if None in kind.dims[1:]:
+            yield f"{str(kind)!r} has [] elsewhere than first"
+    elif len(kind.dims) > 1 or kind.dims == (0,):
+        yield f"{str(kind)!r} nests sequences, found only as 'codec[]'" if kind.dims[1:] else f"{str(kind)!r} is empty"
+    elif kind.dims and generation == 3:
+        yield f"{str(kind)!r} is a sequence, which generation 3 has not; pass generation=2, or leave it out"
+
+
+def _proposed(name: str) -> str:
+    cleaned = re.sub(r"[^\w.-]", "_", name)
+    if name == "refs":
+        return "refs_"
+    return cleaned if _NAME.fullmatch(cleaned) else f"_{cleaned}"

@@ -1,0 +1,66 @@
+"""The bytes of OFRecord, without I/O: FORMATS, OFRecord.
+
+A record is a frame: int64 length, little-endian, and the data. There is no checksum, no file header and no index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.framed.framing import Framing, Octets, Positions, length_problems, too_long, words
+from dataformats.batch import Blobs
+from dataformats.errors import FormatError
+from dataformats.interfaces import Check, Extents
+
+__all__ = ["FRAMING", "HEADER"]
+
+HEADER = Struct("<q")  # length of the data
+
+
+class _OFRecordFraming(Framing):
+    name = "ofrecord"
+    title = "an OFRecord"
+    head = HEADER.size
+    tail = 0
+    min_length = 1  # OneFlow's reader ends the process at a length of 0
+
+    def frames(self, blobs: Sequence[bytes]) -> bytes:
+        parts: list[bytes] = []
+        for blob in blobs:
+            parts += (HEADER.pack(len(blob)), blob)
+        return b"".join(parts)
+
+    def unsound(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
+        return np.asarray(words(octets, starts, "<i8") < 0)
+
+    def header_problem(self, header: bytes, offset: int, path: str) -> FormatError:
+        (length,) = HEADER.unpack(header)
+        if length >= 0:
+            return too_long(length, offset, path)
+        return FormatError(
+            "a record has a negative length",
+            path=path,
+            offset_bytes=offset,
+            expected="0 or more",
+            found=length,
+            remedy="Where the next record begins cannot be known",
+        )
+
+    def data_problems(self, blobs: Blobs, offsets: Positions) -> dict[int, FormatError]:
+        return {}  # nothing tells
+
+    def check(self, verify_checksums: bool) -> Check:
+        return _check_lengths
+
+
+def _check_lengths(frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+    """Return the frames that do not stand at their offset any more: their length is another one."""
+    return length_problems(words(frames.buffer, frames.starts, "<i8"), extents.length, extents.offset - HEADER.size)
+
+
+FRAMING = _OFRecordFraming()
+"""The frames of OFRecord."""

@@ -1,0 +1,112 @@
+"""The elements of a BSON document, of the few kinds that Syrah has, without a copy and without trust.
+
+A general BSON decoder follows lengths into any depth and builds every value. Here each length is checked against the
+document that holds it before it is followed, and a value is a place in the buffer: tables of many megabytes are not
+copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+
+from dataformats.errors import FormatError
+
+__all__ = ["BINARY", "DOCUMENT", "INT32", "STRING", "Element", "elements"]
+
+INT32 = Struct("<i")
+STRING = 0x02
+DOCUMENT = 0x03
+BINARY = 0x05
+_FIXED = {0x10: 4, 0x12: 8}  # int32 and int64: syrah 0.1.1 has them
+_OVERHEAD = {STRING: 4, DOCUMENT: 0, BINARY: 5}  # bytes of a value that its length does not count
+_LEAST = {STRING: 1, DOCUMENT: 5, BINARY: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One named value.
+
+    Attributes:
+        kind: BSON's number of its type.
+        name: Its name.
+        start: First byte of the value in the buffer: of the text, of the binary's content, of the document's length.
+        stop: The byte behind it; the zero that ends a text is left out.
+        subtype: Of a binary; 0 otherwise.
+    """
+
+    kind: int
+    name: str
+    start: int
+    stop: int
+    subtype: int = 0
+
+
+def elements(data: bytes | bytearray, start: int, stop: int, path: str, base: int) -> Iterator[Element]:
+    """Yield the elements of the document that fills `data[start:stop]`; it goes into none of them.
+
+    Args:
+        data: A buffer that holds at least five bytes from `start` on.
+        start: Where the document begins.
+        stop: Where it must end.
+        path: The file, for errors.
+        base: Where in the file the buffer begins, for errors.
+
+    Raises:
+        FormatError: A length leads out of the document, a name or a kind is none, or bytes are left over.
+    """
+    (length,) = INT32.unpack_from(data, start)
+    if length != stop - start:
+        raise FormatError(
+            "a BSON document of another length",
+            path=path,
+            offset_bytes=base + start,
+            expected=f"{stop - start} bytes",
+            found=f"{length} bytes",
+        )
+    if data[stop - 1]:
+        raise _error("a BSON document that does not end in a zero byte", path, base + stop - 1)
+    at, last = start + 4, stop - 1
+    while at < last:
+        element, at = _element(data, at, last, path, base)
+        yield element
+
+
+def _element(data: bytes | bytearray, at: int, last: int, path: str, base: int) -> tuple[Element, int]:
+    """Return the element at `at` and where the next one begins, at most `last`."""
+    kind, behind = data[at], data.find(b"\0", at + 1, last) + 1
+    if not behind:
+        raise _error("a name of the BSON document has no end", path, base + at)
+    try:
+        name = str(data[at + 1 : behind - 1], "utf-8")
+    except UnicodeDecodeError as error:
+        raise _error("a name of the BSON document is not UTF-8", path, base + at + 1) from error
+    if kind in _FIXED:
+        start, stop = behind, behind + _FIXED[kind]
+        end = stop
+    elif kind in _OVERHEAD:
+        start, stop, end = _extent(data, kind, behind, last, path, base)
+    else:
+        raise _error(f"{name!r} is of BSON type {kind:#04x}, which Syrah does not have", path, base + at)
+    if end > last:
+        raise _error(f"{name!r} reaches out of its BSON document", path, base + behind)
+    if kind == STRING and data[end - 1]:
+        raise _error(f"{name!r} is a text that does not end in a zero byte", path, base + end - 1)
+    return Element(kind, name, start, stop, data[start - 1] if kind == BINARY else 0), end
+
+
+def _extent(data: bytes | bytearray, kind: int, at: int, last: int, path: str, base: int) -> tuple[int, int, int]:
+    """Return start, stop and end of a value whose length stands in front of it; the end may be out of bounds."""
+    if at + 4 > last:
+        raise _error("a value of the BSON document has no whole length", path, base + at)
+    (length,) = INT32.unpack_from(data, at)
+    if length < _LEAST[kind]:
+        raise _error(f"a value of the BSON document is {length} bytes long", path, base + at)
+    start = at + _OVERHEAD[kind]
+    end = start + length
+    return start, end - (kind == STRING), end
+
+
+def _error(what: str, path: str, offset_bytes: int) -> FormatError:
+    return FormatError(what, path=path, offset_bytes=offset_bytes)

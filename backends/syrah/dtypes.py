@@ -1,0 +1,68 @@
+"""Under which types Syrah stores values, and which it cannot hold."""
+
+from __future__ import annotations
+
+from dataformats.backends.syrah.metadata import ITEM_BYTES
+from dataformats.columns import check_dims
+from dataformats.errors import SpecError
+from dataformats.spec import NUMBER_TYPES, Spec, Type
+
+__all__ = ["dtypes_of", "stored_types"]
+
+
+def stored_types(spec: Spec) -> Spec:
+    """Return the types under which values of a spec are stored.
+
+    Numbers are native, with the dims that only our sibling file keeps; `utf8` is `str`; the blob of any other codec
+    is an array of uint8.
+
+    Raises:
+        SpecError: There are no fields, or one that an item cannot hold; all of them are named.
+    """
+    if not len(spec):
+        raise SpecError("syrah stores fields: pass spec=, as {'image': 'float32[28,28]', 'label': 'int64'}")
+    reasons = {name: reason for name, kind in spec.items() if (reason := _objection(name, kind))}
+    if len(reasons) == 1:
+        name, reason = reasons.popitem()
+        raise SpecError(f"syrah cannot hold {reason}", field=name)
+    if reasons:
+        listed = "; ".join(f"field {name!r}: {reason}" for name, reason in reasons.items())
+        raise SpecError(f"syrah cannot hold {listed}")
+    return Spec({name: _stored(kind) for name, kind in spec.items()})
+
+
+def dtypes_of(stored: Spec) -> dict[str, str]:
+    """Return array name to dtype, as it stands in the file, for what `stored_types` gave."""
+    return {name: kind.codec for name, kind in stored.items()}
+
+
+def _stored(kind: Type) -> Type:
+    if kind.codec in NUMBER_TYPES:
+        return kind
+    return Type("str") if kind.codec == "utf8" else Type("uint8", dims=(None,))
+
+
+def _objection(name: str, kind: Type) -> str | None:
+    """Return why an item cannot hold a field, or `None`."""
+    if "\0" in name:
+        return "a name with a zero byte"
+    if not _is_text(name):
+        return "a name that is no UTF-8"
+    if kind.optional:
+        return f"{kind}: every item has every array"
+    if kind.codec not in NUMBER_TYPES or kind.args:
+        return f"{kind}: an item has one array of a name, so one value of a codec" if kind.dims else None
+    try:
+        kind.dtype  # noqa: B018  # raises where this platform has no such dtype
+        check_dims(kind, None)
+    except SpecError as error:
+        return error.what
+    return None if kind.codec in ITEM_BYTES else f"{kind}, which is none of its dtypes"
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

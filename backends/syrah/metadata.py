@@ -1,0 +1,171 @@
+"""The metadata of a Syrah file, without I/O: which arrays there are, of what dtype, and where each item's lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.syrah.document import BINARY, DOCUMENT, INT32, STRING, Element, elements
+from dataformats.backends.syrah.layout import HEADER
+from dataformats.errors import FormatError
+
+__all__ = ["ITEM_BYTES", "Table", "build_metadata", "metadata_bytes", "parse_metadata", "unsound"]
+
+ITEM_BYTES = {
+    **dict.fromkeys(("bool", "int8", "uint8", "str"), 1),
+    **dict.fromkeys(("int16", "uint16", "float16"), 2),
+    **dict.fromkeys(("int32", "uint32", "float32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64"), 8),
+    "float128": 16,
+}
+"""The dtypes of the format, and the bytes of one number (of `str`: of one byte of UTF-8); all are powers of two."""
+
+_KINDS = {"offset": BINARY, "size": BINARY, "dtype": STRING}
+_FRAME_BYTES = len(b"\x05offset\0\x05size\0\x02dtype\0") + 2 * 5 + 4  # an array's document without its values
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where the arrays of one name lie, item by item, as stored; offsets and sizes may be anything.
+
+    Attributes:
+        dtype: As stored, perhaps none of `ITEM_BYTES`.
+        offset: int64[n], first byte of the array in the file; a view of the metadata, perhaps unaligned.
+        size: int64[n], its bytes; likewise.
+    """
+
+    dtype: str
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+def parse_metadata(data: bytes | bytearray, path: str, base: int) -> dict[str, Table]:
+    """Return the tables by array name, in the order of the file; all are of the same length.
+
+    Args:
+        data: The BSON document; the tables are views of it.
+        path: The file, for errors.
+        base: Where in the file the document begins, for errors.
+
+    Raises:
+        FormatError: It is no such document.
+    """
+    tables: dict[str, Table] = {}
+    for element in elements(data, 0, len(data), path, base):
+        if element.name in tables:
+            raise FormatError(f"two arrays are called {element.name!r}", path=path, offset_bytes=base + element.start)
+        if element.kind != DOCUMENT:
+            raise FormatError(f"{element.name!r} is no array", path=path, offset_bytes=base + element.start)
+        tables[element.name] = _table(data, element, path, base)
+    if not tables:
+        raise FormatError("the metadata name no array", path=path, offset_bytes=base)
+    _check_lengths(tables, path, base)
+    return tables
+
+
+def unsound(table: Table, end: int) -> NDArray[np.bool_]:
+    """Return bool[n]: arrays that lie outside the data, or hold no whole number of items.
+
+    Args:
+        table: Where they lie.
+        end: The byte behind the data.
+    """
+    offset, size, width = table.offset, table.size, ITEM_BYTES.get(table.dtype, 1)
+    # end - offset may overflow only where the offset is negative, which is wrong anyway.
+    wrong: NDArray[np.bool_] = (offset < HEADER.size) | (offset > end) | (size < 0) | (size > end - offset)
+    return wrong | ((size & (width - 1)) != 0) if width > 1 else wrong
+
+
+def build_metadata(dtypes: Mapping[str, str], offsets: Sequence[bytes], sizes: Sequence[bytes]) -> list[bytes]:
+    """Return the BSON document, in pieces.
+
+    Args:
+        dtypes: Array name to dtype.
+        offsets: For each array, in the same order, the little-endian int64 table.
+        sizes: Likewise.
+    """
+    entry_bytes = sum(map(len, (*offsets[:1], *sizes[:1]))) // 16
+    pieces = [INT32.pack(metadata_bytes(dtypes, entry_bytes))]
+    for (name, dtype), offset, size in zip(dtypes.items(), offsets, sizes, strict=True):
+        pieces += [b"\x03", name.encode(), b"\0", INT32.pack(_array_bytes(dtype, entry_bytes))]
+        pieces += [b"\x05offset\0", INT32.pack(len(offset)), b"\0", offset]
+        pieces += [b"\x05size\0", INT32.pack(len(size)), b"\0", size]
+        pieces += [b"\x02dtype\0", INT32.pack(len(dtype) + 1), dtype.encode(), b"\0", b"\0"]
+    return [*pieces, b"\0"]
+
+
+def metadata_bytes(dtypes: Mapping[str, str], n_items: int) -> int:
+    """Return the bytes of the document for so many items."""
+    return 5 + sum(len(name.encode()) + 2 + _array_bytes(dtype, n_items) for name, dtype in dtypes.items())
+
+
+def _array_bytes(dtype: str, n_items: int) -> int:
+    return 5 + _FRAME_BYTES + 16 * n_items + len(dtype.encode()) + 1
+
+
+def _table(data: bytes | bytearray, array: Element, path: str, base: int) -> Table:
+    parts: dict[str, Element] = {}
+    for part in elements(data, array.start, array.stop, path, base):
+        if part.kind == DOCUMENT:
+            raise FormatError(
+                "the layout of syrah 0.1.1, with one document an item, is not read",
+                path=path,
+                offset_bytes=base + part.start,
+                expected="the layout of syrah 0.1.3 and later, with one document an array",
+                remedy="read it with syrah 0.1.1 and write it again",
+            )
+        if _KINDS.get(part.name) != part.kind or part.subtype or part.name in parts:
+            raise _no_table(array, path, base + part.start, f"{part.name!r} of BSON type {part.kind:#04x}")
+        parts[part.name] = part
+    if len(parts) < len(_KINDS):
+        raise _no_table(array, path, base + array.start, f"only {', '.join(parts) or 'nothing'}")
+    try:
+        dtype = str(data[parts["dtype"].start : parts["dtype"].stop], "utf-8")
+    except UnicodeDecodeError as error:
+        raise _no_table(array, path, base + parts["dtype"].start, "a dtype that is not UTF-8") from error
+    return Table(dtype, *(_numbers(data, parts[name], array.name, path, base) for name in ("offset", "size")))
+
+
+def _numbers(data: bytes | bytearray, part: Element, array: str, path: str, base: int) -> NDArray[np.int64]:
+    length = part.stop - part.start
+    if length % 8:
+        raise FormatError(
+            f"array {array!r}: the table {part.name!r} is no list of int64",
+            path=path,
+            offset_bytes=base + part.start,
+            expected="a multiple of 8 bytes",
+            found=f"{length} bytes",
+        )
+    numbers = np.frombuffer(data, "<i8", length // 8, part.start)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _check_lengths(tables: Mapping[str, Table], path: str, base: int) -> None:
+    n_items = len(next(iter(tables.values())))
+    for name, table in tables.items():
+        found = {len(table.offset), len(table.size)} - {n_items}
+        if found:
+            raise FormatError(
+                f"array {name!r}: its tables are of another length",
+                path=path,
+                offset_bytes=base,
+                expected=f"{n_items} items",
+                found=f"{found.pop()} items",
+            )
+
+
+def _no_table(array: Element, path: str, offset_bytes: int, found: str) -> FormatError:
+    return FormatError(
+        f"array {array.name!r} is not described",
+        path=path,
+        offset_bytes=offset_bytes,
+        expected="the binaries offset and size, and the text dtype",
+        found=found,
+    )

@@ -1,0 +1,205 @@
+"""Opens Syrah files: from the metadata of each to where the arrays of any items lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.syrah.layout import HEADER, Header, parse_header
+from dataformats.backends.syrah.metadata import ITEM_BYTES, Table, parse_metadata, unsound
+from dataformats.errors import CorruptRecordError, FormatError, SpecError, TruncatedError
+from dataformats.interfaces import Extents, Located, Reader
+from dataformats.spec import NUMBER_TYPES, Spec, Type
+from dataformats.storage.files import StoredFile
+
+__all__ = ["SyrahReader"]
+
+_MAX_SIZE = 2**31  # of a dimension, in the grammar of types
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is known of one file.
+
+    Attributes:
+        header: Its header.
+        tables: Array name to where its items lie.
+        unsound: Array name to bool[n], for those arrays of which an item cannot be read.
+    """
+
+    header: Header
+    tables: Mapping[str, Table]
+    unsound: Mapping[str, NDArray[np.bool_]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.tables.values())))
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        return {name: table.dtype for name, table in self.tables.items()}
+
+    def sound_sizes(self, name: str) -> NDArray[np.int64]:
+        wrong, sizes = self.unsound.get(name), self.tables[name].size
+        return sizes if wrong is None else sizes[~wrong]
+
+
+class SyrahReader(Reader):
+    """One or more files with the same arrays, in any order; all metadata are read when it is made.
+
+    The tables stay where they were read to: 16 bytes an item and array.
+
+    Args:
+        files: The files, in reading order.
+
+    Raises:
+        FormatError: A header or metadata are broken, or the files have not the same arrays and dtypes.
+    """
+
+    def __init__(self, files: Sequence[StoredFile]) -> None:
+        self.files = list(files)
+        with ThreadPoolExecutor(max(1, min(len(self.files), os.cpu_count() or 1))) as threads:
+            self._parts = list(threads.map(_load, self.files))
+        self._check_alike()
+        self._dtypes = self._parts[0].dtypes if self._parts else {}
+        self._counts = np.array([len(part) for part in self._parts], np.int64)
+        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
+        self.spec = Spec({name: self._type(name, dtype) for name, dtype in self._dtypes.items()})
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._counts
+
+    def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
+        file = (np.searchsorted(self._starts, indices, side="right") - 1).astype(np.int32)
+        local = indices - self._starts[file]
+        groups = {number: np.flatnonzero(file == number) for number in np.unique(file).tolist()}
+        return {name: Located(self._extents(name, file, local, groups)) for name in fields}
+
+    def digest(self, update: Callable[[bytes], None]) -> None:
+        for part in self._parts:
+            update(len(part).to_bytes(8, "little"))
+            for name, dtype in self._dtypes.items():
+                update(repr((name, dtype)).encode())
+                update(part.tables[name].size.tobytes())
+
+    def decoded_as(self, field: str, declared: Type) -> Type:
+        """Return `declared`, if arrays of the stored dtype can be that.
+
+        The bytes carry no shape: numbers may have any dims, and arrays of uint8 may be the blobs of any codec.
+
+        Raises:
+            CorruptRecordError: The stored dtype is none of the format.
+            SpecError: Its arrays cannot be `declared`.
+        """
+        dtype = self._dtypes[field]
+        if declared == Type("bytes") or (declared.codec == dtype and dtype in NUMBER_TYPES and not declared.optional):
+            return declared
+        if dtype not in ITEM_BYTES:
+            raise CorruptRecordError(
+                f"field {field!r}: its dtype is none that Syrah has",
+                expected=", ".join(ITEM_BYTES),
+                found=dtype,
+                remedy=f"pass spec= with {{{field!r}: 'bytes'}} for what is stored, or select() the other fields",
+            )
+        if declared.optional:
+            raise SpecError(f"expected {declared.required}: every item has every array", field=field)
+        if not declared.dims and _holds(dtype, declared.codec):
+            return declared
+        raise SpecError(f"expected {declared}, found arrays of {dtype}; pass spec= with {_choices(dtype)}", field=field)
+
+    def facts(self) -> dict[str, str]:
+        """Return the versions that the headers name."""
+        return {"version": ", ".join(sorted({part.header.version for part in self._parts}))}
+
+    def _check_alike(self) -> None:
+        for file, part in zip(self.files, self._parts, strict=True):
+            if part.dtypes != self._parts[0].dtypes:
+                raise FormatError(
+                    f"other arrays than {self.files[0].name!r} has",
+                    path=file.name,
+                    expected=self._parts[0].dtypes,
+                    found=part.dtypes,
+                    remedy="open them apart, and join what they share: concat([a.select(...), b.select(...)])",
+                )
+
+    def _type(self, name: str, dtype: str) -> Type:
+        """Return the type of an array when nothing but the files says it: one-dimensional."""
+        if dtype == "str":
+            return Type("utf8")
+        if dtype not in ITEM_BYTES:
+            return Type(dtype)
+        sizes = [sizes for part in self._parts if len(sizes := part.sound_sizes(name))]
+        least, most = min((int(s.min()) for s in sizes), default=0), max((int(s.max()) for s in sizes), default=0)
+        length = least // ITEM_BYTES[dtype]
+        return Type(dtype, dims=(length if least == most and 0 < length < _MAX_SIZE else None,))
+
+    def _extents(
+        self, name: str, file: NDArray[np.int32], local: NDArray[np.int64], groups: Mapping[int, NDArray[np.int64]]
+    ) -> Extents:
+        offset, length = np.zeros(len(local), np.int64), np.zeros(len(local), np.int64)
+        problems: dict[int, FormatError] = {}
+        for number, here in groups.items():
+            part, items = self._parts[number], local[here]
+            table = part.tables[name]
+            offset[here], length[here] = table.offset[items], table.size[items]
+            if name in part.unsound:
+                for position in np.flatnonzero(part.unsound[name][items]).tolist():
+                    where = int(here[position])
+                    error = _problem(name, table.dtype, int(offset[where]), int(length[where]), part.header.offset)
+                    error.path = self.files[number].name
+                    problems[where] = error
+        return Extents(file, offset, length, problems=problems)
+
+
+def _load(file: StoredFile) -> _Part:
+    """Read header and metadata of one file; nothing is allocated before its length fits the file."""
+    header = parse_header(file.pread(0, HEADER.size), file.size, file.name)
+    data = bytearray(header.length)
+    found = file.read_into(header.offset, memoryview(data))
+    if found != header.length:
+        raise TruncatedError(
+            "the file ends inside its metadata",
+            path=file.name,
+            offset_bytes=header.offset + found,
+            expected=f"{header.length} bytes",
+            found=f"{found} bytes",
+        )
+    tables = parse_metadata(data, file.name, header.offset)
+    wrong = {name: unsound(table, header.offset) for name, table in tables.items()}
+    return _Part(header, tables, {name: mask for name, mask in wrong.items() if mask.any()})
+
+
+def _holds(dtype: str, codec: str) -> bool:
+    """Return True where arrays of a dtype can be blobs of a codec."""
+    return codec == "utf8" if dtype == "str" else dtype == "uint8" and codec not in NUMBER_TYPES
+
+
+def _choices(dtype: str) -> str:
+    if dtype == "str":
+        return "utf8 or bytes"
+    return f"{dtype} and any dims, {'a codec' if dtype == 'uint8' else 'bytes'}"
+
+
+def _problem(name: str, dtype: str, offset: int, size: int, end: int) -> FormatError:
+    """Return what is wrong with the place of one array."""
+    if not HEADER.size <= offset <= end:
+        expected = f"an offset in [{HEADER.size}, {end}]"
+        return FormatError(f"array {name!r} lies outside the data", expected=expected, found=offset)
+    if not 0 <= size <= end - offset:
+        return TruncatedError(
+            f"array {name!r} reaches out of the data",
+            offset_bytes=offset,
+            expected=f"0 to {end - offset} bytes, to where the metadata begin",
+            found=f"{size} bytes",
+        )
+    return FormatError(
+        f"array {name!r} holds no whole number of items",
+        offset_bytes=offset,
+        expected=f"a multiple of {ITEM_BYTES[dtype]} bytes for {dtype}",
+        found=f"{size} bytes",
+    )

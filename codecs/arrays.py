@@ -1,0 +1,225 @@
+"""Arrays of bools, integers, floats and complex numbers: Granular's `array`, and numpy's own `.npy`.
+
+No other dtypes: objects would be pickles, and dates and texts are read by nobody but numpy. The byte order stays
+what it is in the file, so that an array that was read is written as the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import numpy as np
+
+from dataformats.batch import Blobs, Column
+from dataformats.errors import SpecError
+from dataformats.interfaces import Codec
+from dataformats.spec import Type
+from dataformats.values import DTYPES, exact
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ARRAY", "MAX_DIMS", "NPY", "FixedArray", "array_of", "parts_of"]
+
+MAX_DIMS = 32
+"""The most dimensions: numpy before 2.0 has no more."""
+
+_CODE = re.compile(r"[<>|=]?(b1|[iu][1248]|f(2|4|8|16)|c(8|16|32))")
+_NAMES = {**DTYPES, **{name: np.dtype(name).newbyteorder("<") for name in ("complex64", "complex128")}}
+_MAX_BYTES = 2**32 - 1  # of a bin in MessagePack
+_MAX_HEADER = 10_000  # of a .npy: numpy's own bound on what it hands to ast.literal_eval
+_WORDS = 64  # the longest text and list beside the data: a dtype, a shape
+
+
+class _Array(Codec):
+    """MessagePack of dtype, shape and the bytes in C order."""
+
+    name = "array"
+
+    def configured(self, args: Sequence[str]) -> Codec:
+        """Return the codec of `array`, or of `array(float32,64,128)` as bags 0.5 had it: raw bytes."""
+        return FixedArray(_named_dtype(args[0], args), _sizes(args[1:], args)) if args else self
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of an array or a numpy scalar."""
+        packed: bytes = msgpack.packb(parts_of(value), use_bin_type=True)
+        return packed
+
+    def decode(self, blob: bytes | memoryview) -> NDArray[Any]:
+        """Return the array, in memory of its own."""
+        size = len(blob)
+        parts = msgpack.unpackb(
+            blob,
+            raw=False,
+            max_str_len=_WORDS,
+            max_bin_len=size,
+            max_array_len=_WORDS,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+        if not isinstance(parts, list) or len(parts) != 3:
+            raise ValueError(f"expected a list of dtype, shape and bytes, found {type(parts).__name__}")
+        return array_of(*parts)
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return a list of arrays, whose dtypes and shapes may differ."""
+        return [self.decode(blobs.view(position)) for position in range(len(blobs))]
+
+
+class FixedArray(Codec):
+    """The raw bytes of arrays of one dtype and shape.
+
+    Args:
+        dtype: Of bools, integers, floats or complex numbers.
+        shape: The sizes; () is a scalar.
+    """
+
+    name = "array"
+
+    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of an array that fits exactly; numbers by the rules of `exact`."""
+        if self.dtype.kind != "c":
+            return exact(Type(self.dtype.name, dims=self.shape), value).astype(self.dtype).tobytes()
+        array = np.asarray(value)
+        if array.dtype.newbyteorder("=") != self.dtype.newbyteorder("=") or array.shape != self.shape:
+            raise ValueError(f"expected {self.dtype} of shape {self.shape}, found {array.dtype} of shape {array.shape}")
+        return array.astype(self.dtype).tobytes()
+
+    def decode(self, blob: bytes) -> Any:
+        """Return the array, or the numpy scalar where the shape is ()."""
+        return self._dense(Blobs.join([blob]))[0]
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return an ndarray (B, *shape)."""
+        return self._dense(blobs)
+
+    def _dense(self, blobs: Blobs) -> NDArray[Any]:
+        size = self.dtype.itemsize * math.prod(self.shape)
+        wrong = np.flatnonzero(blobs.lengths != size)
+        if len(wrong):
+            raise ValueError(f"expected {size} bytes, found {int(blobs.lengths[wrong[0]])}")
+        values, _ = blobs.contiguous()
+        return _checked_bools(values.view(self.dtype)).reshape(len(blobs), *self.shape)
+
+
+class _Npy(Codec):
+    """numpy's file format, versions 1.0 and 2.0 (3.0 is for names of fields, which no array here has)."""
+
+    name = "npy"
+
+    def encode(self, value: Any) -> bytes:
+        """Return what `numpy.save` writes; an array in Fortran order is stored in it."""
+        stream = BytesIO()
+        np.lib.format.write_array(stream, _plain(value), allow_pickle=False)
+        return stream.getvalue()
+
+    def decode(self, blob: bytes) -> NDArray[Any]:
+        """Return the array, in memory of its own."""
+        stream = BytesIO(blob)
+        version = np.lib.format.read_magic(stream)
+        if version not in _NPY_HEADERS:
+            raise ValueError(f"expected version 1.0 or 2.0, found {version[0]}.{version[1]}")
+        shape, fortran_order, dtype = _NPY_HEADERS[version](stream, max_header_size=_MAX_HEADER)
+        data = memoryview(blob)[stream.tell() :]
+        return array_of(dtype.str, list(shape), data, fortran=fortran_order)
+
+
+_NPY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def array_of(code: Any, shape: Any, data: Any, *, fortran: bool = False) -> NDArray[Any]:
+    """Return the array of a dtype's code, a shape and bytes, all of which may be anything.
+
+    Args:
+        code: As `dtype.str` gives it.
+        shape: A list of sizes.
+        data: The bytes, exactly as many as dtype and shape need.
+        fortran: The first index varies fastest.
+
+    Returns:
+        An array in memory of its own, of the byte order and index order that it is stored in.
+
+    Raises:
+        ValueError: They are no array, or of a dtype that is not allowed.
+    """
+    dtype = _coded_dtype(code)
+    sizes = shape if isinstance(shape, list) else None
+    if sizes is None or len(sizes) > MAX_DIMS or any(type(size) is not int or size < 0 for size in sizes):
+        raise ValueError(f"expected a list of at most {MAX_DIMS} sizes, found {shape!r:.80}")
+    if not isinstance(data, bytes | memoryview):
+        raise ValueError(f"expected the bytes of an array, found {type(data).__name__}")
+    if dtype.itemsize * math.prod(sizes) != len(data):
+        raise ValueError(f"expected {dtype.itemsize * math.prod(sizes)} bytes for {code}{sizes}, found {len(data)}")
+    array = _checked_bools(np.frombuffer(data, dtype)).copy()
+    return array.reshape(sizes[::-1]).T if fortran else array.reshape(sizes)
+
+
+def parts_of(value: Any) -> tuple[str, tuple[int, ...], bytes]:
+    """Return a dtype's code, the shape, and the bytes in C order.
+
+    Raises:
+        TypeError: The value is no array, or of a dtype that is not allowed.
+        ValueError: It has more bytes or dimensions than can be stored.
+    """
+    array = _plain(value)
+    if array.nbytes > _MAX_BYTES:
+        raise ValueError(f"expected at most {_MAX_BYTES} bytes, found {array.nbytes}; use npy")
+    return array.dtype.str, array.shape, array.tobytes()
+
+
+def _plain(value: Any) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray) or not hasattr(value, "__array__"):
+        raise TypeError(f"expected an array, found {type(value).__name__}; pass numpy.asarray(value, dtype)")
+    array = np.asarray(value)
+    if not _CODE.fullmatch(array.dtype.str):
+        raise TypeError(f"expected bools, integers, floats or complex numbers, found {array.dtype}")
+    if array.ndim > MAX_DIMS:
+        raise ValueError(f"expected at most {MAX_DIMS} dimensions, found {array.ndim}")
+    return array
+
+
+def _coded_dtype(code: Any) -> np.dtype[Any]:
+    if not isinstance(code, str) or not _CODE.fullmatch(code):
+        raise ValueError(f"expected a dtype of bools, integers, floats or complex numbers, found {code!r:.80}")
+    return np.dtype(code)
+
+
+def _checked_bools(values: NDArray[Any]) -> NDArray[Any]:
+    # Any other byte would be True to numpy in one place and 2 in another.
+    if values.dtype.kind == "b" and values.size and int(values.view(np.uint8).max()) > 1:
+        raise ValueError(f"expected 0 or 1, found {int(values.view(np.uint8).max())}")
+    return values
+
+
+def _named_dtype(name: str, args: Sequence[str]) -> np.dtype[Any]:
+    if name in _NAMES:
+        return _NAMES[name]
+    if _CODE.fullmatch(name):
+        return np.dtype(name)
+    raise SpecError(f"array takes a dtype and sizes, as array(float32,64,128), found ({','.join(args)})")
+
+
+def _sizes(texts: Sequence[str], args: Sequence[str]) -> tuple[int, ...]:
+    sizes = tuple(int(text) for text in texts if text.isdecimal() and len(text) < 11)
+    if len(sizes) != len(texts) or len(sizes) > MAX_DIMS or math.prod(size or 1 for size in sizes) >= 2**48:
+        raise SpecError(
+            f"array takes a dtype and at most {MAX_DIMS} sizes of sensible product, as array(float32,64,128), "
+            f"found ({','.join(args)})"
+        )
+    return sizes
+
+
+ARRAY = _Array()
+"""An array of any dtype and shape."""
+
+NPY = _Npy()
+"""An array as a `.npy` file."""

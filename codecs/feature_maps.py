@@ -1,0 +1,117 @@
+"""Payloads that are one map of names to features: Example, and OFRecord."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dataformats.batch import Blobs, Column
+from dataformats.codecs.columns import Target, to_column
+from dataformats.codecs.features import Facts, encode_feature, feature_value, gather
+from dataformats.codecs.lists import Lists
+from dataformats.codecs.messages import parse
+from dataformats.codecs.payloads import (
+    check_fields,
+    check_known,
+    check_missing,
+    check_types,
+    parse_all,
+    range_of,
+)
+from dataformats.codecs.wire import map_entry
+from dataformats.errors import SpecError
+from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
+from dataformats.spec import Spec
+
+__all__ = ["FeatureMap"]
+
+
+class FeatureMap(RecordCodec):
+    """A map of names to lists of bytes or numbers.
+
+    Attributes:
+        title: What errors call it: `"an Example"`.
+        message: The class of its messages.
+        lists: The lists that its features hold.
+    """
+
+    title: str
+    message: Any
+    lists: Lists
+
+    @abstractmethod
+    def features(self, message: Any) -> Any:
+        """Return the map in a message: name to `Feature`."""
+
+    @abstractmethod
+    def enclose(self, entries: bytes) -> bytes:
+        """Return the message of these map entries, of which there is at least one."""
+
+    def encode(self, value: Any) -> bytes:
+        """Refuse: without a spec nothing says which list a value goes to.
+
+        Raises:
+            SpecError: Always.
+        """
+        raise SpecError(f"{self.title} cannot be encoded without types; pass spec={{field: type}}")
+
+    def decode(self, blob: bytes) -> dict[str, Any]:
+        """Return the features that have a kind: an array (n,) of numbers, or a list of bytes."""
+        features = self.features(parse(self.message, blob))
+        values = {name: feature_value(features[name]) for name in sorted(features)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def infer(self, blobs: Iterable[bytes]) -> Spec:
+        """Return the spec that fits these records, its fields in alphabetical order."""
+        facts: dict[str, Facts] = {}
+        n_records = 0
+        for blob in blobs:
+            for name, feature in self.features(parse(self.message, blob, n_records)).items():
+                facts.setdefault(name, Facts()).add(feature)
+            n_records += 1
+        return Spec({name: facts[name].example_type(n_records) for name in sorted(facts)})
+
+    def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
+        """Return what encodes and decodes records of this spec."""
+        check_types(spec)
+        return _Coder(self, spec, codecs, inferred)
+
+
+class _Coder(RecordCoder):
+    def __init__(self, payload: FeatureMap, spec: Spec, codecs: FieldCodecs, inferred: bool) -> None:
+        self._payload = payload
+        self._spec = spec
+        self._codecs = codecs
+        self._inferred = inferred
+        self._names = frozenset(spec)
+
+    def encode(self, record: Mapping[str, Any]) -> bytes:
+        """Return a message, its features in the spec's order; without any, no bytes at all."""
+        check_fields(record, self._spec)
+        lists, codecs = self._payload.lists, self._codecs
+        entries = []
+        for name, kind in self._spec.items():
+            value = record.get(name)
+            if value is None:
+                check_missing(kind, name)
+            else:
+                entries.append(map_entry(1, name.encode(), encode_feature(lists, codecs, kind, value, name=name)))
+        return self._payload.enclose(b"".join(entries)) if entries else b""
+
+    def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
+        """Return a column for each field asked for; others are not looked at."""
+        records = [self._payload.features(message) for message in parse_all(self._payload.message, blobs)]
+        if self._inferred:
+            for index, features in enumerate(records):
+                check_known(features, self._names, index)
+        return {
+            name: to_column(
+                self._codecs,
+                Target(name, self._spec[name]),
+                gather([features.get(name) for features in records]),
+                range_of(part),
+            )
+            for name, part in fields.items()
+            if part is not False
+        }

@@ -1,0 +1,152 @@
+"""Granular's integers: as few bytes as fit, a fixed number of bytes, or eight.
+
+A blob of `int` does not say whether it is signed: bags 0.5 and Granular up to 0.17.0 wrote unsigned, later ones
+signed. So the type says it: `int` is signed, `int(unsigned)` is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from dataformats.batch import Blobs, Column
+from dataformats.columns import numbers_of
+from dataformats.errors import SpecError
+from dataformats.interfaces import Codec
+from dataformats.spec import Type
+from dataformats.values import exact
+
+__all__ = ["I64", "INT", "MAX_BYTES", "MAX_SIZE", "U64", "Int", "SizedInt"]
+
+MAX_BYTES = 16
+"""The most bytes of an `int` without a size: Granular reads no more."""
+
+MAX_SIZE = 1024
+"""The largest size of an `int(size)`."""
+
+_SIZE = re.compile(r"[1-9]\d{0,3}")
+
+
+class Int(Codec):
+    """Little-endian, as few bytes as fit.
+
+    Args:
+        signed: Two's complement, with a byte more where the top bit of a non-negative number needs it, and at
+            least one byte. False: unsigned, 0 is no bytes at all.
+    """
+
+    name = "int"
+    copyable = False  # the bytes of 200 in a bag of generation 1 are those of -56 in generation 3
+
+    def __init__(self, signed: bool = True) -> None:
+        self.signed = signed
+
+    def configured(self, args: Sequence[str]) -> Codec:
+        """Return the codec of `int`, `int(unsigned)`, `int(8)` or `int(3,big)`."""
+        if not args:
+            return self
+        if tuple(args) == ("unsigned",):
+            return Int(signed=False)
+        size, order = args[0], args[1] if len(args) > 1 else "little"
+        if len(args) > 2 or order not in ("little", "big") or not _SIZE.fullmatch(size) or int(size) > MAX_SIZE:
+            raise SpecError(
+                f"int takes nothing, 'unsigned', or a size from 1 to {MAX_SIZE} and 'little' or 'big', as int(8) or "
+                f"int(3,big), found ({','.join(args)})"
+            )
+        return SizedInt(int(size), "big" if order == "big" else "little")
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a Python or numpy integer; bools are none."""
+        number = _integer(value)
+        if number < 0 and not self.signed:
+            raise ValueError(f"expected an integer from 0 up for int(unsigned), found {number}")
+        # Two's complement has a sign bit beside the bits of n, or of -n - 1 where n is negative.
+        bits = (number if number >= 0 else ~number).bit_length() + self.signed
+        size = -(-bits // 8)
+        if size > MAX_BYTES:
+            raise ValueError(f"expected an integer of at most {MAX_BYTES} bytes, found one of {size}")
+        return number.to_bytes(size, "little", signed=self.signed)
+
+    def decode(self, blob: bytes) -> int:
+        """Return the integer; more bytes than it needs are taken, and no bytes are 0."""
+        if len(blob) > MAX_BYTES:
+            raise ValueError(f"expected at most {MAX_BYTES} bytes, found {len(blob)}")
+        return int.from_bytes(blob, "little", signed=self.signed)
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return a list of `int`: what fits in 64 bits is a fact of the data, and columns follow the spec alone."""
+        return [self.decode(blob) for blob in blobs]
+
+
+class SizedInt(Codec):
+    """Unsigned, in a fixed number of bytes, as bags 0.5 had it.
+
+    Args:
+        size: Bytes, 1 to `MAX_SIZE`.
+        order: Of the bytes.
+    """
+
+    name = "int"
+
+    def __init__(self, size: int, order: Literal["little", "big"] = "little") -> None:
+        self.size = size
+        self.order = order
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of an integer in `[0, 256 ** size)`."""
+        number = _integer(value)
+        if number < 0 or number.bit_length() > 8 * self.size:
+            raise ValueError(f"expected an integer from 0 to 2^{8 * self.size} - 1, found {_shown(number)}")
+        return number.to_bytes(self.size, self.order)
+
+    def decode(self, blob: bytes) -> int:
+        """Return the integer."""
+        if len(blob) != self.size:
+            raise ValueError(f"expected {self.size} bytes, found {len(blob)}")
+        return int.from_bytes(blob, self.order)
+
+
+class _Word(Codec):
+    """Eight bytes, little-endian: the number type of the same range under Granular's name."""
+
+    def __init__(self, name: str, number: str) -> None:
+        self.name = name
+        self._kind = Type(number)
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of an integer that fits; Python and numpy integers and arrays of shape () are taken."""
+        return exact(self._kind, value).tobytes()
+
+    def decode(self, blob: bytes) -> Any:
+        """Return an `int`."""
+        return numbers_of(self._kind, Blobs.join([blob]))[0].item()
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return int64 or uint64 (B,)."""
+        return numbers_of(self._kind, blobs)
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iu":
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"expected an integer, found {type(value).__name__}")
+    return int(value)
+
+
+def _shown(number: int) -> str:
+    # Python refuses to print integers of more than 4300 digits.
+    return str(number) if number.bit_length() <= 256 else f"one of {number.bit_length()} bits"
+
+
+INT = Int()
+"""Signed, as few bytes as fit."""
+
+I64 = _Word("i64", "int64")
+"""Signed, eight bytes."""
+
+U64 = _Word("u64", "uint64")
+"""Unsigned, eight bytes."""

@@ -1,0 +1,231 @@
+"""Videos as MP4 and WebM files, by PyAV, which the extra `video` brings and which is imported only when used.
+
+Decoded: uint8 `(n, height, width, 3)`, the frames of the first video stream in the order of display. Sound, times
+of frames and the rotation that a phone writes are left out. A file is opened from memory, as the one format that it
+is declared to be, and nothing that it refers to is opened.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from dataformats.errors import MissingExtraError, SpecError
+from dataformats.interfaces import Codec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FPS", "MAX_FRAMES", "MAX_FRAME_PIXELS", "MAX_PIXELS", "MP4", "WEBM", "Container", "Video"]
+
+FPS = Fraction(20)
+"""Frames a second unless a type says otherwise: Granular's own choice."""
+
+MAX_PIXELS = 2**30
+"""The most pixels that are decoded, over all frames."""
+
+MAX_FRAME_PIXELS = 2**25
+"""The most pixels of one frame: 8K video has fewer."""
+
+MAX_FRAMES = 2**20
+"""The most frames that are decoded."""
+
+_RATE = re.compile(r"\d{1,6}(\.\d{1,6}|/\d{1,6})?")
+_BOX = struct.Struct(">I4s")  # size with this header, type: ISO/IEC 14496-12, 4.2; size 1: 64 bits follow; 0: the rest
+_EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")  # RFC 8794, RFC 9559
+
+# Playlists, and tracks whose data lie in other files, name paths and addresses: no protocol may serve them.
+_READING = {"protocol_whitelist": "", "enable_drefs": "0", "use_absolute_path": "0"}
+_WRITING = {"fflags": "+bitexact"}  # without the random identifier that a WebM would get
+# FFmpeg counts padding as pixels. It must stop at sizes that change on the way; the sizes allowed are checked here.
+_DECODING = {"max_pixels": str(4 * MAX_FRAME_PIXELS), "err_detect": "explode"}
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One video file format.
+
+    Attributes:
+        name: As FFmpeg calls it when it writes one.
+        reader: As FFmpeg calls it when it reads one.
+        encoder: Of the pictures.
+        check: Raises `ValueError` for bytes that are not one, or that end too early.
+    """
+
+    name: str
+    reader: str
+    encoder: str
+    check: Callable[[bytes], None]
+
+
+class Video(Codec):
+    """Videos of one file format.
+
+    Args:
+        container: The format.
+        fps: Frames a second, for encoding.
+        max_pixels: The most pixels that are decoded, over all frames.
+    """
+
+    def __init__(self, container: Container, fps: Fraction = FPS, max_pixels: int = MAX_PIXELS) -> None:
+        self.name = container.name
+        self.container = container
+        self.fps = fps
+        self.max_pixels = max_pixels
+
+    def configured(self, args: Sequence[str]) -> Codec:
+        """Return the codec with another rate, as in `mp4(30)` or `mp4(30000/1001)`."""
+        if not args:
+            return self
+        return Video(self.container, _rate(self.name, args), self.max_pixels)
+
+    def encode(self, value: Any) -> bytes:
+        """Return a video of uint8 (n, h, w, 3), lossy; the bytes of one are returned unchanged.
+
+        Raises:
+            MissingExtraError: PyAV is not installed.
+        """
+        if isinstance(value, bytes):
+            self.container.check(value)
+            return value
+        frames = _checked(value)
+        av = _pyav(self.name)
+        stream = BytesIO()
+        with av.open(stream, "w", format=self.container.name, options=_WRITING) as out:
+            track = out.add_stream(self.container.encoder, rate=self.fps)
+            track.height, track.width = frames.shape[1:3]
+            # Colours at half the resolution, which every player shows, need even sizes.
+            track.pix_fmt = "yuv444p" if track.height % 2 or track.width % 2 else "yuv420p"
+            track.codec_context.thread_count = 1  # the bytes may depend on the number of threads
+            for position, frame in enumerate(frames):
+                picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+                picture.pts = position
+                out.mux(track.encode(picture))
+            out.mux(track.encode(None))
+        return stream.getvalue()
+
+    def decode(self, blob: bytes) -> NDArray[np.uint8]:
+        """Return uint8 (n, h, w, 3).
+
+        Raises:
+            MissingExtraError: PyAV is not installed.
+        """
+        self.container.check(blob)
+        av = _pyav(self.name)
+        with av.open(BytesIO(blob), format=self.container.reader, options=_READING, io_open=_refuse_to_open) as file:
+            if not file.streams.video:
+                raise ValueError("the file has no video stream")
+            track = file.streams.video[0]
+            _check_size(track.codec_context.height, track.codec_context.width)
+            track.codec_context.options = _DECODING
+            track.codec_context.thread_count = 1
+            return self._joined(file.decode(track))
+
+    def _joined(self, pictures: Iterator[Any]) -> NDArray[np.uint8]:
+        # The number of frames in the file's header is not believed: the buffer grows as they come.
+        size: tuple[int, int] | None = None
+        buffer, n_frames = bytearray(), 0
+        for n_frames, picture in enumerate(pictures, 1):
+            found = picture.height, picture.width
+            size = size or found
+            if found != size or picture.is_corrupt:
+                raise ValueError(f"frame {n_frames - 1} is {'damaged' if found == size else 'of another size'}")
+            _check_size(*found)
+            if n_frames > MAX_FRAMES or n_frames * found[0] * found[1] > self.max_pixels:
+                raise ValueError(
+                    f"expected at most {self.max_pixels} pixels in at most {MAX_FRAMES} frames, found more"
+                )
+            buffer += picture.to_ndarray(format="rgb24").reshape(-1).data
+        if size is None:
+            raise ValueError("the video has no frames")
+        return np.frombuffer(buffer, np.uint8).reshape(n_frames, *size, 3)
+
+
+def _rate(name: str, args: Sequence[str]) -> Fraction:
+    fits = len(args) == 1 and _RATE.fullmatch(args[0]) and not args[0].endswith("/0")
+    rate = Fraction(args[0]) if fits and args[0].strip("0./") else Fraction(0)
+    if not 0 < rate <= 1000:
+        raise SpecError(f"{name} takes frames a second, as {name}(30) or {name}(30000/1001), found ({','.join(args)})")
+    return rate
+
+
+def _checked(value: Any) -> NDArray[np.uint8]:
+    frames = np.asarray(value)
+    if frames.dtype != np.uint8:
+        raise TypeError(f"expected an array of uint8, found {frames.dtype}")
+    if frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
+        raise ValueError(f"expected shape (n, h, w, 3) with at least one pixel, found {frames.shape}")
+    return frames
+
+
+def _check_size(height: int, width: int) -> None:
+    if height * width > MAX_FRAME_PIXELS:
+        raise ValueError(f"expected at most {MAX_FRAME_PIXELS} pixels a frame, found {width} x {height}")
+
+
+def _check_mp4(blob: bytes) -> None:
+    """Raise where the boxes of the file do not tile it."""
+    if blob[4:8] != b"ftyp":
+        raise ValueError(f"expected the bytes of an MP4, found {bytes(blob[:8])!r}")
+    at = 0
+    while at < len(blob):
+        if at + _BOX.size > len(blob):
+            raise ValueError("the MP4 is truncated")
+        size, name = _BOX.unpack_from(blob, at)
+        if size == 0:
+            return
+        if size == 1:
+            size = int.from_bytes(blob[at + 8 : at + 16], "big")
+        if size < _BOX.size or size > len(blob) - at:
+            raise ValueError(f"expected at most {len(blob) - at} bytes of box {name!r} at byte {at}, found {size}")
+        at += size
+
+
+def _check_webm(blob: bytes) -> None:
+    """Raise where the segment goes past the end; one of unknown size, as a live stream has it, may end anywhere."""
+    if not blob.startswith(_EBML):
+        raise ValueError(f"expected the bytes of a WebM, found {bytes(blob[:4])!r}")
+    header, at = _element_size(blob, len(_EBML))
+    at += header or 0
+    if blob[at : at + len(_SEGMENT)] != _SEGMENT:
+        raise ValueError(f"expected a segment at byte {at}, found {bytes(blob[at : at + 4])!r}")
+    size, at = _element_size(blob, at + len(_SEGMENT))
+    if size is not None and size > len(blob) - at:
+        raise ValueError(f"expected {size} bytes of the segment at byte {at}, found {len(blob) - at}")
+
+
+def _element_size(blob: bytes, at: int) -> tuple[int | None, int]:
+    """Return the size (`None`: unknown) that stands at a byte, and where the element's data begin."""
+    first = blob[at] if at < len(blob) else 0
+    width = 9 - first.bit_length()
+    if width > 8 or at + width > len(blob):
+        raise ValueError(f"expected the size of an element at byte {at}")
+    mask = (1 << 7 * width) - 1
+    size = int.from_bytes(blob[at : at + width], "big") & mask
+    return (None if size == mask else size), at + width
+
+
+def _refuse_to_open(url: str, *_: Any) -> NoReturn:
+    raise PermissionError(f"a video may not refer to other files, this one does to {url!r:.200}")
+
+
+def _pyav(name: str) -> Any:
+    try:
+        import av
+    except ImportError as error:
+        raise MissingExtraError(f"codec {name!r}", extra="video") from error
+    return av
+
+
+MP4 = Video(Container("mp4", "mp4", "h264", _check_mp4))
+"""MP4, H.264."""
+
+WEBM = Video(Container("webm", "webm", "vp9", _check_webm))
+"""WebM, VP9."""

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import io
+import pickle
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from dataformats.batch import Blobs
+from dataformats.codecs.arrays import ARRAY, NPY
+from dataformats.errors import CodecError, SpecError
+from dataformats.fields import Codecs
+from dataformats.interfaces import Codec
+from dataformats.spec import Type
+
+CODECS = Codecs(trusted=False)
+Values = Callable[[str, str], list[tuple[bytes, Any]]]
+DTYPES = [
+    *("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"),
+    *(">i2", ">u4", ">i8", ">f2", ">f4", ">c16"),
+]
+ARRAYS = st.sampled_from(DTYPES).flatmap(
+    lambda dtype: arrays.arrays(dtype, arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
+)
+
+
+def decode(kind: str, *blobs: bytes) -> Any:
+    return CODECS.decode(Type.parse(kind), Blobs.join(blobs), field="x")
+
+
+def packed(*parts: Any) -> bytes:
+    blob: bytes = msgpack.packb(list(parts))
+    return blob
+
+
+def npy(header: str, data: bytes = b"", version: bytes = b"\x01\0") -> bytes:
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY" + version + len(text).to_bytes(2 if version == b"\x01\0" else 4, "little") + text + data
+
+
+def same(found: Any, expected: np.ndarray) -> bool:
+    array = np.asarray(found)
+    return array.dtype == expected.dtype and array.shape == expected.shape and array.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "kind"),
+    [
+        ("bags/basic", "vec", "array(float32,2,3)"),
+        ("bags/basic", "scalar", "array(int64)"),
+        ("v1/basic", "vec", "array"),
+        ("v1/basic", "vecs", "array"),
+        ("v2/basic", "vec", "array"),
+        ("v2/basic", "vecs", "array"),
+        ("v3/basic", "vec", "array"),
+    ],
+)
+def test_golden_bytes_there_and_back(granular_values: Values, name: str, field: str, kind: str) -> None:
+    pairs = granular_values(name, field)
+    assert pairs
+    column = decode(kind, *[blob for blob, _ in pairs])
+    assert all(same(found, expected) for found, (_, expected) in zip(column, pairs, strict=True))
+    assert [CODECS.encode(Type.parse(kind), value) for _, value in pairs] == [[blob] for blob, _ in pairs]
+
+
+@pytest.mark.parametrize(
+    ("value", "blob"),
+    [
+        (np.array([1, -2], "<i2"), "93a33c69329102c40401 00feff"),
+        (np.array(3, "u1"), "93a37c753190c40103"),
+        (np.array([[True, False]]), "93a37c6231920102c4020100"),
+        (np.array([1.0], ">f4"), "93a33e66349101c4043f800000"),
+        (np.zeros((0, 4)), "93a33c6638920004c400"),
+        (np.array([1j], "c8"), "93a33c63389101c408000000000000803f"),
+    ],
+)
+def test_frozen_bytes(value: np.ndarray, blob: str) -> None:
+    assert ARRAY.encode(value) == bytes.fromhex(blob)
+    assert same(ARRAY.decode(bytes.fromhex(blob)), value)
+
+
+def test_frozen_bytes_of_npy() -> None:
+    header = b"{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }"
+    blob = b"\x93NUMPY\x01\0v\0" + header + b" " * (0x76 - 1 - len(header)) + b"\n" + b"\x01\0\x02\0\x03\0"
+    assert NPY.encode(np.arange(1, 4, dtype="<u2")) == blob
+    assert same(NPY.decode(blob), np.arange(1, 4, dtype="<u2"))
+    assert same(NPY.decode(npy(header.decode(), blob[-6:], b"\x02\0")), np.arange(1, 4, dtype="<u2"))
+
+
+@given(ARRAYS)
+def test_round_trips(array: np.ndarray) -> None:
+    for codec in (ARRAY, NPY):
+        blob = codec.encode(array)
+        assert same(codec.decode(blob), array)
+        assert codec.encode(codec.decode(blob)) == blob
+    if array.dtype.isnative:
+        kind = Type("array", (array.dtype.name, *map(str, array.shape)))
+        column: Any = CODECS.decode(kind, Blobs.join(CODECS.encode(kind, array) * 2))
+        assert column.shape == (2, *array.shape)
+        assert same(column[1], array)
+
+
+@given(ARRAYS)
+def test_npy_is_what_numpy_reads_and_writes(array: np.ndarray) -> None:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    assert NPY.encode(array) == stream.getvalue()
+    assert same(np.load(io.BytesIO(NPY.encode(array)), allow_pickle=False), array)
+
+
+@pytest.mark.parametrize("codec", [ARRAY, NPY], ids=["array", "npy"])
+def test_any_memory_order_is_taken(codec: Codec) -> None:
+    grid = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    for view in (grid.T, grid[:, ::2], grid[..., ::-1], np.asfortranarray(grid), np.broadcast_to(grid[0], (2, 3, 4))):
+        assert np.array_equal(codec.decode(codec.encode(view)), view)
+    assert ARRAY.encode(grid.T) == ARRAY.encode(np.ascontiguousarray(grid.T))
+
+
+@pytest.mark.parametrize("codec", [ARRAY, NPY], ids=["array", "npy"])
+def test_arrays_are_the_callers_own(codec: Codec) -> None:
+    column: Any = codec.decode_batch(Blobs.join([codec.encode(np.zeros(3)), codec.encode(np.ones(2, "i4"))]))
+    assert type(column) is list
+    column[0][:] = 7
+    assert column[1].tolist() == [1, 1]
+    assert codec.decode(codec.encode(np.float32(2.5))).shape == ()
+
+
+@pytest.mark.parametrize("codec", [ARRAY, NPY], ids=["array", "npy"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, 2],
+        1.5,
+        None,
+        "text",
+        b"bytes",
+        np.array([None]),
+        np.array(["text"]),
+        np.array([b"bytes"]),
+        np.array(["2020-01-01"], "M8[D]"),
+        np.zeros(2, [("a", "i4")]),
+        np.ma.masked_array([1, 2], [True, False]),
+    ],
+)
+def test_what_is_no_plain_array_is_refused(codec: Codec, value: Any) -> None:
+    with pytest.raises(TypeError, match="expected"):
+        codec.encode(value)
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        packed("<f4", [2], bytes(7)),
+        packed("<f4", [2], bytes(9)),
+        packed("<f4", [2**40], bytes(8)),
+        packed("<f4", [2**62, 4], bytes(8)),
+        packed("<f4", [0, 2**63], b""),
+        packed("<f4", [-1, -2], bytes(8)),
+        packed("<f4", [True], bytes(4)),
+        packed("<f4", [1.0], bytes(4)),
+        packed("<f4", 1, bytes(4)),
+        packed("<f4", [1] * 40, bytes(4)),
+        packed("<f4", [1], "text"),
+        packed("<f4", [1], [0, 0, 0, 0]),
+        packed("|O", [1], bytes(8)),
+        packed("O", [1], bytes(8)),
+        packed("<M8[s]", [1], bytes(8)),
+        packed("|S4", [1], bytes(4)),
+        packed("|V4", [1], bytes(4)),
+        packed("i4,i4", [1], bytes(8)),
+        packed("int", [1], bytes(8)),
+        packed("<f3", [1], bytes(3)),
+        packed(4, [1], bytes(4)),
+        packed("|b1", [2], b"\x01\x02"),
+        packed("<f4", [1]),
+        packed("<f4", [1], bytes(4), 0),
+        packed({}, [1], bytes(4)),
+        packed(msgpack.ExtType(1, b"x"), [1], bytes(4)),
+        packed("<f4", [1], bytes(4)) + b"\0",
+        b"\x93\xa3<f4\x91\x01\xc6\xff\xff\xff\xff",
+        b"\xdd\xff\xff\xff\xff",
+        b"\x91" * 10_000,
+        b"\x05",
+        b"",
+    ],
+)
+def test_bad_arrays(blob: bytes) -> None:
+    with pytest.raises(CodecError):
+        decode("array", blob)
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", bytes(7)),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", bytes(9)),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }", bytes(8)),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -2), }", bytes(8)),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (True,), }", bytes(4)),
+        npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", pickle.dumps([1])),
+        npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,), }", bytes(4)),
+        npy("{'descr': ('<i4', (2,)), 'fortran_order': False, 'shape': (1,), }", bytes(8)),
+        npy("{'descr': '|V99999999999', 'fortran_order': False, 'shape': (0,), }"),
+        npy("{'descr': '|b1', 'fortran_order': False, 'shape': (1,), }", b"\x05"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}", bytes(4)),
+        npy("__import__('os').abort()"),
+        npy("(" * 9000),
+        npy(" " * 60_000),
+        npy(" " * 100, version=b"\x02\0").replace(b"\x65\0\0\0", b"\xff\xff\xff\xff"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", bytes(4), b"\x03\0"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (), }", bytes(4), b"\x09\0"),
+        b"\x93NUMPY",
+        b"",
+        pickle.dumps(np.zeros(2)),
+    ],
+)
+def test_bad_npy(blob: bytes) -> None:
+    with pytest.raises(CodecError):
+        decode("npy", blob)
+
+
+@pytest.mark.parametrize("kind", ["array", "npy"])
+def test_damage(kind: str) -> None:
+    blob = bytearray(CODECS.encode(Type(kind), np.arange(6, dtype=np.int16).reshape(2, 3))[0])
+    for size in range(len(blob)):
+        with pytest.raises(CodecError):
+            decode(kind, bytes(blob[:size]))
+    tracemalloc.start()
+    for bit in range(len(blob) * 8):
+        blob[bit // 8] ^= 1 << bit % 8
+        with suppress(CodecError):
+            assert len(decode(kind, bytes(blob))) == 1
+        blob[bit // 8] ^= 1 << bit % 8
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_give_an_array_or_our_error(blob: bytes) -> None:
+    for kind in ("array", "npy"):
+        with suppress(CodecError):
+            decode(kind, blob)
+
+
+# ---- array(dtype, sizes)
+
+
+def test_fixed_arrays_are_dense() -> None:
+    column = decode("array(int16,2)", b"\x01\0\x02\0", b"\x03\0\x04\0")
+    assert column.tolist() == [[1, 2], [3, 4]]
+    column[0] = 0
+    assert decode("array(int16,2)").shape == (0, 2)
+    assert decode("array(float64,0,3)", b"").shape == (1, 0, 3)
+    assert decode("array(>u2)", b"\x01\x02").tolist() == [258]
+
+
+def test_fixed_arrays_take_what_fits_exactly() -> None:
+    kind = Type.parse("array(float32,2)")
+    assert CODECS.encode(kind, [1, 0.5]) == [np.array([1, 0.5], "<f4").tobytes()]
+    assert CODECS.encode(Type.parse("array(>i2)"), 258) == [b"\x01\x02"]
+    for value in ([1], [[1, 2]], [1e39, 0], ["a", "b"], None):
+        with pytest.raises((CodecError, SpecError)):
+            CODECS.encode(kind, value)
+    with pytest.raises(CodecError, match="expected complex64"):
+        CODECS.encode(Type.parse("array(complex64,1)"), [1.0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "blob"),
+    [("array(int16,2)", bytes(3)), ("array(int16,2)", bytes(5)), ("array(int16)", b""), ("array(bool,2)", b"\0\x02")],
+)
+def test_wrong_bytes_name_the_record(kind: str, blob: bytes) -> None:
+    good = bytes({"array(int16)": 2, "array(bool,2)": 2}.get(kind, 4))
+    with pytest.raises(CodecError, match="expected") as caught:
+        decode(kind, good, blob, good)
+    assert (caught.value.field, caught.value.index) == ("x", 1)
+
+
+@pytest.mark.parametrize(
+    "args", ["object,2", "O", "V10", "S4", "M8[s]", "float32,-1", "float32,x", "float32,99999999999", "2", "nothing"]
+)
+def test_arguments(args: str) -> None:
+    with pytest.raises(SpecError, match="array takes"):
+        CODECS.codec(Type("array", tuple(args.split(","))))
+
+
+@pytest.mark.parametrize("sizes", [["2"] * 33, ["65536"] * 4])
+def test_sizes_are_bounded(sizes: list[str]) -> None:
+    with pytest.raises(SpecError, match="array takes"):
+        CODECS.codec(Type("array", ("float32", *sizes)))

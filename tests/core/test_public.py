@@ -1,0 +1,73 @@
+"""The front door: every public name is there, says what it is, and its example runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+import types
+import warnings
+from pathlib import Path
+
+import pytest
+
+import dataformats
+
+TESTS = Path(__file__).parents[1]
+FOUND = (module.name for module in pkgutil.walk_packages(dataformats.__path__, "dataformats."))
+MODULES = ["dataformats", *sorted(name for name in FOUND if not name.endswith("__main__"))]
+SHOWN_ELSEWHERE = {"ConvertReport", "FieldStats", "Finding", "Info", "VerifyReport"}  # where they come from
+
+
+def examples_of(thing: object) -> list[doctest.Example]:
+    return doctest.DocTestParser().get_examples(inspect.getdoc(thing) or "")
+
+
+@pytest.mark.parametrize("name", dataformats.__all__)
+def test_public_names(name: str) -> None:
+    thing = getattr(dataformats, name)
+    assert inspect.getdoc(thing), f"dataformats.{name} has no docstring"
+    assert name in dir(dataformats)
+    error = inspect.isclass(thing) and issubclass(thing, Exception)
+    assert examples_of(thing) or error or name in SHOWN_ELSEWHERE, f"dataformats.{name} has no example"
+
+
+def test_what_is_not_public() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = dataformats.no_such_name
+    assert dataformats.__all__ == sorted(dataformats.__all__, key=lambda name: (name.islower(), name))
+
+
+def test_every_module_says_what_it_offers() -> None:
+    for name in MODULES:
+        module = importlib.import_module(name)
+        assert module.__doc__, f"{name} has no docstring"
+        for public in getattr(module, "__all__", ()):
+            thing = getattr(module, public)
+            if isinstance(thing, type | types.FunctionType):
+                assert inspect.getdoc(thing), f"{name}.{public} has no docstring"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Examples read tests/golden, so they run where `tests` lies: also beside an installed package."""
+    monkeypatch.chdir(TESTS.parent)
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    module = importlib.import_module(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+    importlib.invalidate_caches()
+
+
+def test_one_module_does_not_import_all() -> None:
+    program = "import sys, dataformats; dataformats.Spec; print(sorted(m for m in sys.modules if 'dataformats' in m))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
+    assert "dataformats.opening" not in done.stdout
+    assert "dataformats.testing" not in done.stdout

@@ -1,0 +1,114 @@
+"""Names of backends and codecs: registered, shipped, or brought by another package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dataformats
+from dataformats.backends.ffrecord import BACKEND
+from dataformats.errors import UnknownNameError
+from dataformats.registry import Registry, backends, codecs
+
+PACKAGE = {
+    "brought.py": """
+from dataformats.interfaces import Codec
+
+class Upper(Codec):
+    name = "upper"
+    def encode(self, value):
+        return value.lower().encode()
+    def decode(self, blob):
+        return blob.decode().upper()
+
+UPPER = Upper()
+""",
+    "brought-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n",
+    "brought-1.0.dist-info/entry_points.txt": """
+[dataformats.codecs]
+upper = brought:UPPER
+jpg = brought:UPPER
+[dataformats.backends]
+broken = brought:NOTHING
+""",
+}
+PROGRAM = """
+import sys, tempfile, pathlib
+import dataformats
+from dataformats.registry import backends, codecs
+path = pathlib.Path(tempfile.mkdtemp()) / "x.tfrecord"
+assert "upper" in codecs and "upper" in list(codecs) and not codecs.shipped("upper")
+assert codecs.shipped("jpg") and type(codecs.get("jpg")).__module__ == "dataformats.codecs.images"
+assert "brought" not in sys.modules
+with dataformats.create(path, "tfrecord", spec={"t": "upper"}) as writer:
+    writer.append({"t": "ABC"})
+try:
+    dataformats.open(path)[0]  # a file may not choose code that is run
+    raise SystemExit("a name in a file was imported")
+except dataformats.UnknownNameError as error:
+    assert "upper" in str(error) and "codecs=" in str(error), error
+assert dataformats.open(path, spec={"t": "upper"})[0] == {"t": "ABC"}
+"""
+
+
+def test_one_name_two_objects() -> None:
+    colours: Registry[int] = Registry("colour", "example.none", {})
+    colours.register("red", 1)
+    colours.register("red", 1)
+    with pytest.raises(ValueError, match="replace=True"):
+        colours.register("red", 2)
+    colours.register("red", 2, replace=True)
+    assert (colours.get("red"), "red" in colours, "blue" in colours, list(colours)) == (2, True, False, ["red"])
+    with pytest.raises(UnknownNameError, match="nearest: red"):
+        colours.get("reed")
+
+
+def test_shipped_names() -> None:
+    assert backends.get("ffrecord") is BACKEND
+    dataformats.register_backend(BACKEND)
+    with pytest.raises(ValueError, match="ffrecord"):
+        backends.register("ffrecord", backends.get("tfrecord"))
+    for registry in (backends, codecs):
+        for name in registry:
+            assert getattr(registry.get(name), "name", name) == name
+    assert backends.shipped("ffrecord")
+    assert codecs.shipped("jpg")
+    assert not codecs.shipped("no-such-codec")
+
+
+def test_registered_codecs() -> None:
+    def encode(value: int) -> bytes:
+        return bytes([value])
+
+    def decode(blob: bytes) -> int:
+        return blob[0]
+
+    for name in ("jpg", "int64"):
+        with pytest.raises(ValueError, match=name):
+            dataformats.register_codec(name, encode, decode)
+    dataformats.register_codec("test-octet", encode, decode)
+    dataformats.register_codec("test-octet", encode, decode)
+    with pytest.raises(ValueError, match="test-octet"):
+        dataformats.register_codec("test-octet", encode, int)
+    dataformats.register_codec("test-octet", encode, decode, replace=True, safe=True)
+    codecs._objects.pop("test-octet")
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnknownNameError, match="nearest: tfrecord"):
+        dataformats.create("x", "tfrecords")
+    with pytest.raises(UnknownNameError, match="nearest: tfrecord"):
+        dataformats.open(__file__, format="tfrecords")
+
+
+def test_entry_points(tmp_path: Path) -> None:
+    for name, text in PACKAGE.items():
+        path = tmp_path / "site" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.lstrip())
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n{PROGRAM}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

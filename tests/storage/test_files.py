@@ -1,0 +1,113 @@
+"""Files: read by position, never a changed one, a bounded number open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage import files
+from dataformats.storage.files import Folder, LocalFile, LocalFolder, ObjectFile, ObjectFolder, is_data, release
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    path.write_bytes(bytes(range(200)))
+    return path
+
+
+def test_reading_by_position(path: Path) -> None:
+    for file in (LocalFile(path), ObjectFile(path)):
+        assert (file.size, file.basename) == (200, "data")
+        assert file.pread(5, 3) == b"\5\6\7"
+        assert file.pread(198, 10) == bytes([198, 199])
+        assert file.pread(300, 10) == b""
+        assert file.pread(0, -1) == b""
+        assert file.read_all(200) == bytes(range(200))
+        with pytest.raises(FormatError, match="199"):
+            file.read_all(199)
+        release(file)
+        assert file.pread(0, 2) == b"\0\1"
+        release(file)
+
+
+def test_short_reads_are_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, preadv = bytes(range(200)), os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, buffers, offset: preadv(fd, [buffers[0][:7]], offset))
+    assert LocalFile(path).pread(0, 200) == whole
+
+
+@pytest.mark.parametrize("change", ["cut", "grown", "written", "replaced", "deleted"])
+def test_changed_files(path: Path, change: str) -> None:
+    file = LocalFile(path)
+    assert file.pread(0, 5) == bytes(range(5))
+    if change == "cut":
+        os.truncate(path, 100)
+    elif change == "grown":
+        path.write_bytes(bytes(300))
+    elif change == "written":
+        path.write_bytes(bytes(200))
+        os.utime(path, ns=(1, 1))
+    elif change == "replaced":
+        (path.parent / "other").write_bytes(bytes(200))
+        (path.parent / "other").replace(path)
+    else:
+        path.unlink()
+    with pytest.raises(FormatError, match="data"):
+        file.pread(150, 10)
+    release(file)
+    with pytest.raises((FormatError, FileNotFoundError), match="data"):
+        file.pread(0, 10)
+
+
+def test_cut_files_say_where(path: Path) -> None:
+    file = LocalFile(path)
+    file.pread(0, 1)
+    os.truncate(path, 100)
+    with pytest.raises(FormatError) as raised:
+        file.pread(90, 20)
+    assert isinstance(raised.value, TruncatedError | FormatError)
+    assert str(path) in str(raised.value)
+
+
+def test_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MAX_OPEN", 5)
+    monkeypatch.setattr(files, "_DESCRIPTORS", files._Descriptors())
+    for i in range(30):
+        (tmp_path / str(i)).write_bytes(bytes([i] * 3))
+    opened = [LocalFile(tmp_path / str(i)) for i in range(30)]
+    for _ in range(2):
+        assert [file.pread(1, 1)[0] for file in opened] == list(range(30))
+        assert len(files._DESCRIPTORS._open) <= 6
+    for file in opened:
+        release(file)
+    assert files._DESCRIPTORS._open == {}
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        LocalFile(tmp_path)
+    with pytest.raises(FormatError, match="regular"):
+        LocalFile(Path(os.devnull))
+    with pytest.raises(FileNotFoundError):
+        LocalFile(tmp_path / "nothing")
+
+
+def test_folders(tmp_path: Path) -> None:
+    for name in ("b", "a", ".hidden", "x.partial", "x.dataformats.json", "x.dataformats.idx", "x.journal"):
+        (tmp_path / name).write_bytes(name.encode())
+    (tmp_path / "inner").mkdir()
+    folders: list[Folder] = [LocalFolder(tmp_path), ObjectFolder(tmp_path)]
+    for folder in folders:
+        assert folder.names() == ["a", "b"]
+        assert folder.folders() == ["inner"]
+        file = folder.file("a")
+        assert file.pread(0, 9) == b"a"
+        release(file)
+        assert folder.folder("inner").names() == []
+    assert LocalFolder(tmp_path / "inner").sibling("a") is not None
+    assert LocalFolder(tmp_path / "inner").sibling("c") is None
+    assert not is_data(".x")
