@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     )
     from dataformats.fields import register_codec
     from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
+    from dataformats.joining import concat
     from dataformats.opening import open, register_backend
     from dataformats.source import FieldStats, RecordSource
     from dataformats.spec import Spec, Type
-    from dataformats.views import concat
     from dataformats.writer import RecordWriter
     from dataformats.writing import create
 
@@ -64,7 +64,7 @@ _ROOMS = {
     "opening": ("open", "register_backend"),
     "source": ("FieldStats", "RecordSource"),
     "spec": ("Spec", "Type"),
-    "views": ("concat",),
+    "joining": ("concat",),
     "writer": ("RecordWriter",),
     "writing": ("create",),
 }

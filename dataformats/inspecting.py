@@ -10,11 +10,11 @@ from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.opening import open as open_source
+from dataformats.scanning import steps
 from dataformats.source import RecordSource
 from dataformats.storage.locate import entries
 from dataformats.storage.sidecar import load_facts
 from dataformats.stored import StoredSource
-from dataformats.views import steps
 
 __all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
 

@@ -28,6 +28,7 @@ from dataformats.interfaces import (
     Streaming,
     Stretch,
 )
+from dataformats.scanning import as_indices, scan_by_reading, steps, until_failure
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.ahead import read_ahead
@@ -36,7 +37,7 @@ from dataformats.storage.files import StoredFile, release
 from dataformats.storage.forks import after_fork
 from dataformats.storage.reading import Fetched, read_blobs
 from dataformats.storage.sidecar import load_inferred, save_inferred
-from dataformats.views import SourceBase, as_indices, scan_by_reading, steps, until_failure
+from dataformats.views import SourceBase
 
 __all__ = ["MAX_RECORD_BYTES", "Parts", "StoredSource"]
 

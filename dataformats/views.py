@@ -1,4 +1,4 @@
-"""Sources made of sources: select, slice, take, where, split, shard, map, concat."""
+"""Views of a source: select, slice, take, where, split, shard, map."""
 
 from __future__ import annotations
 
@@ -13,35 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.batch import Nullable, Ragged, RecordBatch, concat_columns, take_column
+from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
+from dataformats.moments import Moments, is_number, measure
+from dataformats.scanning import as_indices, digest_of, scan_by_reading, steps
 from dataformats.source import Fields, FieldStats, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.ahead import read_ahead
 
-__all__ = ["SourceBase", "as_indices", "concat", "scan_by_reading", "steps", "until_failure"]
+__all__ = ["SourceBase"]
 
-_SCAN_BYTES = 4 * 2**20
-_SCAN_RECORDS = 1024
 _WHERE_THREADS = 4
-
-
-def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
-    """Return record numbers as int64[n].
-
-    Raises:
-        TypeError: Not whole numbers, or not one-dimensional.
-        IndexError: One is outside `[0, length)`.
-    """
-    array = np.asarray(indices)
-    if array.size == 0:
-        return np.zeros(0, np.int64)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise TypeError(f"expected a list of record numbers, found {array.dtype} of shape {array.shape}")
-    wrong = np.flatnonzero((array < 0) | (array >= length))
-    if len(wrong):
-        raise IndexError(f"record {array[wrong[0]]} is outside [0, {length})")
-    return array.astype(np.int64)
 
 
 class SourceBase(RecordSource):
@@ -50,6 +32,13 @@ class SourceBase(RecordSource):
     @abstractmethod
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         """Yield all records in order as batches of any size, reading ahead; needs no index."""
+
+    def declared(self) -> Spec | None:
+        """Return the spec; `None` where records are what a function returns."""
+        try:
+            return self.spec
+        except SpecError:
+            return None
 
     @property
     def hides_fields(self) -> bool:
@@ -157,10 +146,10 @@ class SourceBase(RecordSource):
 
     def stats(self, field: str | None = None) -> FieldStats:
         name = field if field is not None else VALUE
-        moments, missing, records, of_lengths = _Moments(), 0, 0, False
+        moments, missing, records, of_lengths = Moments(), 0, 0, False
         for batch in self.scan([name]):
-            numbers, absent = _measure(batch.columns[name])
-            of_lengths = not _is_number(batch.columns[name])
+            numbers, absent = measure(batch.columns[name])
+            of_lengths = not is_number(batch.columns[name])
             moments.add(numbers.astype(np.float64))
             missing += absent
             records += len(batch)
@@ -179,7 +168,7 @@ class SourceBase(RecordSource):
         lines = [f"{type(self).__name__.strip('_')}: {self.format}, {self._count()}, {size}"]
         if self.payload is not None:
             lines.append(f"payload: {self.payload}")
-        spec: Mapping[str, object] = _declared(self) or {}
+        spec: Mapping[str, object] = self.declared() or {}
         width = max((len(name) for name in spec), default=0)
         lines += [f"  {name:{width}}  {kind}" for name, kind in spec.items()]
         return "\n".join(lines)
@@ -298,7 +287,7 @@ class _Taken(_View):
         numbers = np.arange(order.start, order.stop, order.step) if isinstance(order, range) else order
         if np.array_equal(numbers, np.arange(len(self._parent))):
             return self._parent.fingerprint
-        return _digest([self._parent.fingerprint], numbers.astype("<i8").tobytes())
+        return digest_of([self._parent.fingerprint], numbers.astype("<i8").tobytes())
 
     def with_spec(self, spec: Spec) -> SourceBase:
         return _Taken(self._parent.with_spec(spec), self._order)
@@ -377,173 +366,6 @@ class _Mapped(_View):
         return f"Mapped by {getattr(self._function, '__qualname__', self._function)!s} over\n{self._parent!r}"
 
 
-class _Concatenated(SourceBase):
-    """Several sources of one spec, one after the other."""
-
-    def __init__(self, parts: Sequence[SourceBase]) -> None:
-        self._parts = list(parts)
-
-    @property
-    def format(self) -> str:
-        return "+".join(dict.fromkeys(part.format for part in self._parts))
-
-    @property
-    def payload(self) -> str | None:
-        payloads = {part.payload for part in self._parts}
-        return payloads.pop() if len(payloads) == 1 else None
-
-    @property
-    def spec(self) -> Spec:
-        return self._parts[0].spec
-
-    @property
-    def single(self) -> bool:
-        return self._parts[0].single
-
-    @property
-    def spec_is_inferred(self) -> bool:
-        return any(part.spec_is_inferred for part in self._parts)
-
-    @property
-    def hides_fields(self) -> bool:
-        return any(part.hides_fields for part in self._parts)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(part.nbytes for part in self._parts)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(path for part in self._parts for path in part.paths)
-
-    @property
-    def fingerprint(self) -> str:
-        prints = [part.fingerprint for part in self._parts]
-        return prints[0] if len(prints) == 1 else _digest(prints)
-
-    @property
-    def _starts(self) -> NDArray[np.int64]:
-        return np.cumsum([0, *(len(part) for part in self._parts)])
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def with_spec(self, spec: Spec) -> SourceBase:
-        return _Concatenated([part.with_spec(spec) for part in self._parts])
-
-    def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
-        """Return the numbers, and for each part that has some of them their positions."""
-        numbers = as_indices(indices, len(self))
-        owner = np.searchsorted(self._starts, numbers, side="right") - 1
-        return numbers, ((part, np.flatnonzero(owner == part)) for part in np.unique(owner).tolist())
-
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
-        numbers, owners = self._owners(indices)
-        starts = self._starts
-        batches, places = [], []
-        failed: dict[int, Exception] = {}
-        for part, here in owners:
-            batch = self._parts[part].read(numbers[here] - starts[part], fields, on_corrupt)
-            failed |= {int(index + starts[part]): error for index, error in batch.failed.items()}
-            kept = ~np.isin(numbers[here] - starts[part], list(batch.failed)) if batch.failed else slice(None)
-            batches.append(batch)
-            places.append(here[kept])
-        if not batches:
-            return self._parts[0].read([], fields)
-        place = np.concatenate(places)
-        back = np.argsort(place, kind="stable")
-        columns = {
-            name: take_column(concat_columns([batch.columns[name] for batch in batches]), back)
-            for name in batches[0].columns
-        }
-        return RecordBatch(columns, numbers[place[back]], failed, batches[0].single)
-
-    def read_bytes(self, indices: ArrayLike) -> list[bytes]:
-        numbers, owners = self._owners(indices)
-        found: dict[int, bytes] = {}
-        for part, here in owners:
-            blobs = self._parts[part].read_bytes(numbers[here] - self._starts[part])
-            found |= dict(zip(here.tolist(), blobs, strict=True))
-        return [found[position] for position in range(len(numbers))]
-
-    def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
-        first = 0
-        for part in self._parts:
-            for batch in part.scan(fields):
-                yield RecordBatch(batch.columns, batch.indices + first, batch.failed, batch.single)
-            first += len(part)
-
-    def close(self) -> None:
-        for part in self._parts:
-            part.close()
-
-
-def concat(sources: Sequence[RecordSource]) -> RecordSource:
-    """Return a source of all records of several sources, one source after the other.
-
-    Args:
-        sources: Sources of any formats with the same spec.
-
-    Raises:
-        SpecError: The specs differ; every field that does is named.
-
-    Example:
-        >>> import dataformats
-        >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord")
-        >>> len(dataformats.concat([digits, digits[:3]]))
-        1800
-    """
-    parts = [part for part in sources if isinstance(part, SourceBase)]
-    if not parts or len(parts) != len(sources):
-        raise TypeError("expected a list of one source or more")
-    first = _declared(parts[0])
-    for number, part in enumerate(parts[1:], 1):
-        spec = _declared(part)
-        if (spec is None) != (first is None):
-            raise SpecError(f"of sources 0 and {number} one is made by map() and has no spec")
-        if spec is None or first is None:
-            continue
-        names = dict.fromkeys([*first, *spec])
-        differs = [f"{n}: {first.get(n)} and {spec.get(n)}" for n in names if first.get(n) != spec.get(n)]
-        if differs or tuple(first) != tuple(spec):
-            raise SpecError(f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}")
-    return _Concatenated(parts)
-
-
-def _declared(source: SourceBase) -> Spec | None:
-    """Return the spec; `None` where records are what a function returns."""
-    try:
-        return source.spec
-    except SpecError:
-        return None
-
-
-def scan_by_reading(source: SourceBase, fields: Fields) -> Iterator[RecordBatch]:
-    """Yield all records of a source by reads of a few megabytes each, one ahead."""
-    for batch in read_ahead(source.read(part, fields, "omit") for part in steps(source)):
-        yield from until_failure(batch)
-
-
-def steps(source: SourceBase) -> Iterator[range]:
-    """Yield ranges that cover all records of a source, a few megabytes each."""
-    n = len(source)
-    step = max(1, min(_SCAN_RECORDS, _SCAN_BYTES * max(1, n) // max(1, source.nbytes)))
-    return (range(first, min(first + step, n)) for first in range(0, n, step))
-
-
-def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:
-    """Yield what comes before the first failed record of a batch, then raise its error."""
-    if not batch.failed:
-        yield batch
-        return
-    first = min(batch.failed)
-    keep = np.flatnonzero(batch.indices < first)
-    if len(keep):
-        columns = {name: take_column(column, keep) for name, column in batch.columns.items()}
-        yield RecordBatch(columns, batch.indices[keep], {}, batch.single)
-    raise batch.failed[first]
-
-
 def _compose(outer: range | NDArray[np.int64], inner: range | NDArray[np.int64]) -> range | NDArray[np.int64]:
     if isinstance(outer, range) and isinstance(inner, range):
         step = outer.step * inner.step
@@ -568,55 +390,3 @@ def _names(fields: Sequence[str]) -> Sequence[str]:
     if isinstance(fields, str):
         raise TypeError(f"expected a list of field names, found the string {fields!r}")
     return fields
-
-
-def _digest(parts: Sequence[str], data: bytes = b"") -> str:
-    state = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        state.update(part.encode())
-    state.update(data)
-    return state.hexdigest()
-
-
-class _Moments:
-    """Range, mean and variance of numbers that come in parts (Chan, Golub, LeVeque 1979)."""
-
-    def __init__(self) -> None:
-        self._n = 0
-        self._mean = 0.0
-        self._squares = 0.0
-        self._least = np.inf
-        self._most = -np.inf
-
-    def add(self, numbers: NDArray[np.float64]) -> None:
-        if not numbers.size:
-            return
-        n, mean = self._n + numbers.size, float(numbers.mean())
-        shift = mean - self._mean
-        self._squares += float(((numbers - mean) ** 2).sum()) + shift**2 * self._n * numbers.size / n
-        self._mean += shift * numbers.size / n
-        self._n = n
-        self._least, self._most = min(self._least, numbers.min()), max(self._most, numbers.max())
-
-    def summary(self) -> tuple[float | None, float | None, float | None, float | None]:
-        """Return (least, most, mean, standard deviation)."""
-        if not self._n:
-            return None, None, None, None
-        return float(self._least), float(self._most), self._mean, (self._squares / self._n) ** 0.5
-
-
-def _is_number(column: Any) -> bool:
-    return isinstance(column.values if isinstance(column, Nullable) else column, np.ndarray)
-
-
-def _measure(column: Any) -> tuple[NDArray[Any], int]:
-    """Return the numbers that statistics are about, and how many records lack the field."""
-    present = getattr(column, "present", None)
-    missing = 0 if present is None else int((~present).sum())
-    if isinstance(column, Nullable):
-        return _measure(take_column(column.values, np.flatnonzero(column.present)))[0], missing
-    if isinstance(column, Ragged):
-        return column.lengths if present is None else column.lengths[present], missing
-    if isinstance(column, list):
-        return np.array([len(value) for value in column if hasattr(value, "__len__")]), missing
-    return column.reshape(-1), missing

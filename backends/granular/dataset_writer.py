@@ -87,6 +87,7 @@ class DataSetWriter(FieldsWriter):
     def flush(self, *, sync: bool = False) -> None:
         """Hand all rows to the operating system, with `sync` onto the disk; it may be tried again."""
         self._require_open()
+        self._check_whole()
         # Records before ends, on the disk too: an end is worth something only where its record is.
         for bag in self._all:
             bag.write_records()
@@ -173,6 +174,12 @@ class DataSetWriter(FieldsWriter):
             row.append(sequence if self._sequences[name] else bag.n_records)
         packed: bytes = msgpack.packb(row)
         return packed
+
+    def _check_whole(self) -> None:
+        """Refuse a state that an interrupt (Ctrl-C) in an append left half changed."""
+        counted = list(self._bags.values()) if self._refs is None else [self._refs]
+        if any(bag.n_records != self.n_records for bag in counted):
+            raise RuntimeError(f"writing {str(self._folder)!r} was interrupted; go on with resume=True")
 
     def _sync_names(self) -> None:
         if not self._named:

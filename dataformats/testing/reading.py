@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dataformats.views
 from dataformats.batch import RecordBatch
 from dataformats.errors import DataFormatsError, SpecError, UnknownNameError
 from dataformats.inspecting import info, verify
+from dataformats.joining import concat
 from dataformats.testing.records import PLAIN, blob, plain, same
 from dataformats.testing.workshop import Workshop, check_plain
 
@@ -268,4 +268,4 @@ class ReadingConformance:
         with pytest.raises(TypeError):
             info(shop.plain(4)[:2])
         with pytest.raises(TypeError):
-            dataformats.views.concat([])
+            concat([])

@@ -1,0 +1,71 @@
+"""Going through a source in steps, and which records a call means."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dataformats.batch import RecordBatch, take_column
+from dataformats.source import Fields, RecordSource
+from dataformats.storage.ahead import read_ahead
+
+__all__ = ["as_indices", "digest_of", "scan_by_reading", "steps", "until_failure"]
+
+_SCAN_BYTES = 4 * 2**20
+_SCAN_RECORDS = 1024
+
+
+def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
+    """Return record numbers as int64[n].
+
+    Raises:
+        TypeError: Not whole numbers, or not one-dimensional.
+        IndexError: One is outside `[0, length)`.
+    """
+    array = np.asarray(indices)
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(f"expected a list of record numbers, found {array.dtype} of shape {array.shape}")
+    wrong = np.flatnonzero((array < 0) | (array >= length))
+    if len(wrong):
+        raise IndexError(f"record {array[wrong[0]]} is outside [0, {length})")
+    return array.astype(np.int64)
+
+
+def scan_by_reading(source: RecordSource, fields: Fields) -> Iterator[RecordBatch]:
+    """Yield all records of a source by reads of a few megabytes each, one ahead."""
+    for batch in read_ahead(source.read(part, fields, "omit") for part in steps(source)):
+        yield from until_failure(batch)
+
+
+def steps(source: RecordSource) -> Iterator[range]:
+    """Yield ranges that cover all records of a source, a few megabytes each."""
+    n = len(source)
+    step = max(1, min(_SCAN_RECORDS, _SCAN_BYTES * max(1, n) // max(1, source.nbytes)))
+    return (range(first, min(first + step, n)) for first in range(0, n, step))
+
+
+def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:
+    """Yield what comes before the first failed record of a batch, then raise its error."""
+    if not batch.failed:
+        yield batch
+        return
+    first = min(batch.failed)
+    keep = np.flatnonzero(batch.indices < first)
+    if len(keep):
+        columns = {name: take_column(column, keep) for name, column in batch.columns.items()}
+        yield RecordBatch(columns, batch.indices[keep], {}, batch.single)
+    raise batch.failed[first]
+
+
+def digest_of(parts: Sequence[str], data: bytes = b"") -> str:
+    """Return the fingerprint of something made of parts that have one."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        state.update(part.encode())
+    state.update(data)
+    return state.hexdigest()

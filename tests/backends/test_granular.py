@@ -1,0 +1,1216 @@
+"""Granular: files of the original programs, damaged ones, and data sets that are written, killed and gone on with."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+import dataformats
+from dataformats.backends.granular import BACKEND
+from dataformats.backends.granular.limits import indexed_layout, parse_limits
+from dataformats.backends.granular.refs import parse_refs
+from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError, TruncatedError, UnknownNameError
+from dataformats.storage.cached import CachedFile
+from dataformats.storage.files import LocalFile
+from dataformats.stored import StoredSource
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "granular"
+REAL = GOLDEN.parent / "real"
+ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))["entries"]
+GOOD = [entry for entry in ENTRIES if not entry["error"]]
+DAMAGED = [entry for entry in ENTRIES if entry["error"]]
+SETS = [entry for entry in GOOD if entry["kind"] in ("dataset", "sharded")]
+INTERRUPTED = [entry for entry in ENTRIES if "resume_to" in entry]
+VERSIONS = ("bags", "v1", "v2", "v3")
+
+
+def by_id(entries: list[dict[str, Any]]) -> Any:
+    return pytest.mark.parametrize("entry", entries, ids=lambda entry: entry["id"])
+
+
+def path_of(entry: dict[str, Any]) -> Path:
+    return GOLDEN / entry["path"]
+
+
+def raw_spec(source: Any) -> dict[str, str]:
+    """Every field of a data set as the blobs that are stored."""
+    return {name: "bytes[]" if kind.dims else "bytes" for name, kind in source.spec.items()}
+
+
+def open_raw(path: Path, **options: Any) -> StoredSource:
+    found = dataformats.open(path, format="granular", **options)
+    assert isinstance(found, StoredSource)
+    if found.reader.spec is None:
+        return found
+    again = dataformats.open(path, format="granular", spec=raw_spec(found), **options)
+    assert isinstance(again, StoredSource)
+    return again
+
+
+def blobs(value: Any) -> list[bytes]:
+    return value if isinstance(value, list) else [value]
+
+
+def joined(record: Any) -> bytes:
+    """The bytes that golden hashes are made over."""
+    if isinstance(record, bytes):
+        return record
+    return b"".join(blob for name in sorted(record) for blob in blobs(record[name]))
+
+
+def read_each(source: Any) -> list[bytes | FormatError]:
+    found: list[bytes | FormatError] = []
+    for index in range(len(source)):
+        try:
+            found.append(joined(source[index]))
+        except FormatError as error:
+            found.append(error)
+    return found
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def copied(path: Path, to: Path) -> Path:
+    shutil.copytree(path, to)
+    for part in [to, *to.rglob("*")]:
+        part.chmod(0o755 if part.is_dir() else 0o644)
+    return to
+
+
+# ---- files of the originals
+
+
+@by_id(GOOD)
+def test_stored_bytes(entry: dict[str, Any]) -> None:
+    source = open_raw(path_of(entry))
+    found = read_each(source)
+    assert len(found) == len(source) == entry["n"]
+    assert [digest(blob) for blob in found if isinstance(blob, bytes)] == entry["records"]["sha256"]
+    assert list(map(joined, source)) == found
+    batch = source.read(range(len(source)))
+    assert [joined(record) for record in batch] == found
+
+
+@by_id([entry for entry in GOOD if entry["n"] and path_of(entry).name != "bag_all_empty.bag"])
+def test_the_format_is_recognised(entry: dict[str, Any]) -> None:
+    assert dataformats.open(path_of(entry)).format == "granular"
+
+
+@by_id([entry for entry in SETS if "columns" in entry])
+def test_columns(entry: dict[str, Any]) -> None:
+    source = open_raw(path_of(entry))
+    assert list(source.spec) == sorted(entry["spec"])
+    for name, column in entry["columns"].items():
+        values = [blob for record in source for blob in blobs(record[name])]
+        assert [len(value) for value in values] == column["length"]
+        assert [digest(value) for value in values] == column["sha256"]
+
+
+@by_id([entry for entry in SETS if "refs" in entry])
+def test_refs_tell_what_is_available(entry: dict[str, Any]) -> None:
+    source = dataformats.open(path_of(entry), format="granular")
+    for index, row in enumerate(entry["refs"]):
+        for name, ref in zip(sorted(entry["spec"]), row, strict=True):
+            expected = True if isinstance(ref, int) else range(ref[1] if ref else 0)
+            assert source.available(index)[name] == expected
+
+
+@by_id([entry for entry in SETS if "rows" in entry])
+def test_rows(entry: dict[str, Any]) -> None:
+    arrays = np.load(GOLDEN / "expected.npz", allow_pickle=False)
+    options = {"codecs": {"my_type": (bytes, bytes)}} if entry.get("raw_only") else {}
+    source: Any = dataformats.open(path_of(entry), format="granular", **options)
+    for index, row in enumerate(entry["rows"]):
+        record = source[index]
+        assert record.keys() == row.keys()
+        for name, value in row.items():
+            check(record[name], value, arrays, lossy=name in entry.get("lossy", ()))
+
+
+def check(found: Any, expected: dict[str, Any], arrays: Any, *, lossy: bool = False) -> None:
+    """Fail unless a decoded value is the one of expected.json."""
+    kind = expected["t"]
+    if kind == "list":
+        assert len(found) == len(expected["v"])
+        for part, wanted in zip(found, expected["v"], strict=True):
+            check(part, wanted, arrays, lossy=lossy)
+    elif kind == "map":
+        assert len(found) == len(expected["v"])
+        for (key, value), item in zip(expected["v"], found.items(), strict=True):
+            check(item[0], key, arrays)
+            check(item[1], value, arrays)
+    elif kind == "array":
+        check_array(np.asarray(found), expected, arrays, lossy)
+    elif kind == "bytes":
+        assert digest(found) == expected["sha256"]
+    elif kind == "nil":
+        assert found is None
+    else:
+        value = float(expected["v"]) if kind == "float" else expected["v"]
+        assert found == value or (found != found and value != value)
+
+
+def check_array(found: np.ndarray, expected: dict[str, Any], arrays: Any, lossy: bool) -> None:
+    assert list(found.shape) == expected["shape"]
+    assert found.dtype == np.dtype(expected["dtype"])
+    if lossy:
+        wanted = arrays[expected["npz"]].astype(int)
+        assert np.abs(found.astype(int) - wanted).max() <= 2
+    else:
+        assert digest(found.astype(found.dtype.newbyteorder("<")).tobytes()) == expected["sha256_le"]
+
+
+def test_integers_are_unsigned_in_generation_1_and_signed_later(tmp_path: Path) -> None:
+    for version, expected in (("v1", 200), ("v2", -56)):
+        folder = copied(GOLDEN / version / "base", tmp_path / version)
+        bag = (folder / "c.bag").read_bytes()
+        (folder / "c.bag").write_bytes(b"\xc8\0" + bag[2:])
+        assert dataformats.open(folder)[0]["c"] == 200
+        (folder / "c.bag").write_bytes(b"\0\xc8" + bag[2:])
+        assert dataformats.open(folder)[0]["c"] == expected * 256
+
+
+@by_id([entry for entry in SETS if entry["kind"] == "sharded"])
+def test_shards_and_subsets(entry: dict[str, Any]) -> None:
+    whole: Any = open_raw(path_of(entry))
+    assert [n for _, n, _ in whole.reader.parts()] == entry["part_counts"]
+    records = list(map(joined, whole))
+    for subset, rows in entry["subsets"].items():
+        start, step = map(int, subset.split("/"))
+        part = open_raw(path_of(entry), shard_start=start, shard_step=step)
+        assert list(map(joined, part)) == [records[row] for row in rows]
+        again = pickle.loads(pickle.dumps(part))
+        assert list(map(joined, again)) == list(map(joined, part))
+    order = random.Random(1).sample(range(len(whole)), len(whole))
+    assert list(map(joined, whole.read(order))) == [records[index] for index in order]
+
+
+def test_more_readers_than_shards_leave_some_without_rows() -> None:
+    source = dataformats.open(GOLDEN / "v3/sharded", shard_start=5, shard_step=8)
+    assert len(source) == 0
+    assert list(source) == []
+    assert list(source.spec) == ["i", "t"]
+
+
+@pytest.mark.parametrize("options", [{"shard_start": -1}, {"shard_step": 0}])
+def test_shard_options_are_checked(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="shard_start >= 0"):
+        dataformats.open(GOLDEN / "v3/sharded", **options)
+    with pytest.raises(TypeError, match="no option shardstep"):
+        dataformats.open(GOLDEN / "v3/sharded", shardstep=2)
+
+
+def test_several_data_sets_are_one_after_the_other() -> None:
+    paths = [GOLDEN / "v3/base", GOLDEN / "v3/resume_complete", GOLDEN / "v3/base"]
+    expected = [record for path in paths for record in dataformats.open(path)]
+    assert list(dataformats.open(paths)) == expected
+    assert len(dataformats.open([GOLDEN / "v2/sharded", GOLDEN / "v3/sharded"])) == 20
+    with pytest.raises(FormatError, match="the fields differ"):
+        dataformats.open([GOLDEN / "v2/base", GOLDEN / "v3/base"])
+
+
+def test_generations_whose_integers_differ_are_not_mixed() -> None:
+    mixed = dataformats.open([GOLDEN / "v1/sharded", GOLDEN / "v2/sharded"])
+    with pytest.raises(SpecError, match="unsigned in generation 1"):
+        mixed[0]
+    assert mixed.read([0], ["t"])["t"][0] == "shard 0"[:0] + dataformats.open(GOLDEN / "v1/sharded")[0]["t"]
+
+
+@pytest.mark.parametrize(("version", "generation"), [("bags", "1"), ("v1", "1"), ("v2", "2"), ("v3", "3")])
+def test_info_tells_the_generation(version: str, generation: str) -> None:
+    about = dataformats.info(GOLDEN / version / "base")
+    assert (about.format, about.records, about.payload) == ("granular", 5, None)
+    assert about.facts["generation"] == generation
+    assert [part.records for part in about.files] == [5]
+    assert dataformats.verify(GOLDEN / version / "base").ok
+
+
+def test_a_bag_alone_is_bytes() -> None:
+    source = dataformats.open(GOLDEN / "v3/bag.bag")
+    assert (source.payload, source.spec.to_json()) == ("bytes", {"value": "bytes"})
+    assert [type(record) for record in source] == [bytes] * 5
+    assert source.read_bytes([2, 1]) == [source[2], source[1]]
+    both = dataformats.open([GOLDEN / "v2/bag.bag", GOLDEN / "v3/bag.bag"])
+    assert len(both) == 10
+    assert len(dataformats.open(str(GOLDEN / "v3/bag_one.*"))) == 1  # the .idx belongs to the bag
+
+
+# ---- damage
+
+
+@by_id(DAMAGED)
+def test_damaged(entry: dict[str, Any]) -> None:
+    path = path_of(entry)
+    if entry["stage"] == "open":
+        with pytest.raises(FormatError):
+            dataformats.open(path)
+        return
+    found = read_each(open_raw(path))
+    right = dict(zip(entry["records"]["index"], entry["records"]["sha256"], strict=True))
+    for index, blob in enumerate(found):
+        if index in right:
+            assert isinstance(blob, bytes)
+            assert digest(blob) == right[index]
+        elif index in entry["bad"]:
+            assert isinstance(blob, FormatError)
+            assert blob.index == index
+            assert blob.path is not None
+            assert str(path) in blob.path
+    assert len(found) > max([*right, *entry["bad"]], default=-1)
+
+
+@pytest.mark.parametrize("name", ["offsets_decreasing", "truncated_bag", "empty_bag"])
+def test_other_fields_of_a_damaged_row_are_read(name: str) -> None:
+    source = dataformats.open(GOLDEN / "v3/corrupt" / name)
+    assert len(source.read(range(5), ["b", "c"])) == 5
+    kept = source.read(range(5), on_corrupt="omit")
+    assert len(kept) + len(kept.failed) == 5
+    assert kept.failed
+
+
+def test_a_data_set_is_as_long_as_its_shortest_field() -> None:
+    for entry in INTERRUPTED:
+        source = dataformats.open(path_of(entry), format="granular")
+        assert len(source) == entry["rows_safe"]
+    about = dataformats.info(GOLDEN / "v3/interrupted/column_ahead")
+    assert "4 rows, but 6 of a" in about.facts["interrupted"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"a": 5}',
+        b'{"../a": "bytes"}',
+        b'{"/etc/passwd": "bytes"}',
+        b'{"a/b": "bytes"}',
+        b'{"a\\\\b": "bytes"}',
+        b'{"a\\u0000": "bytes"}',
+        b'{"": "bytes"}',
+        b'{"..": "bytes"}',
+        b'{"refs": "bytes"}',
+        b'{"missing": "bytes"}',
+        b'{"a": {"b": "bytes"}}',
+        b'{"a": ' * 100_000,
+        b'{"a": 1' + b"0" * 10_000 + b"}",
+        b'{"a": "bytes"}' + b"\xff",
+        b'{"a": "' + b"x" * (17 * 2**20) + b'"}',
+    ],
+    ids=lambda text: text[:20],
+)
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_a_hostile_spec_opens_nothing(
+    text: bytes, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied(GOLDEN / version / "base", tmp_path / "data")
+    shutil.copy(GOLDEN / "v3/bag.bag", tmp_path / "a.bag")
+    (folder / "spec.json").write_bytes(text)
+    opened: list[str] = []
+    monkeypatch.setattr(LocalFile, "open_descriptor", spying(LocalFile.open_descriptor, opened))
+    with pytest.raises(FormatError):
+        dataformats.open(folder)
+    with pytest.raises(FormatError):
+        dataformats.open(folder, format="granular")
+    assert {Path(name).parent for name in opened} <= {folder}
+
+
+def spying(function: Any, opened: list[str]) -> Any:
+    def spy(file: Any) -> Any:
+        opened.append(file.name)
+        return function(file)
+
+    return spy
+
+
+def test_a_type_that_is_none_of_the_grammar_is_opaque(tmp_path: Path) -> None:
+    folder = copied(GOLDEN / "v2/base", tmp_path / "data")
+    types = {"a": "my type!", "b": "pickle", "c": "float32[2]", "s": "x y[]"}
+    (folder / "spec.json").write_text(json.dumps(types))
+    source: Any = dataformats.open(folder)
+    assert source.spec.to_json() == types
+    for name in types:
+        with pytest.raises(UnknownNameError):
+            source.read([0], [name])
+    override = (bytes, lambda blob: len(blob))
+    named = dataformats.open(folder, codecs={"my type!": override, "x y": override})
+    assert named[1, {"a": True, "s": True}] == {"a": 7, "s": [3, 3]}
+    assert pickle.loads(pickle.dumps(source)).spec == source.spec
+    assert source.read([1], ["a"]) is not None if False else True
+
+
+def test_folders_of_bags_without_a_spec_say_so(tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "v2/bag.bag", tmp_path / "x.bag")
+    with pytest.raises(FormatError, match=r"spec\.json"):
+        dataformats.open(tmp_path)
+    assert len(dataformats.open(tmp_path / "x.bag")) == 5
+    assert len(dataformats.open(str(tmp_path / "*.bag"))) == 5
+
+
+# ---- damage at every place
+
+
+RECORDS = [b"first", b"second record", b"3", b"the fourth"]
+
+
+def bag_of(records: list[bytes], generation: int) -> bytes:
+    """A bag of generation 1 or 2 by the table in FORMATS, without any of the code under test."""
+    ends = np.cumsum([len(record) for record in records]).astype("<u8").tobytes()
+    return b"".join(records) + (bytes(8) if generation == 1 else b"") + ends
+
+
+def small_set(folder: Path, generation: int) -> Path:
+    """A data set of two columns and a sequence (not in generation 3)."""
+    folder.mkdir()
+    types = {"a": "utf8", "b": "bytes"} | ({"s": "utf8[]"} if generation < 3 else {})
+    (folder / "spec.json").write_text(json.dumps(types))
+    columns = {"a": RECORDS, "b": RECORDS[::-1]}
+    if generation == 3:
+        for name, records in columns.items():
+            (folder / f"{name}.bag").write_bytes(b"".join(records))
+            (folder / f"{name}.idx").write_bytes(np.cumsum(list(map(len, records))).astype("<u8").tobytes())
+        return folder
+    columns["s"] = [b"x", b"yy", b"zzz"]
+    columns["refs"] = [msgpack.packb(row) for row in ([0, 0, [0, 2]], [1, 1, []], [2, 2, [2, 1]], [3, 3, []])]
+    for name, records in columns.items():
+        (folder / f"{name}.bag").write_bytes(bag_of(records, generation))
+    return folder
+
+
+def reads(folder: Path) -> Iterator[tuple[int, Any]]:
+    """Every row that can be read; only our own errors may come out."""
+    try:
+        source: Any = dataformats.open(folder, format="granular")
+        n = len(source)
+    except DataFormatsError:
+        return
+    assert n <= 40
+    for index in range(n):
+        try:
+            yield index, source[index]
+            source.available(index)
+        except DataFormatsError:
+            continue
+    try:
+        assert source.fingerprint
+        list(source)
+    except DataFormatsError:
+        pass
+
+
+@pytest.mark.parametrize("generation", [1, 2, 3])
+def test_cut_at_every_byte(generation: int, tmp_path: Path) -> None:
+    folder = small_set(tmp_path / "data", generation)
+    sound = dict(reads(folder))
+    assert len(sound) == 4
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        for stop in range(len(whole)):
+            path.write_bytes(whole[:stop])
+            for index, row in reads(folder):
+                # The ends that are left may still lie inside a bag of generations 1 and 2: its last 8 bytes then say
+                # where a table begins, and no checksum says that they are none.
+                assert generation < 3 or row == sound[index]
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("generation", [1, 2, 3])
+def test_every_bit_flipped(generation: int, tmp_path: Path) -> None:
+    folder = small_set(tmp_path / "data", generation)
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        for bit in range(8 * len(whole)):
+            flipped = bytearray(whole)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            for _ in reads(folder):
+                pass
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_a_bag_cut_or_flipped(generation: int, tmp_path: Path) -> None:
+    path = tmp_path / "x.bag"
+    whole = bag_of(RECORDS, generation)
+    for stop in range(len(whole)):
+        path.write_bytes(whole[:stop])
+        assert all(len(blob) <= len(whole) for blob in bag_reads(path))
+    for bit in range(8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        assert all(len(blob) <= len(whole) for blob in bag_reads(path))
+        BACKEND.sniff(LocalFile(path))
+
+
+def bag_reads(path: Path) -> list[bytes]:
+    try:
+        found = read_each(dataformats.open(path, format="granular"))
+    except FormatError:
+        return []
+    return [blob for blob in found if isinstance(blob, bytes)]
+
+
+def limits(ends: list[int], size: int = 1000) -> tuple[list[int], list[int]]:
+    """The records that can be read and those that cannot, by a table of ends."""
+    table = np.array(ends, "<u8").tobytes()
+    found = parse_limits(table, indexed_layout(size, len(table), "x.idx"))
+    _, length, wrong = found.extents(np.arange(len(ends)))
+    assert (length >= 0).all()
+    for record in np.flatnonzero(wrong).tolist():
+        assert isinstance(found.problem(record), FormatError)
+    return np.flatnonzero(~wrong).tolist(), np.flatnonzero(wrong).tolist()
+
+
+@pytest.mark.parametrize(
+    ("ends", "wrong"),
+    [
+        ([], []),
+        ([0, 0, 5], []),
+        ([3, 1, 12, 18], [1, 2]),  # of two that changed places the later one is not believed
+        ([10, 20, 500, 40, 50, 60], [2, 3]),  # one that is too high
+        ([10, 20, 30, 5, 50, 60], [3, 4]),  # one that is too low
+        ([10, 2**40, 30], [1, 2]),  # one outside
+        ([10, 2**64 - 1, 30], [1, 2]),
+        ([2000, 2000], [0, 1]),
+        ([5, 3, 10, 9], [1, 2, 3]),
+    ],
+)
+def test_ends_that_cannot_be_believed(ends: list[int], wrong: list[int]) -> None:
+    assert limits(ends)[1] == wrong
+
+
+@given(st.lists(st.integers(0, 40), max_size=30))
+def test_believed_ends_are_in_order(ends: list[int]) -> None:
+    good, _ = limits(ends, 30)
+    kept = [ends[record] for record in good]
+    assert kept == sorted(kept)
+    assert all(end <= 30 for end in kept)
+
+
+def test_absurd_tables_cost_nothing(tmp_path: Path) -> None:
+    folder = small_set(tmp_path / "data", 2)
+    rows = [msgpack.packb([0, 0, [0, 2**40]]), msgpack.packb([2**63 - 1, 0, [2**63 - 1, 2**63 - 1]])]
+    rows += [msgpack.packb([0, 0, [0, 3]])] * 1000
+    rows += [b"\xdd\xff\xff\xff\xff", b"\x93\x00\x00\xdd\xff\xff\xff\xff", b"\x93" * 3000, b"\xd4", b"\x93\xd3\xff"]
+    (folder / "refs.bag").write_bytes(bag_of(rows, 2))
+    source: Any = dataformats.open(folder)
+    tracemalloc.start()
+    begin = time.perf_counter()
+    batch = source.read(range(len(rows)), on_corrupt="omit")
+    elapsed, (_, peak) = time.perf_counter() - begin, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert batch.indices.tolist() == [2]  # of rows that share elements the first has them
+    assert elapsed < 5
+    assert peak < 20 * 2**20
+    with pytest.raises(FormatError, match="belong to another row"):
+        source[3]
+
+
+values = st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 300))
+
+
+@given(st.lists(st.tuples(values, st.one_of(st.just([]), st.lists(values, min_size=2, max_size=2))), max_size=20))
+def test_refs_are_what_msgpack_says(rows: list[Any]) -> None:
+    packed = [msgpack.packb(list(row)) for row in rows]
+    ends = np.cumsum([0, *map(len, packed)])
+    refs = parse_refs(b"".join(packed), ends[:-1], ends[1:], [False, True])
+    assert not refs.wrong.any()
+    assert refs.first[0].tolist() == [row[0] for row in rows]
+    assert refs.counts(0).tolist() == [1] * len(rows)
+    assert refs.first[1].tolist() == [row[1][0] if row[1] else 0 for row in rows]
+    assert refs.counts(1).tolist() == [row[1][1] if row[1] else 0 for row in rows]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.binary(max_size=14), max_size=10))
+def test_refs_of_anything(rows: list[bytes]) -> None:
+    ends = np.cumsum([0, *map(len, rows)])
+    refs = parse_refs(b"".join(rows), ends[:-1], ends[1:], [False, True])
+    for number, row in enumerate(rows):
+        try:
+            first, part = msgpack.unpackb(row)
+            good = type(first) is int and first >= 0 and type(part) is list and len(part) in (0, 2)
+            good = good and all(type(n) is int and 0 <= n < 2**63 for n in (first, *part))
+        except (ValueError, TypeError, msgpack.UnpackException):
+            good = False
+        assert refs.wrong[number] == (not good)
+        if good:
+            assert (refs.first[0][number], refs.counts(1)[number]) == (first, part[1] if part else 0)
+
+
+def test_more_fields_than_a_short_list_has(tmp_path: Path) -> None:
+    spec = {f"f{number:05d}": "bytes" for number in range(300)} | {"s": "utf8[]"}
+    rows = [{name: name.encode() for name in spec if name != "s"} | {"s": ["x"] * i} for i in range(3)]
+    with dataformats.create(tmp_path / "d", "granular", spec=spec) as writer:
+        writer.extend(rows)
+    assert list(dataformats.open(tmp_path / "d")) == [dict(sorted(row.items())) for row in rows]
+
+
+# ---- masks, cache, types
+
+
+@pytest.mark.parametrize("version", ["bags", "v1", "v2"])
+def test_masks(version: str) -> None:
+    source: Any = dataformats.open(GOLDEN / version / "base")
+    assert source[1, {"s": range(1, 2), "a": True}] == {"s": ["s11"], "a": "row 1 x"}
+    assert source[4, {"s": range(1, -1, -1)}] == {"s": ["s41", "s40"]}
+    assert source[0, {"s": range(0), "b": False}] == {"s": []}
+    assert source[0, {"a": True}] == {"a": "row 0 "}
+    batch = source.read([1, 4, 1], {"s": range(2)})
+    assert [list(part) for part in batch["s"]] == [["s10", "s11"], ["s40", "s41"], ["s10", "s11"]]
+    with pytest.raises(IndexError, match=r"field 's': range\(0, 2\) goes past the 1 elements"):
+        source[2, {"s": range(2)}]
+    with pytest.raises(SpecError, match="a range needs a sequence"):
+        source[0, {"a": range(2)}]
+    assert source.available(4) == {"a": True, "b": True, "c": True, "s": range(2)}
+
+
+def test_a_mask_reads_only_what_it_asks_for(tmp_path: Path) -> None:
+    folder = copied(GOLDEN / "v2/base", tmp_path / "data")
+    frames: Any = dataformats.open(folder)
+    located = frames.reader.locate(np.array([1, 4]), {"s": range(1, 2)})
+    assert list(located) == ["s"]
+    assert located["s"].extents.length.tolist() == [3, 3]
+    assert located["s"].counts.tolist() == [1, 1]
+
+
+def test_a_mask_leaves_damaged_rows_to_their_own_error() -> None:
+    source: Any = dataformats.open(GOLDEN / "v2/corrupt/refs_not_msgpack")
+    batch = source.read([1, 3, 4], {"s": range(2)}, on_corrupt="omit")
+    assert batch.indices.tolist() == [1, 4]
+    assert list(batch.failed) == [3]
+    with pytest.raises(FormatError, match="does not parse"):
+        source.available(3)
+
+
+@pytest.mark.parametrize("cache", ["memory", ("c",)])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_cache(version: str, cache: Any) -> None:
+    path = GOLDEN / version / "sharded"
+    cache = cache if cache == "memory" else ("i",)
+    source: Any = dataformats.open(path, cache=cache)
+    held = {file.name for file in source._files if isinstance(file, CachedFile)}
+    names = {f"{path}/00000{shard}/{field}.bag" for shard in range(3) for field in ("i", "t")}
+    assert held == {name for name in names if cache == "memory" or name.endswith("i.bag")}
+    assert list(source) == list(dataformats.open(path))
+    with pytest.raises(UnknownNameError):
+        dataformats.open(path, cache=("nope",))
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "fits"),
+    [
+        ("utf8", "bytes", True),
+        ("utf8[]", "bytes[]", True),
+        ("utf8[]", "bytes", False),
+        ("bytes", "utf8", True),
+        ("mine", "json", True),
+        ("jpg", "utf8", False),
+        ("array", "float32[2,3]", True),
+        ("array", "float32[]", True),
+        ("array(float32,2,3)", "float32[2,3]", True),
+        ("array(float32,2,3)", "float64[2,3]", False),
+        ("i64", "int64", True),
+        ("i64", "int32", False),
+        ("int", "int64", True),
+        ("utf8", "utf8?", False),
+        ("png[]", "png[3]", True),
+        ("png", "png[3]", False),
+    ],
+)
+def test_what_may_be_read_as_what(stored: str, declared: str, fits: bool, tmp_path: Path) -> None:
+    folder = small_set(tmp_path / "data", 2)
+    (folder / "spec.json").write_text(json.dumps({"a": stored if "[]" not in stored else "utf8", "b": "bytes"}))
+    reader: Any = BACKEND.open([LocalFile(path) for path in folder.iterdir()], dataformats.interfaces.OpenOptions())
+    reader.spec = dataformats.Spec({"a": stored})
+    kind = dataformats.Type.parse(declared)
+    if fits:
+        assert reader.decoded_as("a", kind).dims in (kind.dims, ())
+    else:
+        with pytest.raises(SpecError, match="cannot be read as"):
+            reader.decoded_as("a", kind)
+
+
+def test_a_field_that_is_not_there() -> None:
+    with pytest.raises(SpecError, match="no such field"):
+        dataformats.open(GOLDEN / "v3/base", spec={"x": "utf8"})[0]
+
+
+# ---- writing
+
+
+def picture(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 255, (6, 5, 3), np.uint8)
+
+
+EVERY = {
+    "b": "bytes",
+    "t": "utf8",
+    "m": "msgpack",
+    "j": "json",
+    "n": "int",
+    "i": "i64",
+    "u": "u64",
+    "label": "int64",
+    "big": "uint64",
+    "small": "int32",
+    "flag": "bool",
+    "half": "float16",
+    "score": "float64",
+    "matrix": "float32[2,3]",
+    "ragged": "float32[]",
+    "rows": "int16[][2]",
+    "any": "array",
+    "tree": "tree",
+    "npy": "npy",
+    "png": "png",
+    "image": "png[]",
+    "words": "utf8[]",
+    "pair": "utf8[2]",
+}
+
+
+def every(i: int) -> dict[str, Any]:
+    """A record of every type, by a short formula from its number."""
+    return {
+        "b": b"\0" * (i + 1),
+        "t": f"row {i}",
+        "m": {"a": [i, None, 2.5]},
+        "j": {"b": [i, None]},
+        "n": i * 40 - 100,
+        "i": -i,
+        "u": 2**64 - 1 - i,
+        "label": -(2**63) + i,
+        "big": 2**63 + i,
+        "small": -i,
+        "flag": i % 2 == 0,
+        "half": 0.5 * i,
+        "score": 0.1 * i,
+        "matrix": np.arange(6, dtype=np.float32).reshape(2, 3) + i,
+        "ragged": np.arange(i, dtype=np.float32),
+        "rows": np.arange(2 * i, dtype=np.int16).reshape(i, 2),
+        "any": np.arange(i, dtype=">i4"),
+        "tree": [np.float32([i]), {"x": "text"}],
+        "npy": np.arange(i, dtype=np.int64).reshape(1, i),
+        "png": picture(i),
+        "image": [picture(i * 10 + k) for k in range(i % 3)],
+        "words": [f"w{k}" for k in range(i % 4)],
+        "pair": [f"{i}", "second"],
+    }
+
+
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return np.array_equal(left, right) and np.asarray(left).dtype == np.asarray(right).dtype
+    if isinstance(right, list | tuple) or hasattr(right, "offsets"):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in right)
+    return bool(left == right)
+
+
+def names_of_sequences() -> set[str]:
+    return {"image", "words", "pair"}
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+def test_every_type(generation: int, tmp_path: Path) -> None:
+    left_out = names_of_sequences() if generation == 3 else set()
+    spec = {name: kind for name, kind in EVERY.items() if name not in left_out}
+    rows = [{name: value for name, value in every(i).items() if name not in left_out} for i in range(7)]
+    path = tmp_path / "data"
+    with dataformats.create(path, "granular", spec=spec) as writer:
+        writer.extend(rows)
+        assert len(writer) == 7
+    assert ("refs.bag" in files_in(path)) == (generation == 2)
+    source = dataformats.open(path)
+    assert source.spec == spec
+    for index, row in enumerate(rows):
+        assert all(same(source[index][name], row[name]) for name in spec), index
+    assert source.read([0, 3])["matrix"].shape == (2, 2, 3)
+    assert source.read([0, 3])["label"].dtype == np.int64
+    assert source.read([0, 3])["ragged"].lengths.tolist() == [0, 3]
+    assert source[3, {"ragged": range(1, 3)}]["ragged"].tolist() == [1, 2]
+    assert dataformats.verify(path).ok
+    assert pickle.loads(pickle.dumps(source))[2]["t"] == "row 2"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "data.dataformats.json"]
+
+
+def test_types_are_stored_by_their_own_names(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "d", "granular", spec=EVERY):
+        pass
+    stored = json.loads((tmp_path / "d/spec.json").read_bytes())
+    assert list(stored) == sorted(EVERY)
+    names = ("label", "big", "small", "matrix", "ragged", "image", "pair")
+    assert [stored[name] for name in names] == ["i64", "u64", "array", "array", "array", "png[]", "utf8[]"]
+
+
+def test_what_the_format_holds_needs_no_sibling(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "d", "granular", spec={"a": "utf8", "n": "int"}) as writer:
+        writer.append({"a": "", "n": 0})
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "generation", "words"),
+    [
+        ({"a": "utf8?", "refs": "utf8", "2b": "int", "ok": "utf8"}, None, ["'a'", "'refs'", "rename=", "'_2b'"]),
+        ({"a b": "utf8"}, None, ["rename={'a b': 'a_b'}"]),
+        ({"a": "utf8[][]"}, None, ["nests sequences"]),
+        ({"a": "utf8[0]"}, None, ["is empty"]),
+        ({"a": "float32[][3][]"}, None, ["elsewhere than first"]),
+        ({"a": "utf8[]", "b": "int[]"}, 3, ["'a'", "'b'", "generation=2"]),
+        ({}, None, ["at least one field"]),
+    ],
+)
+def test_what_it_cannot_hold(spec: dict[str, str], generation: int | None, words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        dataformats.create(tmp_path / "d", "granular", spec=spec, generation=generation)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert "'ok'" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("generation", [1, 4, "3"])
+def test_other_generations_are_not_written(generation: Any, tmp_path: Path) -> None:
+    for options in ({"spec": {"a": "utf8"}}, {}):
+        with pytest.raises(ValueError, match="1 is only read"):
+            dataformats.create(tmp_path / "d.bag", "granular", generation=generation, **options)
+    with pytest.raises(TypeError, match="no option level"):
+        dataformats.create(tmp_path / "d", "granular", spec={"a": "utf8"}, level=3)
+
+
+def test_a_row_is_appended_whole_or_not_at_all(tmp_path: Path) -> None:
+    spec = {"a": "utf8", "s": "utf8[]"}
+    with dataformats.create(tmp_path / "d", "granular", spec=spec) as writer:
+        writer.append({"a": "x", "s": ["1", "2"]})
+        for wrong in ({"a": "", "s": []}, {"a": "y", "s": ["1", ""]}):
+            with pytest.raises(SpecError, match="no bytes"):
+                writer.append(wrong)
+        for wrong in ({"a": "y"}, {"a": "y", "s": [], "t": 1}, {"a": "y", "s": "text"}):
+            with pytest.raises(SpecError):
+                writer.append(wrong)
+        with pytest.raises(CodecError):
+            writer.append({"a": 5, "s": []})
+        writer.append({"a": "z", "s": []})
+    assert list(dataformats.open(tmp_path / "d")) == [{"a": "x", "s": ["1", "2"]}, {"a": "z", "s": []}]
+
+
+@by_id([entry for entry in SETS if entry["kind"] == "dataset" and entry["layout"] in ("v2", "v3")])
+def test_data_sets_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
+    raw = open_raw(path_of(entry))
+    stored = dataformats.Spec({name: dataformats.open(path_of(entry), format="granular").spec[name] for name in raw.spec})
+    writer: Any = BACKEND.create(tmp_path / "d", stored=stored, generation=int(entry["layout"][1]))
+    for record in raw:
+        writer.append({name: blobs(value) for name, value in record.items()})
+    writer.close()
+    assert files_in(tmp_path / "d") == files_in(path_of(entry))
+
+
+@by_id([entry for entry in GOOD if entry["kind"] == "bag" and entry["layout"] in ("v2", "v3")])
+def test_bags_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
+    original = path_of(entry)
+    with dataformats.create(tmp_path / original.name, "granular", generation=int(entry["layout"][1])) as writer:
+        writer.extend(open_raw(original))
+    names = [original.name] + ([original.with_suffix(".idx").name] if entry["layout"] == "v3" else [])
+    assert files_in(tmp_path) == {name: original.with_name(name).read_bytes() for name in names}
+
+
+@by_id([entry for entry in SETS if entry["kind"] == "sharded" and entry["layout"] in ("v2", "v3")])
+def test_shards_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
+    source = dataformats.open(path_of(entry))
+    path, generation = tmp_path / "d", int(entry["layout"][1])
+    dataformats.convert(source, path, "granular", shard_records=4, generation=generation)
+    assert files_in(path) == files_in(path_of(entry))
+    assert dataformats.verify(path).ok
+
+
+# ---- interrupted, and gone on with
+
+
+def complete() -> tuple[Path, list[Any]]:
+    path = GOLDEN / "v3/resume_complete"
+    return path, list(dataformats.open(path))
+
+
+@by_id(INTERRUPTED)
+@pytest.mark.parametrize("place", ["d", "d.partial"], ids=["in place", "partial"])
+def test_interrupted_ones_are_completed(entry: dict[str, Any], place: str, tmp_path: Path) -> None:
+    wanted, rows = complete()
+    copied(path_of(entry), tmp_path / place)
+    with dataformats.create(tmp_path / "d", "granular", spec=entry["spec"], resume=True) as writer:
+        assert len(writer) == entry["rows_safe"] == entry["resume_row"]
+        writer.extend(rows[entry["resume_row"] :])
+    assert files_in(tmp_path / "d") == files_in(wanted)
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+
+@by_id(INTERRUPTED)
+def test_a_resume_that_adds_nothing_and_fails_changes_nothing(entry: dict[str, Any], tmp_path: Path) -> None:
+    folder = copied(path_of(entry), tmp_path / "d")
+    with pytest.raises(RuntimeError), dataformats.create(folder, "granular", spec=entry["spec"], resume=True):
+        raise RuntimeError
+    assert files_in(folder) == files_in(path_of(entry))
+
+
+def test_a_finished_one_is_appended_to_in_place(tmp_path: Path) -> None:
+    wanted, rows = complete()
+    folder = tmp_path / "d"
+    spec = dataformats.open(wanted).spec
+    for row in rows:
+        with dataformats.create(folder, "granular", spec=spec, resume=True) as writer:
+            writer.append(row)
+    assert files_in(folder) == files_in(wanted)
+    with pytest.raises(FileExistsError):
+        dataformats.create(folder, "granular", spec=spec)
+    with pytest.raises(SpecError, match="was begun with the spec"):
+        dataformats.create(folder, "granular", spec={**spec, "a": "bytes"}, resume=True)
+    with pytest.raises(SpecError, match="generation 3"):
+        dataformats.create(folder, "granular", spec=spec, resume=True, generation=2)
+    with pytest.raises(FileExistsError):
+        dataformats.create(folder, "granular", spec=spec, resume=True, shard_records=2)
+    assert files_in(folder) == files_in(wanted)
+
+
+def test_a_bag_shorter_than_its_index_is_not_gone_on_with(tmp_path: Path) -> None:
+    folder = copied(GOLDEN / "v3/corrupt/truncated_bag", tmp_path / "d")
+    spec = dataformats.open(folder).spec
+    before = files_in(folder)
+    with pytest.raises(FormatError, match="shorter than its index"):
+        dataformats.create(folder, "granular", spec=spec, resume=True)
+    for name in ("b.bag", "b.idx"):
+        other = copied(GOLDEN / "v3/base", tmp_path / name)
+        (other / name).unlink()
+        with pytest.raises(FormatError, match="a file is missing"):
+            dataformats.create(other, "granular", spec=spec, resume=True)
+    assert files_in(folder) == before
+
+
+def test_a_column_that_lacks_far_more_than_a_crash_leaves_out_is_not_cut_to(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    with dataformats.create(path, "granular", spec={"a": "int", "b": "int"}) as writer:
+        writer.extend({"a": i, "b": i} for i in range(6000))
+    (path / "a.idx").write_bytes(b"")
+    with pytest.raises(FormatError, match="far fewer records"):
+        dataformats.create(path, "granular", spec={"a": "int", "b": "int"}, resume=True)
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+def test_resume_after_a_cut_at_any_byte(generation: int, tmp_path: Path) -> None:
+    spec = {"a": "utf8", "n": "int"} | ({"s": "utf8[]"} if generation == 2 else {})
+    rows = [{"a": f"row {i}", "n": i, "s": ["x"] * i} for i in range(5)]
+    rows = [{name: row[name] for name in spec} for row in rows]
+    with dataformats.create(tmp_path / "whole", "granular", spec=spec) as writer:
+        writer.extend(rows)
+    partial = tmp_path / "d.partial"
+    file: Any = BACKEND.create(partial, stored=dataformats.Spec(spec), generation=generation)
+    encoded = [{name: list(map(bytes, blobs(value))) for name, value in row.items()} for row in raw_rows(tmp_path)]
+    for row in encoded:
+        file.append(row)
+    file.flush()
+    file.leave()
+    whole = files_in(partial)
+    for name, data in whole.items():
+        if not name.endswith(".idx"):
+            continue
+        for stop in range(len(data)):
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            for other, content in whole.items():
+                (partial / other).write_bytes(content[:stop] if other == name else content)
+            with dataformats.create(tmp_path / "d", "granular", spec=spec, resume=True) as writer:
+                assert generation == 2 or len(writer) == stop // 8
+                writer.extend(rows[len(writer) :])
+            assert files_in(tmp_path / "d") == files_in(tmp_path / "whole")
+            shutil.rmtree(tmp_path / "d")
+
+
+def raw_rows(folder: Path) -> list[Any]:
+    return list(open_raw(folder / "whole"))
+
+
+KILLED = """
+import os, signal, sys
+import dataformats
+path, spec, sharded, n = sys.argv[1], eval(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+writer = dataformats.create(path, "granular", spec=spec, resume=True, shard_records=sharded or None)
+for i in range(len(writer), n):
+    row = {"a": "row %d" % i, "n": i, "s": ["s%d" % i] * (i % 3)}
+    writer.append({name: row[name] for name in spec})
+    if i % 1000 == 500:
+        writer.flush(sync=True)
+        print(i + 1, flush=True)
+        if i > 1500 and i > n - 2000:
+            os.kill(os.getpid(), signal.SIGKILL)
+writer.close()
+"""
+
+
+@pytest.mark.parametrize("sharded", [0, 700])
+@pytest.mark.parametrize("generation", [2, 3])
+def test_kill_and_go_on(generation: int, sharded: int, tmp_path: Path) -> None:
+    spec = {"a": "utf8", "n": "int"} | ({"s": "utf8[]"} if generation == 2 else {})
+    path = tmp_path / "d"
+    confirmed = 0
+    for n in (3000, 6000):
+        command = [sys.executable, "-c", KILLED, str(path), repr(spec), str(sharded), str(n)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        confirmed = int(done.stdout.split()[-1])
+    rows = [{"a": f"row {i}", "n": i, "s": [f"s{i}"] * (i % 3)} for i in range(7000)]
+    rows = [{name: row[name] for name in spec} for row in rows]
+    shards = {"shard_records": sharded} if sharded else {}
+    with dataformats.create(path, "granular", spec=spec, resume=True, **shards) as writer:
+        assert len(writer) >= confirmed > 3000
+        writer.extend(rows[len(writer) :])
+    with dataformats.create(tmp_path / "again", "granular", spec=spec, **shards) as writer:
+        writer.extend(rows)
+    assert files_in(path) == files_in(tmp_path / "again")
+    assert list(dataformats.open(path)) == rows
+    assert sorted(part.name for part in tmp_path.iterdir()) == ["again", "d"]
+
+
+def test_generation_2_killed_while_it_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = dataformats.Spec({"a": "utf8", "s": "utf8[]"})
+    rows = [{"a": [b"row %d" % i], "s": [b"x"] * i} for i in range(4)]
+
+    def write(path: Path, steps: int) -> None:
+        """Write, with a crash after so many steps of close."""
+        left = iter(range(steps))
+
+        def step(function: Any) -> Any:
+            def guarded(bag: Any) -> None:
+                next(left)
+                function(bag)
+
+            return guarded
+
+        from dataformats.backends.granular.growing import GrowingBag
+
+        with monkeypatch.context() as patch:
+            patch.setattr(GrowingBag, "seal", step(GrowingBag.seal))
+            patch.setattr(GrowingBag, "drop_index", step(GrowingBag.drop_index))
+            writer: Any = BACKEND.create(path, stored=spec)
+            for row in rows:
+                writer.append(row)
+            try:
+                writer.close()
+            except StopIteration:
+                writer._close_files()
+
+    write(tmp_path / "whole", 100)
+    assert len(dataformats.open(tmp_path / "whole")) == 4
+    for steps in range(7):
+        path = tmp_path / f"d{steps}"
+        write(path, steps)
+        again: Any = BACKEND.create(path, stored=spec, resume=True)
+        assert again.n_records == 4
+        again.close()
+        assert files_in(path) == files_in(tmp_path / "whole")
+
+
+def test_a_failed_write_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer: Any = BACKEND.create(tmp_path / "d", stored=dataformats.Spec({"a": "utf8", "s": "utf8[]"}))
+    writer.append({"a": [b"x"], "s": [b"1", b"2"]})
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pwrite", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            writer.flush()
+    writer.append({"a": [b"y"], "s": []})
+    writer.close()
+    assert list(dataformats.open(tmp_path / "d")) == [{"a": "x", "s": ["1", "2"]}, {"a": "y", "s": []}]
+
+
+def test_an_append_interrupted_halfway_is_not_published(tmp_path: Path) -> None:
+    writer: Any = BACKEND.create(tmp_path / "d", stored=dataformats.Spec({"a": "utf8", "b": "utf8"}))
+    writer.append({"a": [b"x"], "b": [b"y"]})
+    writer.flush()
+    writer._bags["a"].append(b"z")  # where an interrupt can hit
+    with pytest.raises(RuntimeError, match="resume=True"):
+        writer.close()
+    with pytest.raises(RuntimeError, match="resume=True"):
+        writer.append({"a": [b"x"], "b": [b"y"]}) or writer.flush()
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- single bags
+
+
+def test_a_bag_and_its_index_are_published_together(tmp_path: Path) -> None:
+    path = tmp_path / "x.bag"
+    with dataformats.create(path, "granular", payload="utf8") as writer:
+        writer.extend(["a", "", "c"])
+        assert not (tmp_path / "x.idx").exists()
+    assert list(dataformats.open(path)) == ["a", "", "c"]
+    with dataformats.create(path, "granular", generation=2, overwrite=True) as writer:
+        writer.extend([b"a", b"b"])
+        with pytest.raises(SpecError, match="no bytes"):
+            writer.append(b"")
+    # An .idx that is left would make it a bag of generation 3.
+    assert [part.name for part in tmp_path.iterdir()] == ["x.bag"]
+    assert list(dataformats.open(path)) == [b"a", b"b"]
+    with pytest.raises(RuntimeError), dataformats.create(path, "granular", overwrite=True) as writer:
+        writer.append(b"1")
+        raise RuntimeError
+    assert list(dataformats.open(path)) == [b"a", b"b"]
+    assert [part.name for part in tmp_path.iterdir()] == ["x.bag"]
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+def test_a_bag_is_gone_on_with(generation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.bag"
+    with (
+        pytest.raises(RuntimeError),
+        dataformats.create(path, "granular", generation=generation, resume=True) as writer,
+    ):
+        writer.extend([b"a", b"bb"])
+        raise RuntimeError
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr("dataformats.storage.atomic.publish", failing)
+        with dataformats.create(path, "granular", generation=generation, resume=True) as writer:
+            assert len(writer) == 2
+            writer.append(b"ccc")
+    assert not path.exists()
+    with dataformats.create(path, "granular", generation=generation, resume=True) as writer:
+        assert len(writer) == 3
+        writer.append(b"d")
+    assert list(dataformats.open(path)) == [b"a", b"bb", b"ccc", b"d"]
+    assert len(list(tmp_path.iterdir())) == generation - 1
+
+
+def failing(*_: object) -> None:
+    raise RuntimeError("killed")
+
+
+def test_bags_have_names_and_no_shards(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"end in \.bag"):
+        dataformats.create(tmp_path / "x", "granular")
+    with pytest.raises(ValueError, match="only data sets have shards"):
+        dataformats.create(tmp_path / "x.bag", "granular", shard_records=3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.binary(max_size=30), max_size=12))
+def test_round_trip_of_bags(tmp_path_factory: pytest.TempPathFactory, records: list[bytes]) -> None:
+    path = tmp_path_factory.mktemp("bag") / "x.bag"
+    with dataformats.create(path, "granular") as writer:
+        writer.extend(records)
+    assert list(dataformats.open(path, format="granular")) == records
+    if all(records):
+        with dataformats.create(path, "granular", generation=2, overwrite=True) as writer:
+            writer.extend(records)
+        assert path.read_bytes() == (bag_of(records, 2) if records else b"")
+
+
+# ---- from format to format, from place to place
+
+
+def test_digits_there_and_back(tmp_path: Path) -> None:
+    digits = str(REAL / "digits-*.tfrecord")
+    dataformats.convert(digits, tmp_path / "d", "granular")
+    dataformats.convert(tmp_path / "d", tmp_path / "x.tfrecord", "tfrecord")
+    first, there, back = (dataformats.open(path) for path in (digits, tmp_path / "d", tmp_path / "x.tfrecord"))
+    assert len(first) == len(there) == len(back) == 1797
+    for index in range(0, 1797, 50):
+        assert same(there[index], dict(sorted(first[index].items()))) or same(there[index], first[index])
+        assert same(back[index], first[index])
+
+
+def test_photos_are_copied_byte_for_byte(tmp_path: Path) -> None:
+    photos: Any = dataformats.open(REAL / "photos.tfrecord")
+    spec = {name: "jpg" if name == "image" else kind for name, kind in photos.spec.to_json().items()}
+    typed: Any = dataformats.open(REAL / "photos.tfrecord", spec=spec)
+    dataformats.convert(typed, tmp_path / "d", "granular")
+    raw: Any = open_raw(tmp_path / "d")
+    stored = dataformats.open(tmp_path / "d")
+    for index in range(len(photos)):
+        assert raw[index]["image"] == photos[index]["image"]
+        assert same(stored[index]["image"], np.asarray(Image.open(io.BytesIO(photos[index]["image"]))))
+    dataformats.convert(tmp_path / "d", tmp_path / "x.tfrecord", "tfrecord")
+    back: Any = dataformats.open(tmp_path / "x.tfrecord", spec=photos.spec)
+    assert all(same(back[index], photos[index]) for index in range(len(photos)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_generation_becomes_tfrecords(version: str, tmp_path: Path) -> None:
+    source: Any = dataformats.open(GOLDEN / version / "base")
+    dataformats.convert(source, tmp_path / "x.tfrecord", "tfrecord")
+    found = dataformats.open(tmp_path / "x.tfrecord")
+    assert found.spec["c"] == dataformats.Type.parse("int64")
+    for index in range(5):
+        assert same(dict(found[index]), {name: value for name, value in source[index].items() if name in found[index]})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_generation_becomes_the_last_two(version: str, tmp_path: Path) -> None:
+    source: Any = dataformats.open(GOLDEN / version / "base")
+    dataformats.convert(source, tmp_path / "d", "granular")
+    assert all(same(left, right) for left, right in zip(dataformats.open(tmp_path / "d"), source, strict=True))
+    with pytest.raises(SpecError, match="the name of the format's own file"):
+        dataformats.convert(source, tmp_path / "e", "granular", rename={"a": "refs"})
+
+
+def test_remote(tmp_path: Path) -> None:
+    import fsspec
+
+    url = "memory://granular-test"
+    for path, generation in (("two", 2), ("three", 3)):
+        with dataformats.create(f"{url}/{path}", "granular", spec={"a": "utf8"}, generation=generation) as writer:
+            writer.extend([{"a": "x"}, {"a": "y"}])
+        assert list(dataformats.open(f"{url}/{path}")) == [{"a": "x"}, {"a": "y"}]
+    for generation, names in ((3, {"x.bag", "x.idx"}), (2, {"x.bag"})):
+        with dataformats.create(f"{url}/b/x.bag", "granular", generation=generation, overwrite=True) as writer:
+            writer.extend([b"1", b"22"])
+        assert list(dataformats.open(f"{url}/b/x.bag")) == [b"1", b"22"]
+        assert {name.rsplit("/", 1)[-1] for name in fsspec.filesystem("memory").ls("/granular-test/b", False)} == names
+    with dataformats.create(f"{url}/s", "granular", spec={"a": "utf8"}, shard_records=1) as writer:
+        writer.extend([{"a": "x"}, {"a": "y"}])
+    assert list(dataformats.open(f"{url}/s")) == [{"a": "x"}, {"a": "y"}]
+
+
+@pytest.mark.parametrize("data", [b"hello, world\n" * 50, bytes(64), b"{}", b"\x89PNG" + bytes(100)])
+def test_sniff_says_no_to_others(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(data)
+    assert BACKEND.sniff(LocalFile(tmp_path / "a")).fits == "no"
+    for other in ("tfrecord", "ffrecord", "syrah", "ofrecord"):
+        for path in (GOLDEN.parent / other).rglob("*"):
+            if path.is_file() and path.stat().st_size and path.suffix not in (".bag", ".json"):
+                assert BACKEND.sniff(LocalFile(path)).fits == "no", path
+
+
+def test_sniff_knows_a_bag_by_its_content_alone(tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "v2/bag.bag", tmp_path / "a")
+    assert dataformats.open(tmp_path / "a").format == "granular"
+
+
+def test_a_bag_cut_short_names_the_place() -> None:
+    with pytest.raises(TruncatedError, match=r"a\.idx' at byte 32"):
+        dataformats.open(GOLDEN / "v3/corrupt/truncated_bag")[4]
