@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMismatchError
 from dataformats.fields import Codecs
@@ -169,11 +169,41 @@ def _named(payload: str | None, spec: SpecLike | None) -> frozenset[str]:
 
 
 def _facts(found: Sequence[StoredFile | Folder]) -> dict[str, Any]:
-    """Return what the sibling of the one file or folder says."""
+    """Return what the siblings say of payload and spec: one of a file, or one of the folder that we wrote it in.
+
+    Raises:
+        FormatError: A sibling is damaged, or those of several files differ.
+    """
+    listed = [part for entry in found for part in (_all_files(entry) if _is_glob(entry) else [entry])]
     try:
-        return (load_facts(found[0]) or {}) if len(found) == 1 else {}
+        said = [(entry, load_facts(entry) or _folder_facts(entry)) for entry in listed[:_SNIFFED]]
     except ValueError as error:
         raise FormatError(str(error)) from error
+    first = said[0][1] or {}
+    for entry, facts in said:
+        for name in ("payload", "spec"):
+            if (facts or {}).get(name) != first.get(name):
+                raise FormatError(
+                    f"our sibling files name another {name} for it than for {said[0][0].name!r}",
+                    path=entry.name,
+                    expected=first.get(name),
+                    found=(facts or {}).get(name),
+                    remedy="pass payload= and spec=",
+                )
+    return first
+
+
+def _is_glob(entry: StoredFile | Folder) -> TypeGuard[Folder]:
+    return isinstance(entry, Folder) and entry.explicit
+
+
+def _folder_facts(entry: StoredFile | Folder) -> dict[str, Any] | None:
+    """Return what is said of the folder of a file, if it was written as one of its shards."""
+    folder = None if isinstance(entry, Folder) else entry.folder()
+    facts = None if folder is None else load_facts(folder)
+    if facts is None or entry.basename not in [written["name"] for written in facts.get("files") or ()]:
+        return None
+    return facts
 
 
 # ---- which files, which format
@@ -271,7 +301,7 @@ def _recognise(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
     verdicts = {backend.name: (backend, backend.sniff(file)) for backend in _known()}
     for fits in ("yes", "damaged"):
         matching = [backend for backend, verdict in verdicts.values() if verdict.fits == fits]
-        hinted = [backend for backend in matching if backend is claimed or file.basename.endswith(backend.suffixes)]
+        hinted = [backend for backend in matching if backend is claimed or backend.claims(file.basename)]
         if len(matching) == 1 or len(hinted) == 1:
             return (hinted or matching)[0]
         if matching:

@@ -43,12 +43,12 @@ class DataSetReader(Reader):
         self._tables = [Table(one) for one in sets]
         sizes = [len(table.files.files()) for table in self._tables]
         self._bases = np.cumsum([0, *sizes])
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._starts: NDArray[np.int64] | None = None
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     # ---- how many
 
@@ -83,14 +83,13 @@ class DataSetReader(Reader):
 
     def _locate(self, field: str, where: _Where, part: bool | range) -> Located:
         kind = self._stored(field)
-        with self._lock:
-            rows = self._rows_of(field, where)
-            wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(rows.wrong).tolist()}
-            if not is_sequence(kind):
-                return Located(self._extents(field, where.table, rows.first, rows.wrong, wrong))
-            if isinstance(part, range):
-                check_part(part, rows.count[~rows.wrong], field)
-            return self._locate_elements(field, where, rows, part, wrong)
+        rows = self._rows_of(field, where)
+        wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(rows.wrong).tolist()}
+        if not is_sequence(kind):
+            return Located(self._extents(field, where.table, rows.first, rows.wrong, wrong))
+        if isinstance(part, range):
+            check_part(part, rows.count[~rows.wrong], field)
+        return self._locate_elements(field, where, rows, part, wrong)
 
     def _locate_elements(
         self, field: str, where: _Where, rows: Rows, part: bool | range, wrong: Mapping[int, FormatError]
@@ -182,12 +181,11 @@ class DataSetReader(Reader):
         number = int(np.searchsorted(starts, index, side="right")) - 1
         table, row = self._tables[number], index - int(starts[number])
         found: dict[str, bool | range] = {}
-        with self._lock:
-            for field, kind in self.spec.items():
-                rows = table.rows(field, np.array([row]))
-                if rows.wrong[0]:
-                    raise table.problem(field, row).at(index)
-                found[field] = range(int(rows.count[0])) if is_sequence(kind) else True
+        for field, kind in self.spec.items():
+            rows = table.rows(field, np.array([row]))
+            if rows.wrong[0]:
+                raise table.problem(field, row).at(index)
+            found[field] = range(int(rows.count[0])) if is_sequence(kind) else True
         return found
 
     def facts(self) -> dict[str, str]:
@@ -201,17 +199,15 @@ class DataSetReader(Reader):
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         assert self.spec is not None  # set in the constructor; for the type checker
-        with self._lock:
-            for table in self._tables:
-                for field in self.spec:
-                    rows, limits = table.rows(field, np.arange(table.n_rows)), table.limits(field)
-                    update(rows.first.astype("<i8").tobytes() + rows.count.astype("<i8").tobytes())
-                    if not isinstance(limits, FormatError):
-                        update(limits.extents(np.arange(len(limits)))[1].astype("<i8").tobytes())
+        for table in self._tables:
+            for field in self.spec:
+                rows, limits = table.rows(field, np.arange(table.n_rows)), table.limits(field)
+                update(rows.first.astype("<i8").tobytes() + rows.count.astype("<i8").tobytes())
+                if not isinstance(limits, FormatError):
+                    update(limits.extents(np.arange(len(limits)))[1].astype("<i8").tobytes())
 
     def _generations(self) -> set[int]:
-        with self._lock:
-            return {table.generation for table in self._tables}
+        return {table.generation for table in self._tables}
 
 
 @dataclass(frozen=True, slots=True)

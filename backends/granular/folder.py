@@ -65,16 +65,21 @@ def find(folder: Folder) -> list[StoredFile]:
     """Return the files of the data set, or of the numbered data sets, that a folder is; none if it is neither.
 
     Raises:
-        FormatError: Nothing but bags, and no `spec.json`.
+        FormatError: Nothing but bags and no `spec.json`, here or in one of the numbered folders.
     """
     names = folder.names()
-    bags = [name for name in names if name.endswith((BAG, IDX))]
-    if SPEC in names and (bags or len(names) == 1):
-        return [folder.file(name) for name in (SPEC, *bags)]
-    if bags:
-        return _refuse_bags(folder, names, bags)
-    shards = sorted((name for name in folder.folders() if name.isdecimal()), key=natural_key)
-    return [file for name in shards for file in find(folder.folder(name))]
+    here = _data_set(folder, names)
+    if here:
+        return here
+    if names and all(map(_is_bag, names)):
+        raise _without_spec(folder, names)
+    inside = [folder.folder(name) for name in sorted(filter(str.isdecimal, folder.folders()), key=natural_key)]
+    shards = [(shard, shard.names()) for shard in inside]
+    found = [_data_set(shard, names) for shard, names in shards]
+    for files, (shard, names) in zip(found, shards, strict=True):
+        if any(found) and not files:
+            raise _without_spec(shard, names)
+    return [file for files in found for file in files]
 
 
 def group(files: Sequence[StoredFile]) -> list[dict[str, StoredFile]]:
@@ -124,13 +129,23 @@ def bags_of(groups: Sequence[dict[str, StoredFile]]) -> list[StoredFile]:
     ]
 
 
-def _refuse_bags(folder: Folder, names: Sequence[str], bags: Sequence[str]) -> list[StoredFile]:
-    if len(bags) < len(names):
-        return []  # a folder of something else, perhaps; other formats have their say
-    raise FormatError(
-        "bags without the spec.json of a data set",
+def _data_set(folder: Folder, names: Sequence[str]) -> list[StoredFile]:
+    """Return the files of a data set, or nothing for a folder that is none."""
+    bags = [name for name in names if _is_bag(name)]
+    if SPEC not in names or not (bags or len(names) == 1):
+        return []
+    return [folder.file(name) for name in (SPEC, *bags)]
+
+
+def _is_bag(name: str) -> bool:
+    return name.endswith((BAG, IDX))
+
+
+def _without_spec(folder: Folder, names: Sequence[str]) -> FormatError:
+    return FormatError(
+        "no spec.json, which a data set has",
         path=f"{folder.name}/{SPEC}",
-        found=_some(bags),
+        found=_some(names) or "an empty folder",
         remedy="to read single bags as bytes, name the .bag files themselves",
     )
 

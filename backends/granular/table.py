@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from dataformats.backends.granular.refs import Refs, parse_refs
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.storage.files import StoredFile, release
+from dataformats.storage.forks import after_fork
 
 __all__ = ["Rows", "Table"]
 
@@ -37,7 +39,7 @@ class Rows:
 
 
 class Table:
-    """One data set, its tables read at first use. Not thread-safe; the reader takes care.
+    """One data set, its tables read at first use. Thread-safe.
 
     Args:
         files: Of the data set.
@@ -48,6 +50,12 @@ class Table:
         self._order = list(files.spec)
         self._limits: dict[str, Limits | FormatError] = {}
         self._unknown: dict[str, NDArray[np.bool_]] = {}
+        self._parsed: tuple[Refs, Limits] | None = None
+        self._lock = threading.RLock()
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock = threading.RLock()
 
     @functools.cached_property
     def generation(self) -> int:
@@ -68,13 +76,14 @@ class Table:
 
     def limits(self, field: str) -> Limits | FormatError:
         """Return the limits of a field's bag, or why there are none."""
-        if field not in self._limits:
-            column = self.files.columns[field]
-            try:
-                self._limits[field] = limits_of(column.bag, column.idx)
-            except FormatError as error:
-                self._limits[field] = error
-        return self._limits[field]
+        with self._lock:
+            if field not in self._limits:
+                column = self.files.columns[field]
+                try:
+                    self._limits[field] = limits_of(column.bag, column.idx)
+                except FormatError as error:
+                    self._limits[field] = error
+            return self._limits[field]
 
     def rows(self, field: str, numbers: NDArray[np.int64]) -> Rows:
         """Return the records of these rows, in this order."""
@@ -117,21 +126,29 @@ class Table:
 
     def _wrong(self, field: str) -> NDArray[np.bool_]:
         """Return bool[rows]: those whose records of a field are not known, or not there."""
-        if field not in self._unknown:
-            refs, _ = self._refs
-            number, column = self._order.index(field), self.limits(field)
-            first, count = refs.first[number], refs.counts(number)
-            if isinstance(column, FormatError):
-                self._unknown[field] = refs.wrong | (count > 0)
-            else:
-                n = len(column)
-                wrong = refs.wrong | (first > n) | (count > n - np.minimum(first, n))
-                sequence = is_sequence(self.files.spec[field])
-                self._unknown[field] = wrong | _overlapping(first, count, wrong, n) if sequence else wrong
-        return self._unknown[field]
+        with self._lock:
+            if field not in self._unknown:
+                self._unknown[field] = self._find_unknown(field)
+            return self._unknown[field]
 
-    @functools.cached_property
+    def _find_unknown(self, field: str) -> NDArray[np.bool_]:
+        refs, _ = self._refs
+        number, column = self._order.index(field), self.limits(field)
+        first, count = refs.first[number], refs.counts(number)
+        if isinstance(column, FormatError):
+            return refs.wrong | (count > 0)
+        n = len(column)
+        wrong = refs.wrong | (first > n) | (count > n - np.minimum(first, n))
+        return wrong | _overlapping(first, count, wrong, n) if is_sequence(self.files.spec[field]) else wrong
+
+    @property
     def _refs(self) -> tuple[Refs, Limits]:
+        with self._lock:
+            if self._parsed is None:
+                self._parsed = self._parse_refs()
+            return self._parsed
+
+    def _parse_refs(self) -> tuple[Refs, Limits]:
         file = self.files.refs
         assert file is not None  # asked of generations 1 and 2 alone; for the type checker
         limits = limits_of(file, None)

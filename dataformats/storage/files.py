@@ -74,6 +74,10 @@ class StoredFile(ABC):
     def release(self) -> None:  # noqa: B027  # most hold nothing
         """Close what is open; reading opens it again."""
 
+    def folder(self) -> Folder | None:
+        """Return the folder that the file lies in, or `None` where nothing tells."""
+        return None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
@@ -117,6 +121,10 @@ class LocalFile(StoredFile):
 
     def release(self) -> None:
         _DESCRIPTORS.release(self)
+
+    def folder(self) -> Folder:
+        """Return the folder that the file lies in."""
+        return LocalFolder(Path(self.name).parent)
 
     def open_descriptor(self) -> int:
         """Return a new descriptor of the very file that was looked at first.
@@ -220,6 +228,10 @@ class FsspecFile(StoredFile):
         if len(data) < len(out) and offset + len(data) < self.size:
             raise TruncatedError("the file became shorter while it was open", path=self.name, expected=self.size)
         return len(data)
+
+    def folder(self) -> Folder:
+        """Return the folder that the file lies in."""
+        return FsspecFolder(self._fs, self._fs._parent(self._path))
 
     def sibling(self, name: str) -> StoredFile | None:
         path = f"{self._fs._parent(self._path)}/{name}"
