@@ -288,7 +288,12 @@ class StoredSource(SourceBase):
     def available(self, index: int) -> dict[str, bool | range]:
         number = range(len(self))[index]
         found = self._reader.available(number)
-        return super().available(number) if found is None else {name: found[name] for name in self.spec}
+        if found is None:
+            return super().available(number)
+        # Numbers of any length may be one blob, which alone knows how many there are.
+        unknown = [name for name, kind in self.spec.items() if found[name] is True and kind.dims[:1] == (None,)]
+        columns = self.read([number], unknown).columns if unknown else {}
+        return {name: range(len(columns[name][0])) if name in columns else found[name] for name in self.spec}
 
     # ---- going through all
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -162,7 +163,7 @@ class DataSetReader(Reader):
 
     def decoded_as(self, field: str, declared: Type) -> Type:
         stored = self._stored(field)
-        generations = self._generations()
+        generations = self._generations
         if stored.codec == "int" and not stored.args and 1 in generations and len(generations) > 1:
             raise SpecError("unsigned in generation 1 and signed in the others; open them apart", field=field)
         try:
@@ -190,7 +191,7 @@ class DataSetReader(Reader):
 
     def facts(self) -> dict[str, str]:
         """Return the generation, and in which fields an interrupted writer was ahead of the others."""
-        found = {"generation": ", ".join(map(str, sorted(self._generations())))}
+        found = {"generation": ", ".join(map(str, sorted(self._generations)))}
         for table in self._tables:
             ahead = {name: n for name, n in table.entries.items() if n > table.n_rows} if _indexed(table) else {}
             if ahead:
@@ -206,8 +207,9 @@ class DataSetReader(Reader):
                 if not isinstance(limits, FormatError):
                     update(limits.extents(np.arange(len(limits)))[1].astype("<i8").tobytes())
 
-    def _generations(self) -> set[int]:
-        return {table.generation for table in self._tables}
+    @functools.cached_property
+    def _generations(self) -> frozenset[int]:
+        return frozenset(table.generation for table in self._tables)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,9 @@ def decoded_type(stored: Type, declared: Type, generation: int) -> Type:
         unsigned = generation == 1 and stored.codec == "int" and not stored.args
         return replace(stored, args=("unsigned",)) if unsigned else stored
     if not declared.optional and _fits(stored, declared):
-        return decoded_type(stored, stored, generation) if declared.codec in NUMBER_TYPES else declared
+        # Arrays and integers know what they are; mere bytes are what they are declared as.
+        tells = declared.codec in NUMBER_TYPES and stored.codec != "bytes"
+        return decoded_type(stored, stored, generation) if tells else declared
     raise SpecError(f"stored as {str(stored)!r}, which cannot be read as {str(declared)!r}")
 
 
@@ -87,6 +89,8 @@ def _fits(stored: Type, declared: Type) -> bool:
     if declared.codec in NUMBER_TYPES:
         if stored.dims:
             return False
+        if stored.codec == "bytes":
+            return True
         if stored.codec == "array":
             return not stored.args or stored.args == (declared.codec, *map(str, declared.dims))
         integers = {"i64": "int64", "u64": "uint64", "int": "int64"}

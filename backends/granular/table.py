@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.granular.bags import layout_of, limits_of
 from dataformats.backends.granular.folder import ColumnFiles, DataSetFiles
-from dataformats.backends.granular.limits import ENTRY_BYTES, Limits
+from dataformats.backends.granular.limits import ENTRY_BYTES, Layout, Limits
 from dataformats.backends.granular.refs import Refs, parse_refs
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import CorruptRecordError, FormatError
@@ -60,14 +60,17 @@ class Table:
     @functools.cached_property
     def generation(self) -> int:
         """Which generation wrote it."""
-        return 3 if self.files.refs is None else layout_of(self.files.refs, None).generation
+        return 3 if self._layout is None else self._layout.generation
 
     @functools.cached_property
     def n_rows(self) -> int:
         """How many rows there are: in generation 3 as many as every field has, else what `refs.bag` says."""
-        if self.files.refs is not None:
-            return layout_of(self.files.refs, None).n_records
-        return min(self.entries.values())
+        return min(self.entries.values()) if self._layout is None else self._layout.n_records
+
+    @functools.cached_property
+    def _layout(self) -> Layout | None:
+        """That of `refs.bag`, which goes for the whole data set; `None` where there is none."""
+        return None if self.files.refs is None else layout_of(self.files.refs, None)
 
     @property
     def entries(self) -> dict[str, int]:
