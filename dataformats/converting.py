@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dataformats.encoding import Encoding, refuse
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.fields import Codecs
 from dataformats.interfaces import Backend, BlobBackend
@@ -15,7 +16,7 @@ from dataformats.registry import backends
 from dataformats.source import RecordSource
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.views import SourceBase
-from dataformats.writing import DatasetWriter, Encoding, refuse, writer
+from dataformats.writing import DatasetWriter, writer
 
 __all__ = ["ConvertReport", "convert"]
 

@@ -19,15 +19,22 @@ class FormatCase:
         suffix: The file ending, dot included.
         create_options: What `create` is given besides spec and payload.
         open_options: What `open` is given.
-        blobs: True where a record is stored as one blob; False where fields are stored apart.
+        payload: The codec of whole records that have a spec; `None` where fields are stored apart.
+        folder: True where what `create` makes is a folder of files.
         empty_records: False where the format refuses records of no bytes.
+        empty_values: False where the format refuses values of no bytes, as an empty text: each is an error.
         refuses: The types (as in a spec) that the format cannot hold: `create` raises `SpecError` for them.
+        grows: True where `resume=True` goes on with a finished data set under its name.
         survives_kill: True where what `flush(sync=True)` confirmed is there after `kill -9`.
         checksums: True where no damage to a file can go unnoticed.
         indexed: True where random access needs an index that is kept in a sidecar.
         shard_names: The names of three shards of a data set called `train`.
         ends: From the lengths of the stored records to the bytes that a file must have for each of them to be whole;
             `None` where nothing says it beforehand (compression).
+        cut_unnoticed: Endings of the files that are merely shorter when they are cut, wherever that is.
+        cut_refused: Endings of the files that must be whole for `open` to take the data.
+        flip_every: One bit of so many is flipped in the test that flips bits: 1 is all, an odd number reaches every
+            position in a byte.
 
     Example:
         >>> from dataformats.testing import FormatCase
@@ -41,14 +48,25 @@ class FormatCase:
     suffix: str
     create_options: Mapping[str, Any] = field(default_factory=dict)
     open_options: Mapping[str, Any] = field(default_factory=dict)
-    blobs: bool = True
+    payload: str | None = "example"
+    folder: bool = False
     empty_records: bool = True
+    empty_values: bool = True
     refuses: frozenset[str] = frozenset()
+    grows: bool = False
     survives_kill: bool = True
     checksums: bool = True
     indexed: bool = False
     shard_names: tuple[str, ...] = ()
     ends: Callable[[Sequence[int]], Sequence[int]] | None = None
+    cut_unnoticed: tuple[str, ...] = ()
+    cut_refused: tuple[str, ...] = ()
+    flip_every: int = 1
+
+    @property
+    def blobs(self) -> bool:
+        """True where a record is stored as one blob."""
+        return self.payload is not None
 
     def __str__(self) -> str:
         return self.name

@@ -9,7 +9,7 @@ import pytest
 
 from dataformats.batch import Nullable, Ragged
 from dataformats.errors import SpecError
-from dataformats.testing.records import KINDS, same, value
+from dataformats.testing.records import KINDS, same, values
 from dataformats.testing.workshop import Workshop
 
 __all__ = ["ColumnConformance"]
@@ -27,7 +27,7 @@ class ColumnConformance:
                 shop.create(shop.path(), spec=spec)
             assert list(shop.folder.iterdir()) == []
             return
-        records = [_record(kind, i) for i in range(17)]
+        records = _records(shop, kind, 17)
         src = shop.open(shop.write_records(records, spec))
         assert src.spec == spec
         batch = src.read(range(17))
@@ -41,16 +41,17 @@ class ColumnConformance:
         if kind in shop.case.refuses:
             pytest.skip("the format cannot hold this type")
         spec = {"before": "int64", "field": kind, "after": "bytes"}
-        src = shop.open(shop.write_records([_record(kind, i) for i in range(12)], spec))
+        src = shop.open(shop.write_records(_records(shop, kind, 12), spec))
         for asked in ([], [0], [1], [4], [1, 4, 7], range(12)):
             column = src.read(asked)["field"]
             assert len(column) == len(asked)
             _check_column(kind, column)
 
 
-def _record(kind: str, index: int) -> dict[str, Any]:
-    fields = {"before": index, "field": value(kind, index), "after": b"x" * index}
-    return {name: held for name, held in fields.items() if held is not None}
+def _records(shop: Workshop, kind: str, n: int) -> list[dict[str, Any]]:
+    fields = enumerate(values(kind, n, empty=shop.case.empty_values))
+    records = ({"before": i, "field": held, "after": b"x" * (i + 1)} for i, held in fields)
+    return [{name: held for name, held in record.items() if held is not None} for record in records]
 
 
 def _check_column(kind: str, column: Any) -> None:

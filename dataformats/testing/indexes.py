@@ -80,9 +80,8 @@ class IndexConformance:
             other = shop.path("other")
             with shop.create(other, spec=PLAIN, overwrite=True) as writer:
                 writer.extend(plain(i) for i in records)
-            told = {"payload": "example", "spec": PLAIN} if shop.case.blobs else {}
             other.with_name(other.name + ".dataformats.idx").write_bytes(kept)  # came with the data: a hint
-            check_plain(shop.open(other, index="beside", **told).read(range(len(records))), records)
+            check_plain(shop.open(other, index="beside", **shop.told()).read(range(len(records))), records)
 
 
 def _flipped(data: bytes, bit: int) -> bytes:

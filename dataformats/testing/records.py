@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-__all__ = ["KINDS", "PLAIN", "blob", "plain", "same", "value"]
+__all__ = ["KINDS", "PLAIN", "blob", "plain", "same", "value", "values"]
 
 PLAIN = {"id": "int64", "data": "bytes"}
-"""The spec of the records that most tests use: every format holds it."""
+"""The spec of the records that most tests use: every format holds it, and no value in them is empty."""
 
 KINDS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -34,7 +35,7 @@ def blob(index: int, most: int = 200) -> bytes:
 def plain(index: int) -> dict[str, Any]:
     """Return record `index` of the spec `PLAIN`."""
     index = int(index)
-    return {"id": index * index - 5, "data": blob(index, 40)}
+    return {"id": index * index - 5, "data": blob(index, 40) or b"."}
 
 
 def value(kind: str, index: int) -> Any:
@@ -48,6 +49,16 @@ def value(kind: str, index: int) -> Any:
     n = math.prod(shape)
     numbers = np.array([_number(codec, index * 7 + at) for at in range(n)], codec).reshape(shape)
     return numbers if shape or bracket else numbers[()].item()
+
+
+def values(kind: str, n: int, empty: bool = True) -> list[Any]:
+    """Return `n` values of a type, without those that have no bytes where `empty` is False; `None`: nothing."""
+    found = (value(kind, index) for index in itertools.count())
+    return list(itertools.islice((held for held in found if empty or not _has_empty(held)), n))
+
+
+def _has_empty(held: Any) -> bool:
+    return any(map(_has_empty, held)) if isinstance(held, list) else isinstance(held, str | bytes) and not held
 
 
 def same(left: Any, right: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,28 @@ class Workshop:
     def path(self, name: str = "data") -> Path:
         """Return the path of a file of that name."""
         return self.folder / f"{name}{self.case.suffix}"
+
+    def told(self, spec: Mapping[str, str] = PLAIN) -> dict[str, Any]:
+        """Return what `open` needs to be told of data that have lost their sibling."""
+        return {"spec": spec, **({} if self.case.payload is None else {"payload": self.case.payload})}
+
+    def glob(self, folder: Any, name: str = "*") -> str:
+        """Return the pattern of the files of the data sets in a folder."""
+        return f"{folder}/{name}/*" if self.case.folder else f"{folder}/{name}"
+
+    def files(self, path: Path) -> list[Path]:
+        """Return the files that a data set is made of."""
+        return sorted(path.iterdir()) if self.case.folder else [path]
+
+    def contents(self, path: Path) -> dict[str, bytes]:
+        """Return the bytes of each file of a data set."""
+        return {str(file.relative_to(path)): file.read_bytes() for file in self.files(path)}
+
+    def move(self, path: Path, there: Path) -> None:
+        """Put a data set in another one's place; siblings stay where they are."""
+        if there.is_dir():
+            shutil.rmtree(there)
+        path.replace(there)
 
     def create(self, path: Any, **options: Any) -> RecordWriter:
         """Return a writer of this case's format."""

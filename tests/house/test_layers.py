@@ -31,6 +31,8 @@ LEVELS = {
     "joining": 3,
     "stored": 3,
     "indexed": 3,
+    "encoding": 3,
+    "laying": 3,
     "writing": 3,
     "converting": 3,
     "inspecting": 3,
