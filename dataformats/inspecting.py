@@ -190,6 +190,7 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     try:
         source = _stored(path, options)
         findings = _manifest_findings(path, source, options.get("storage_options"))
+        findings += [Finding.of(fault) for fault in source.reader.faults()]
         counter = _Counter(progress, len(source) * (2 if source.spec_is_inferred else 1))
         source.infer_fully(counter.add)
     except FormatError as error:

@@ -176,6 +176,10 @@ class Reader(ABC):
         """
         raise SpecError("the format has no fields of its own", field=field)
 
+    def faults(self) -> list[FormatError]:
+        """Return what is wrong with the data set and hurts no record that it counts, for `verify`."""
+        return []
+
     def facts(self) -> dict[str, str]:
         """Return what else the files say of themselves, for `info`: compression, a version."""
         return {}

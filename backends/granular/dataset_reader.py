@@ -191,11 +191,25 @@ class DataSetReader(Reader):
 
     def facts(self) -> dict[str, str]:
         """Return the generation, and in which fields an interrupted writer was ahead of the others."""
-        found = {"generation": ", ".join(map(str, sorted(self._generations)))}
+        interrupted = [f"{fault.path}: {fault.expected}, but {fault.found}" for fault in self.faults()]
+        generation = {"generation": ", ".join(map(str, sorted(self._generations)))}
+        return generation | ({"interrupted": "; ".join(interrupted)} if interrupted else {})
+
+    def faults(self) -> list[FormatError]:
+        """Return an error for each shard that an interrupted writer left with some fields ahead of others."""
+        found = []
         for table in self._tables:
             ahead = {name: n for name, n in table.entries.items() if n > table.n_rows} if _indexed(table) else {}
             if ahead:
-                found["interrupted"] = f"{table.files.name}: {table.n_rows} rows, but {_listed(ahead)}"
+                found.append(
+                    FormatError(
+                        "interrupted: fields differ in length, and the data set ends with the shortest",
+                        path=table.files.name,
+                        expected=f"{table.n_rows} rows",
+                        found=_listed(ahead),
+                        remedy="append the missing rows with create(..., resume=True)",
+                    )
+                )
         return found
 
     def digest(self, update: Callable[[bytes], None]) -> None:

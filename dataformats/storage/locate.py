@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dataformats.interfaces import natural_key
 from dataformats.storage.files import (
     Folder,
     FsspecFile,
@@ -26,7 +27,7 @@ _MAGIC = frozenset("*?[")
 
 
 def entries(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
-    """Return what `path` names, in the order given; each folder and each glob is one entry.
+    """Return what `path` names, in the order given; each folder, and the files of each glob, are one entry.
 
     Args:
         path: A str or PathLike, a glob, a URL that fsspec knows, an object with `open`, `/`, `exists`, `glob`, or a
@@ -41,7 +42,7 @@ def entries(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
         text = os.fspath(path)
         if not isinstance(text, str):
             text = os.fsdecode(text)
-        return [_from_url(text, storage_options or {}) if is_url(text) else _from_local(text)]
+        return _from_url(text, storage_options or {}) if is_url(text) else _from_local(text)
     if isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
         if not path:
             raise FileNotFoundError("an empty list of paths")
@@ -61,28 +62,30 @@ def is_local(path: Any) -> bool:
     return isinstance(path, (str, os.PathLike)) and not is_url(os.fspath(path))
 
 
-def _from_local(text: str) -> StoredFile | Folder:
+def _from_local(text: str) -> list[StoredFile | Folder]:
     path = Path(text).expanduser()
     if path.is_dir():
-        return LocalFolder(path)
+        return [LocalFolder(path)]
     if not path.exists() and _MAGIC & set(text):
         import glob
 
         found = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
         files = {name: LocalFile(Path(name)) for name in found if os.path.isfile(name)}
-        return _globbed(text, dict(files))
-    return LocalFile(path)
+        return _globbed(text, files, [LocalFolder(Path(name)) for name in found if os.path.isdir(name)])
+    return [LocalFile(path)]
 
 
-def _from_url(text: str, options: dict[str, Any]) -> StoredFile | Folder:
+def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     from fsspec.core import url_to_fs
 
     fs, path = url_to_fs(text, **options)
     if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
         return _from_local(path)
     if _MAGIC & set(path) and not fs.exists(path):
-        return _globbed(text, {name: FsspecFile(fs, name) for name in fs.glob(path) if fs.isfile(name)})
-    return FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)
+        found = fs.glob(path)
+        files = {name: FsspecFile(fs, name) for name in found if fs.isfile(name)}
+        return _globbed(text, files, [FsspecFolder(fs, name) for name in found if fs.isdir(name)])
+    return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]
 
 
 def _from_object(path: Any) -> StoredFile | Folder:
@@ -94,7 +97,10 @@ def _from_object(path: Any) -> StoredFile | Folder:
     return ObjectFile(path)
 
 
-def _globbed(pattern: str, files: dict[str, StoredFile]) -> Folder:
-    if not files:
+def _globbed(pattern: str, files: Mapping[str, StoredFile], folders: Sequence[Folder]) -> list[StoredFile | Folder]:
+    """Return the files that a pattern matched, or where it matched none the folders, in natural order."""
+    if files:
+        return [Globbed(pattern, dict(files))]
+    if not folders:
         raise FileNotFoundError(f"no file matches {pattern!r}")
-    return Globbed(pattern, files)
+    return [*sorted(folders, key=lambda folder: natural_key(folder.name))]

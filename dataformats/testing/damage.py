@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,6 @@ from dataformats.testing.workshop import Workshop
 __all__ = ["DamageConformance"]
 
 _SPEC = {"i": "int64", "d": "bytes"}
-_RECORDS = [{"i": 1, "d": b"one"}, {"i": 2, "d": b""}, {"i": 300, "d": b"x"}]
 _PEAK_BYTES = 50 * 2**20
 _LIMIT_S = 5.0
 
@@ -32,57 +32,69 @@ class DamageConformance:
 
     def test_cut_at_every_byte(self, shop: Workshop) -> None:
         """Records before the cut are there, the rest is an error, nothing is lost in silence."""
-        whole, path = _write(shop)
+        path = _write(shop)
         ends = _ends(shop)
-        with _quiet():
-            for n in range(len(whole)):
-                path.write_bytes(whole[:n])
-                found, complete = _read(shop, path)
-                if ends is not None:
-                    intact = sum(end <= n for end in ends)
-                    assert found[:intact] == [True] * intact, f"cut at byte {n}: {found}"
-                assert not complete or n in (0, *(ends or ())), f"cut at byte {n}: nothing was noticed"
+        for file in shop.files(path):
+            whole = file.read_bytes()
+            unnoticed = {*(ends or ()), 0} if not file.name.endswith(shop.case.cut_unnoticed) else range(len(whole))
+            with _quiet():
+                for n in range(len(whole)):
+                    file.write_bytes(whole[:n])
+                    found, complete = _read(shop, path)
+                    at = f"{file.name} cut at byte {n} of {len(whole)}: {found}"
+                    if ends is not None:
+                        intact = sum(end <= n for end in ends)
+                        assert found[:intact] == [True] * intact, at
+                    assert False not in found, at
+                    assert not complete or n in unnoticed, f"{at}: nothing was noticed"
+            file.write_bytes(whole)
 
     def test_every_bit_flipped(self, shop: Workshop) -> None:
         """With checksums, never a wrong record."""
-        whole, path = _write(shop)
-        for bit in range(8 * len(whole)):
-            with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
-                damaged = bytearray(whole)
-                damaged[bit // 8] ^= 1 << bit % 8
-                path.write_bytes(damaged)
-                found, _ = _read(shop, path, verified=bit % 8 in (0, 7))
-                if shop.case.checksums:
-                    assert False not in found[: len(_RECORDS)], f"bit {bit}: a wrong record"
-                    assert len(found) <= len(_RECORDS) or None in found, f"bit {bit}: nothing was noticed"
+        path = _write(shop)
+        for file in shop.files(path):
+            whole = file.read_bytes()
+            for bit in range(0, 8 * len(whole), shop.case.flip_every):
+                with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
+                    file.write_bytes(_flipped(whole, bit))
+                    found, _ = _read(shop, path, verified=bit % 8 in (0, 7))
+                    if shop.case.checksums:
+                        assert False not in found[:3], f"bit {bit}: a wrong record"
+                        assert len(found) <= 3 or None in found, f"bit {bit}: nothing was noticed"
+            file.write_bytes(whole)
 
     def test_without_checksums(self, shop: Workshop) -> None:
         """What is not verified may be wrong, but ends in nothing worse than an error."""
-        whole, path = _write(shop)
-        with _quiet():
-            for bit in range(0, 8 * len(whole), 13):
-                damaged = bytearray(whole)
-                damaged[bit // 8] ^= 1 << bit % 8
-                path.write_bytes(damaged)
-                _read(shop, path, verify_checksums=False)
+        path = _write(shop)
+        for file in shop.files(path):
+            whole = file.read_bytes()
+            with _quiet():
+                for bit in range(0, 8 * len(whole), 13):
+                    file.write_bytes(_flipped(whole, bit))
+                    _read(shop, path, verify_checksums=False)
+            file.write_bytes(whole)
 
     def test_noise(self, shop: Workshop) -> None:
         """Bytes in the middle overwritten, repeated, left out, put in."""
-        whole, path = _write(shop)
-        middle = len(whole) // 2
-        edits = [whole[:at] + fill + whole[at + skip :] for at in range(0, len(whole), 5)
-                 for fill, skip in ((b"\xff" * 8, 8), (b"\x00" * 8, 8), (b"", 3), (b"abc", 0))]  # fmt: skip
-        with _quiet():
-            for damaged in chain(edits, (whole * 2, whole + b"\0", whole[middle:], whole[::-1], b"\xff" * 40)):
-                path.write_bytes(damaged)
-                _read(shop, path, whole=damaged == whole * 2)
+        path = _write(shop)
+        for file in shop.files(path):
+            whole = file.read_bytes()
+            middle = len(whole) // 2
+            edits = [whole[:at] + fill + whole[at + skip :] for at in range(0, len(whole), 5)
+                     for fill, skip in ((b"\xff" * 8, 8), (b"\x00" * 8, 8), (b"", 3), (b"abc", 0))]  # fmt: skip
+            with _quiet():
+                for damaged in chain(edits, (whole * 2, whole + b"\0", whole[middle:], whole[::-1], b"\xff" * 40)):
+                    file.write_bytes(damaged)
+                    _read(shop, path, whole=damaged == whole * 2)
+            file.write_bytes(whole)
 
     def test_records_around_damage(self, shop: Workshop) -> None:
         """`omit` leaves out what is damaged and says so; `read` raises the error with its place."""
-        whole, path = _write(shop)
         ends = _ends(shop)
         if ends is None or not shop.case.checksums:
             pytest.skip("no byte is known to be covered by a checksum")
+        path = _write(shop)
+        whole = path.read_bytes()
         damaged = bytearray(whole)
         damaged[ends[0] - 6] ^= 1  # inside the first record: in its last bytes but its checksum
         path.write_bytes(damaged)
@@ -108,42 +120,65 @@ class DamageConformance:
 
     def test_the_second_of_two_files(self, shop: Workshop) -> None:
         """Its damage is named as its own; the files around it are read."""
-        whole, path = _write(shop)
-        good = [shop.path("good0"), shop.path("good1")]
-        for other in good:
-            other.write_bytes(whole)
-        path.write_bytes(whole[:-1])
-        src = _open(shop, [good[0], path, good[1]])
-        n = len(src)
-        assert n in (9, 10)  # a rest that cannot be read is one more
-        found = [_one(src, i) for i in range(n)]
-        last = [same(src[i - 3], _RECORDS[i]) for i in range(3)]
-        assert found[:3] == last == [True] * 3
-        assert None in found[3:-3]
-        streamed: list[Any] = []
-        with pytest.raises(FormatError, match=str(path)):
-            streamed.extend(src)
-        assert len(streamed) >= 3
+        path = _write(shop)
+        good = [_write(shop, "good0"), _write(shop, "good1")]
+        for file in shop.files(path):
+            whole = file.read_bytes()
+            file.write_bytes(whole[:-1])
+            _check_middle(shop, [good[0], path, good[1]], file)
+            file.write_bytes(whole)
 
 
-def _write(shop: Workshop) -> tuple[bytes, Any]:
-    whole = shop.write_records(_RECORDS, _SPEC).read_bytes()
-    path = shop.path("damaged")
-    path.write_bytes(whole)
-    return whole, path
+def _check_middle(shop: Workshop, paths: list[Path], cut: Path) -> None:
+    """Fail unless the records around a data set with a cut file are read, and the cut is an error that names it."""
+    if cut.name.endswith(shop.case.cut_refused):
+        with pytest.raises(FormatError, match=str(cut)):
+            _open(shop, paths)
+        return
+    src = _open(shop, paths)
+    n = len(src)
+    found = [_one(shop, src, i) for i in range(n)]
+    last = [same(src[i - 3], _records(shop)[i]) for i in range(3)]
+    assert found[:3] == last == [True] * 3
+    if cut.name.endswith(shop.case.cut_unnoticed):
+        assert n < 9
+        assert None not in found
+        return
+    assert n in (9, 10)  # a rest that cannot be read is one more
+    assert None in found[3:-3]
+    streamed: list[Any] = []
+    with pytest.raises(FormatError, match=str(cut)):
+        streamed.extend(src)
+    assert len(streamed) >= 3
+
+
+def _records(shop: Workshop) -> list[dict[str, Any]]:
+    return [{"i": 1, "d": b"one"}, {"i": 2, "d": b"" if shop.case.empty_values else b"2"}, {"i": 300, "d": b"x"}]
+
+
+def _write(shop: Workshop, name: str = "damaged") -> Path:
+    """Write three records without a sibling, which would be one more thing to be damaged."""
+    path = shop.write_records(_records(shop), _SPEC, name)
+    path.with_name(path.name + ".dataformats.json").unlink(missing_ok=True)
+    return path
+
+
+def _flipped(data: bytes, bit: int) -> bytes:
+    damaged = bytearray(data)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
 
 
 def _ends(shop: Workshop) -> list[int] | None:
     if shop.case.ends is None:
         return None
-    lengths = [len(stored) for stored in shop.open(shop.path()).read_bytes([0, 1, 2])] if shop.case.blobs else []
-    return list(shop.case.ends(lengths))
+    whole = shop.write_records(_records(shop), _SPEC, "whole")
+    return list(shop.case.ends([len(stored) for stored in shop.open(whole).read_bytes([0, 1, 2])]))
 
 
 def _options(shop: Workshop) -> dict[str, Any]:
-    told = {"payload": "example", "spec": _SPEC} if shop.case.blobs else {}
     nowhere = os.path.join(os.devnull, "x")  # no index is kept: thousands would be
-    return {"format": shop.case.format, "index": nowhere, **told}
+    return {"format": shop.case.format, "index": nowhere, **shop.told(_SPEC)}
 
 
 def _open(shop: Workshop, path: Any, **options: Any) -> RecordSource:
@@ -167,12 +202,12 @@ def _read(
         shop.open(path, index=_options(shop)["index"], **options)
     with suppress(DataFormatsError):
         src = _open(shop, path, **options)
-        found = [_one(src, i) for i in range(len(src))]
+        found = [_one(shop, src, i) for i in range(len(src))]
         opened = True
     try:
         for streamed, record in enumerate(_open(shop, path, **options), 1):
             if shop.case.checksums and options.get("verify_checksums", True) and not whole:
-                assert same(record, _RECORDS[streamed - 1])
+                assert same(record, _records(shop)[streamed - 1])
         ended = True
     except DataFormatsError:
         ended = False
@@ -186,9 +221,9 @@ def _read(
     return found, opened and ended and all(found)
 
 
-def _one(src: RecordSource, index: int) -> bool | None:
+def _one(shop: Workshop, src: RecordSource, index: int) -> bool | None:
     try:
-        return same(src[index], _RECORDS[index % len(_RECORDS)])
+        return same(src[index], _records(shop)[index % 3])
     except DataFormatsError:
         return None
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import posixpath
-from typing import Any
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
-from dataformats.errors import DataFormatsError, FormatError
+from dataformats.errors import DataFormatsError, FormatError, UnknownNameError
+from dataformats.testing.children import digest
 from dataformats.testing.records import PLAIN, plain, same
-from dataformats.testing.workshop import Workshop, check_plain
+from dataformats.testing.workshop import Workshop, check_plain, fail_after, in_fork
 
-__all__ = ["MemoryPath", "PlaceConformance"]
+__all__ = ["BarePath", "MemoryPath", "PlaceConformance"]
 
 
-class MemoryPath:
-    """A path object that is no `pathlib.Path` and no `PathLike`: what `open` asks for, over a dict."""
+class BarePath:
+    """A path object that is no `pathlib.Path` and no `PathLike`: what `open` asks for and no more, over a dict."""
 
     def __init__(self, files: dict[str, bytes], name: str) -> None:
         self._files = files
@@ -26,13 +31,8 @@ class MemoryPath:
     def __str__(self) -> str:
         return self._name
 
-    def __truediv__(self, name: str) -> MemoryPath:
-        return MemoryPath(self._files, f"{self._name}/{name}")
-
-    @property
-    def parent(self) -> MemoryPath:
-        """The folder."""
-        return MemoryPath(self._files, posixpath.dirname(self._name))
+    def __truediv__(self, name: str) -> Self:
+        return type(self)(self._files, f"{self._name}/{name}")
 
     def exists(self) -> bool:
         """Return True for a file or a folder."""
@@ -42,19 +42,33 @@ class MemoryPath:
         """Return True for a folder."""
         return any(name.startswith(f"{self._name}/") for name in self._files)
 
+    def is_file(self) -> bool:
+        """Return True for a file."""
+        return self._name in self._files
+
     def mkdir(self) -> None:
         """Do nothing: a folder is there with its first file."""
 
-    def glob(self, pattern: str) -> list[MemoryPath]:
-        """Return all files of this folder."""
+    def glob(self, pattern: str) -> list[Self]:
+        """Return all files and folders of this folder."""
         assert pattern == "*"
-        return [MemoryPath(self._files, name) for name in self._files if posixpath.dirname(name) == self._name]
+        inside = [name.removeprefix(f"{self._name}/") for name in self._files if name.startswith(f"{self._name}/")]
+        return [self / name for name in dict.fromkeys(name.partition("/")[0] for name in inside)]
 
     def open(self, mode: str = "rb") -> Any:
         """Open the file."""
         if mode == "rb":
             return io.BytesIO(self._files[self._name])
         return _Written(self._files, self._name)
+
+
+class MemoryPath(BarePath):
+    """One that also knows its folder, so that siblings are found and written."""
+
+    @property
+    def parent(self) -> Self:
+        """The folder."""
+        return type(self)(self._files, posixpath.dirname(self._name))
 
 
 class _Written(io.BytesIO):
@@ -74,11 +88,17 @@ class PlaceConformance:
     def test_lists_keep_their_order(self, shop: Workshop) -> None:
         """Of paths, as str or PathLike, repeats included."""
         a, b = shop.write(3, "a"), shop.write(4, "b", first=3)
-        src = shop.open(
-            [b, str(a), b], payload="example" if shop.case.blobs else None, spec=PLAIN if shop.case.blobs else None
-        )
-        check_plain(src, [3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6])
-        assert src.paths == (str(b), str(a), str(b))
+        for told in ({}, shop.told()):
+            src = shop.open([b, str(a), b], **told)
+            assert src.spec == PLAIN
+            check_plain(src, [3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6])
+            paths = [shop.open(path).paths for path in (b, a, b)]
+            assert src.paths == tuple(name for named in paths for name in named)
+        if not shop.case.folder:
+            assert src.paths == (str(b), str(a), str(b))
+        shop.write_records([{"id": 1}], {"id": "int64"}, "c")
+        with pytest.raises(DataFormatsError, match="spec|fields"):
+            shop.open([a, shop.path("c")])
         with pytest.raises(FileNotFoundError):
             shop.open([])
 
@@ -90,11 +110,15 @@ class PlaceConformance:
         (folder / ".hidden").write_bytes(b"hidden")
         (folder / f"x{shop.case.suffix}.partial").write_bytes(b"unfinished")
         (folder / f"x{shop.case.suffix}.dataformats.idx").write_bytes(b"ours")
-        told = {"payload": "example", "spec": PLAIN} if shop.case.blobs else {}
-        for path in (folder, str(folder), str(folder) + "/", folder.as_uri()):
+        for path in (folder, str(folder), str(folder) + "/", folder.as_uri(), [folder]):
+            assert shop.open(path).spec == PLAIN
             check_plain(shop.open(path), range(12))
-        check_plain(shop.open(f"{folder}/*", **told), range(12))
-        check_plain(shop.open([f"{folder}/*", folder], **told), [*range(12), *range(12)])
+        check_plain(shop.open(shop.glob(folder)), range(12))
+        told = shop.told() if shop.case.folder else {}  # the folder that we wrote is not that of each file
+        check_plain(shop.open([shop.glob(folder), folder], **told), [*range(12), *range(12)])
+        shop.folder.joinpath("train.dataformats.json").unlink()
+        for found in (folder, shop.glob(folder)):
+            check_plain(shop.open(found, **shop.told()), range(12))
         for missing in (folder / "nothing", f"{folder}/nothing*", "/nowhere/at/all"):
             with pytest.raises(FileNotFoundError):
                 shop.open(missing)
@@ -143,8 +167,9 @@ class PlaceConformance:
             writer.extend(map(plain, range(10)))
         check_plain(shop.open(one), range(5))
         check_plain(shop.open(many), range(10))
-        told = {"payload": "example", "spec": PLAIN} if shop.case.blobs else {}
-        check_plain(shop.open(f"{many}/*", **told), range(10))
+        assert shop.open(one).spec == shop.open(many).spec == PLAIN
+        check_plain(shop.open(shop.glob(many)), range(10))
+        check_plain(shop.open([one, many]), [*range(5), *range(10)])
         assert shop.open(one).paths == (one,) or shop.open(one).paths[0].startswith("memory://")
         assert shop.open(one).fingerprint == shop.open(shop.write(5)).fingerprint
         with pytest.raises(FileExistsError):
@@ -157,48 +182,102 @@ class PlaceConformance:
 
     def test_path_objects(self, shop: Workshop) -> None:
         """That are neither `str` nor `PathLike`."""
-        root = MemoryPath({}, "/root")
+        files: dict[str, bytes] = {}
+        root = MemoryPath(files, "/root")
         one, many = root / f"one{shop.case.suffix}", root / "many"
         with shop.create(one, spec=PLAIN) as writer:
             writer.extend(map(plain, range(5)))
         with shop.create(many, spec=PLAIN, shard_records=4) as writer:
             writer.extend(map(plain, range(10)))
         check_plain(shop.open(one), range(5))
-        told = {"payload": "example", "spec": PLAIN} if shop.case.blobs else {}
-        check_plain(shop.open(many, **told), range(10))
-        check_plain(shop.open([one, one]), [*range(5), *range(5)]) if not told else None
+        check_plain(shop.open(many), range(10))
+        assert shop.open(one).spec == shop.open(many).spec == PLAIN
+        check_plain(shop.open([one, many, one]), [*range(5), *range(10), *range(5)])
         with pytest.raises(FileNotFoundError):
             shop.open(root / "nothing")
+        with pytest.raises(FileExistsError):
+            shop.create(many, spec=PLAIN)
+        bare = BarePath(files, "/root")  # has no sibling: nothing tells where its folder is
+        check_plain(shop.open(bare / f"one{shop.case.suffix}", **shop.told()), range(5))
+        check_plain(shop.open(bare / "many", **shop.told()), range(10))
+        before = sorted(files)
+        with pytest.raises(TypeError, match="parent"):
+            shop.create(bare / "new", spec=PLAIN)
+        assert sorted(files) == before
+
+    def test_only_local_data_are_resumed(self, shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A URL and a path object are refused at once; nothing is left in the temporary folder, then or ever."""
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+        (tmp_path / "temporary").mkdir()
+        url = f"memory://{shop.folder.name}-{os.getpid()}-{shop.case.name}-{id(shop)}/one{shop.case.suffix}"
+        for path in (url, MemoryPath({}, f"/root/one{shop.case.suffix}")):
+            for options in ({}, {"shard_records": 3}):
+                with pytest.raises(ValueError, match="local"):
+                    shop.create(path, spec=PLAIN, resume=True, **options)
+            with shop.create(path, spec=PLAIN) as writer:
+                writer.extend(map(plain, range(3)))
+            with pytest.raises(FileExistsError):
+                shop.create(path, spec=PLAIN)
+            with pytest.raises(ZeroDivisionError):
+                fail_after(shop.create(path, spec=PLAIN, overwrite=True), [plain(1)])
+            check_plain(shop.open(path), range(3))
+            assert list((tmp_path / "temporary").iterdir()) == []
+
+    @pytest.mark.parametrize("cache", ["memory", ("data",)], ids=str)
+    def test_caches(self, shop: Workshop, cache: Any) -> None:
+        """Files, or those of some fields, held in memory: the same records, in other processes too."""
+        path = shop.write(30)
+        source = shop.open(path, cache=cache)
+        expected = digest(shop.open(path))
+        assert in_fork(lambda: digest(source)) == expected  # not read before
+        assert digest(source) == expected
+        assert source.fingerprint == shop.open(path).fingerprint
+        assert in_fork(lambda: digest(source)) == expected
+        again = pickle.loads(pickle.dumps(source))
+        assert len(pickle.dumps(source)) < 1024
+        assert digest(again) == expected
+        assert source.read([3], ["data"])[0] == {"data": plain(3)["data"]}
+        with ThreadPoolExecutor(4) as threads:
+            fresh = shop.open(path, cache=cache)
+            for batch in threads.map(lambda seed: fresh.read([seed, 29 - seed]), range(8)):
+                check_plain(batch, batch.indices.tolist())
+        for wrong in ("disk", "data"):
+            with pytest.raises(ValueError, match="cache"):
+                shop.open(path, cache=wrong)
+        if not shop.case.blobs:
+            with pytest.raises(UnknownNameError, match="nothing"):
+                shop.open(path, cache=("nothing",))
 
     @pytest.mark.parametrize("verify", [True, False])
     def test_files_that_shrink(self, shop: Workshop, verify: bool) -> None:
         """What is cut off is an error that names the file, what is left is right."""
         path = shop.write(50)
-        size = path.stat().st_size
-        for kept in (0, 1, size // 2, size - 1):
-            src = shop.open(path, verify_checksums=verify)
-            check_plain([src[0], src[49]], [0, 49])
-            whole = path.read_bytes()
-            os.truncate(path, kept)
-            failures = _read_changed(src, str(path), range(50))
-            assert failures >= 1
-            path.write_bytes(whole)
+        for file in map(Path, shop.open(path).paths):
+            whole = file.read_bytes()
+            for kept in (0, 1, len(whole) // 2, len(whole) - 1):
+                src = shop.open(path, verify_checksums=verify)
+                check_plain([src[0], src[49]], [0, 49])
+                os.truncate(file, kept)
+                failures = _read_changed(src, str(file), range(50))
+                assert failures >= 1
+                file.write_bytes(whole)
 
     def test_files_that_are_replaced(self, shop: Workshop) -> None:
         """By a rename, or written over: an error that names the file, never other records."""
-        path = shop.write(50)
-        whole, other = path.read_bytes(), shop.write(50, "other", first=100).read_bytes()
-        for way in ("rename", "write"):
-            path.write_bytes(whole)
-            src = shop.open(path)
-            check_plain([src[0]], [0])
-            if way == "rename":
-                shop.path("new").write_bytes(other)
-                shop.path("new").replace(path)
-            else:
-                path.write_bytes(other)
-            failures = _read_changed(src, str(path), range(50))
-            assert failures == 50 or shop.case.ends is None  # decompressed data may be in memory
+        path, others = shop.write(50), shop.write(50, "other", first=100)
+        for file, other in zip(shop.open(path).paths, shop.open(others).paths, strict=True):
+            whole = Path(file).read_bytes()
+            for way in ("rename", "write"):
+                src = shop.open(path)
+                check_plain([src[0]], [0])
+                if way == "rename":
+                    shop.path("new").write_bytes(Path(other).read_bytes())
+                    shop.path("new").replace(file)
+                else:
+                    Path(file).write_bytes(Path(other).read_bytes())
+                failures = _read_changed(src, file, range(50))
+                assert failures == 50 or shop.case.ends is None  # decompressed data may be in memory
+                Path(file).write_bytes(whole)
 
 
 def _read_changed(src: Any, path: str, numbers: range) -> int:

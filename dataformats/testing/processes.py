@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import pickle
@@ -18,7 +17,7 @@ import pytest
 from dataformats.errors import StateMismatchError
 from dataformats.testing import children
 from dataformats.testing.records import PLAIN, plain
-from dataformats.testing.workshop import Workshop, check_plain
+from dataformats.testing.workshop import Workshop, check_plain, in_fork
 
 __all__ = ["ProcessConformance"]
 
@@ -68,7 +67,7 @@ class ProcessConformance:
         """The very object goes on in a child, and in the parent."""
         source = shop.plain(40)
         expected = children.digest(source)
-        assert _in_fork(lambda: children.digest(source)) == expected
+        assert in_fork(lambda: children.digest(source)) == expected
         assert children.digest(source) == expected
 
     def test_two_that_build_at_once(self, shop: Workshop) -> None:
@@ -134,21 +133,3 @@ def _kill_when_ready(code: str) -> None:
 
 def _leftovers(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if "partial" in path.name or "journal" in path.name]
-
-
-def _in_fork(function: Any) -> Any:
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(60)
-            os.write(writing, json.dumps(function()).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        answer = pipe.read()
-    os.waitpid(child, 0)
-    return json.loads(answer)

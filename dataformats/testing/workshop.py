@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from collections.abc import Iterable, Mapping
+import signal
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.records import PLAIN, plain, same
 from dataformats.writer import RecordWriter
 
-__all__ = ["Workshop", "check_plain", "fail_after"]
+__all__ = ["Workshop", "check_plain", "fail_after", "in_fork"]
 
 
 @dataclass(frozen=True)
@@ -93,3 +97,22 @@ def check_plain(records: Iterable[Any], numbers: Iterable[int]) -> None:
     assert len(found) == len(expected)
     for position, (left, right) in enumerate(zip(found, expected, strict=True)):
         assert same(left, right), f"record {position}: {left} is not {right}"
+
+
+def in_fork(function: Callable[[], Any]) -> Any:
+    """Return what a function returns in a forked child, through JSON; `None` where the child died of an error."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(60)
+            os.write(writing, json.dumps(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(answer) if answer else None

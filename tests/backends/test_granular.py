@@ -1239,3 +1239,18 @@ def test_sniff_knows_a_bag_by_its_content_alone(tmp_path: Path) -> None:
 def test_a_bag_cut_short_names_the_place() -> None:
     with pytest.raises(TruncatedError, match=r"a\.idx' at byte 32"):
         dataformats.open(GOLDEN / "v3/corrupt/truncated_bag")[4]
+
+
+@pytest.mark.parametrize("name", ["interrupted/column_ahead", "corrupt/column_length_mismatch"])
+def test_verify_finds_fields_that_are_ahead_of_others(name: str) -> None:
+    report = dataformats.verify(GOLDEN / "v3" / name)
+    assert report.records == 4
+    assert [finding.kind for finding in report.findings] == ["FormatError"]
+    assert "a" in str(report.findings[0].found)
+
+
+def test_a_glob_of_data_sets_takes_them_in_natural_order(tmp_path: Path) -> None:
+    for number in (10, 2):
+        with dataformats.create(tmp_path / f"run-{number}", "granular", spec={"n": "int64"}) as writer:
+            writer.append({"n": number})
+    assert dataformats.open(str(tmp_path / "run-*")).read([0, 1])["n"].tolist() == [2, 10]
