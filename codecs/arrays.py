@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgpack
 import numpy as np
@@ -47,8 +47,7 @@ class _Array(Codec):
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of an array or a numpy scalar."""
-        packed: bytes = msgpack.packb(parts_of(value), use_bin_type=True)
-        return packed
+        return cast("bytes", msgpack.packb(parts_of(value), use_bin_type=True))
 
     def decode(self, blob: bytes | memoryview) -> NDArray[Any]:
         """Return the array, in memory of its own."""

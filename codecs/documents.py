@@ -6,7 +6,7 @@ import json
 import pickle
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import msgpack
 import numpy as np
@@ -53,7 +53,7 @@ class _Msgpack(Codec):
 
     def encode(self, value: Any) -> bytes:
         """Return the packed value; a key that could not be read back is refused."""
-        packed: bytes = msgpack.packb(value, use_bin_type=True)
+        packed = cast("bytes", msgpack.packb(value, use_bin_type=True))
         check_document(value, (str, bytes))
         return bounded(packed)
 

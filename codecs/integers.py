@@ -93,7 +93,7 @@ class SizedInt(Codec):
 
     def __init__(self, size: int, order: Literal["little", "big"] = "little") -> None:
         self.size = size
-        self.order = order
+        self.order: Literal["little", "big"] = order
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of an integer in `[0, 256 ** size)`."""

@@ -7,7 +7,7 @@ therefore always an array: other ones are refused on writing, and are an error o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgpack
 import numpy as np
@@ -31,7 +31,7 @@ class _Tree(Codec):
 
         Tuples come back as lists. Numpy scalars are refused: `item()` makes numbers of them, `numpy.asarray` arrays.
         """
-        packed: bytes = msgpack.packb(value, use_bin_type=True, default=_marked)
+        packed = cast("bytes", msgpack.packb(value, use_bin_type=True, default=_marked))
         check_document(value, (str, bytes))
         _check_marks(value)
         return bounded(packed)

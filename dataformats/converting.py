@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from dataformats.encoding import Encoding, refuse
 from dataformats.errors import SpecError, UnknownNameError
@@ -34,6 +34,13 @@ class ConvertReport:
         records: How many.
         copied: True where stored payloads were copied as they are; False where they were decoded and encoded.
         seconds: Wall time.
+
+    Example:
+        >>> import dataformats, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "photos.ofrecord"
+        >>> report = dataformats.convert("tests/golden/real/photos.tfrecord", path, "ofrecord")
+        >>> report.payload, report.records, report.copied
+        ('ofrecord', 12, False)
     """
 
     path: str
@@ -201,11 +208,13 @@ def _base(source: RecordSource) -> SourceBase:
 def _fill(plan: _Plan, out: DatasetWriter) -> Iterator[int]:
     """Write all records; yield how many are done, every now and then."""
     records: Iterator[Any] = plan.source.scan_bytes() if plan.copied else iter(plan.source)
-    append: Callable[[Any], None] = out.append_bytes if plan.copied else out.append
     if plan.rename:
         records = ({plan.rename.get(name, name): value for name, value in record.items()} for record in records)
     for record in records:
-        append(record)
+        if plan.copied:
+            out.append_bytes(cast("bytes", record))
+        else:
+            out.append(record)
         if len(out) % _EVERY == 0:
             yield len(out)
     yield len(out)

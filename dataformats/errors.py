@@ -126,7 +126,16 @@ class FormatError(_KeywordError, ValueError):
 
 
 class TruncatedError(FormatError):
-    """A file that ends before what it announces does."""
+    """A file that ends before what it announces does.
+
+    Example:
+        >>> import dataformats
+        >>> src = dataformats.open("tests/golden/tfrecord/corrupt/cut_in_data.tfrecord")
+        >>> src[len(src) - 1]
+        Traceback (most recent call last):
+        ...
+        dataformats.errors.TruncatedError: ...
+    """
 
 
 class ChecksumError(FormatError):
@@ -137,6 +146,15 @@ class ChecksumError(FormatError):
         stored: The checksum in the file.
         computed: The checksum of the bytes.
         **where: path, index, offset_bytes, remedy, as in `FormatError`.
+
+    Example:
+        >>> import dataformats
+        >>> src = dataformats.open("tests/golden/tfrecord/corrupt/data_bit.tfrecord")
+        >>> try:
+        ...     src[3]
+        ... except dataformats.ChecksumError as error:
+        ...     print(error.index, error.offset_bytes, error.stored != error.computed)
+        3 368 True
     """
 
     def __init__(
@@ -167,7 +185,17 @@ class ChecksumError(FormatError):
 
 
 class CorruptRecordError(FormatError):
-    """A record whose frame is sound and whose content does not parse."""
+    """A record whose frame is sound and whose content does not parse.
+
+    Example:
+        >>> import dataformats, pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.ffr"
+        >>> with dataformats.create(path, "ffrecord") as writer:
+        ...     writer.append(b"no protobuf")
+        >>> src = dataformats.open(path, payload="example", spec={"label": "int64"})
+        >>> list(src.read([0], on_corrupt="omit").failed.values())
+        [CorruptRecordError(...)]
+    """
 
 
 class SpecError(_KeywordError, ValueError):
@@ -178,6 +206,13 @@ class SpecError(_KeywordError, ValueError):
         field: The field, or `None`.
         index: The record, or `None`.
         path: The file, or `None`.
+
+    Example:
+        >>> import dataformats
+        >>> dataformats.create("new.syr", "syrah", spec={"label": "int64?"})
+        Traceback (most recent call last):
+        ...
+        dataformats.errors.SpecError: field 'label': syrah cannot hold int64?: every item has every array
     """
 
     def __init__(
@@ -207,6 +242,15 @@ class CodecError(_KeywordError, ValueError):
         field: The field, or `None`.
         index: The record, or `None`.
         path: The file, or `None`.
+
+    Example:
+        >>> import dataformats, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> with dataformats.create(folder / "x.ffr", "ffrecord", payload="json") as writer:
+        ...     writer.append({1, 2})
+        Traceback (most recent call last):
+        ...
+        dataformats.errors.CodecError: codec 'json': ...
     """
 
     def __init__(
@@ -242,6 +286,13 @@ class UnknownNameError(_KeywordError, LookupError):
         name: The name that was asked for.
         known: The names there are.
         remedy: What else to do.
+
+    Example:
+        >>> import dataformats
+        >>> dataformats.open("tests/golden/real/photos.tfrecord", format="tfrecords")
+        Traceback (most recent call last):
+        ...
+        dataformats.errors.UnknownNameError: unknown format 'tfrecords' (nearest: tfrecord, ...)
     """
 
     def __init__(
@@ -267,6 +318,20 @@ class StateMismatchError(_KeywordError, ValueError):
         expected: What the state says.
         found: What is there.
         remedy: What to do.
+
+    Example:
+        >>> import dataformats, pathlib, pickle, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.ffr"
+        >>> with dataformats.create(path, "ffrecord") as writer:
+        ...     writer.append(b"old")
+        >>> pickled = pickle.dumps(dataformats.open(path))
+        >>> with dataformats.create(path, "ffrecord", overwrite=True) as writer:
+        ...     writer.append(b"new")
+        >>> try:
+        ...     pickle.loads(pickled)
+        ... except dataformats.StateMismatchError as error:
+        ...     print(error.remedy)
+        they changed since this source was pickled: open them anew
     """
 
     def __init__(
@@ -290,6 +355,13 @@ class WorkerError(_KeywordError, RuntimeError):
         what: What happened.
         worker: Which worker.
         reading: What it was reading.
+
+    Example:
+        >>> import dataformats
+        >>> raise dataformats.WorkerError("killed by signal 9", worker=3, reading="records 64 to 96")
+        Traceback (most recent call last):
+        ...
+        dataformats.errors.WorkerError: worker 3 while reading records 64 to 96: killed by signal 9
     """
 
     def __init__(self, what: str = "", *, worker: int | None = None, reading: str | None = None) -> None:
@@ -308,6 +380,13 @@ class MissingExtraError(_KeywordError, ImportError):
     Args:
         what: What was asked for.
         extra: The name of the extra that brings it.
+
+    Example:
+        >>> import dataformats
+        >>> raise dataformats.MissingExtraError("to_torch", extra="torch")
+        Traceback (most recent call last):
+        ...
+        dataformats.errors.MissingExtraError: to_torch needs: pip install 'dataformats[torch]'
     """
 
     def __init__(self, what: str = "", *, extra: str = "") -> None:

@@ -49,6 +49,12 @@ class Info:
         files: One by one.
         facts: What else the files say of themselves.
         fingerprint: Which records these are.
+
+    Example:
+        >>> import dataformats
+        >>> about = dataformats.info("tests/golden/real/digits-*.tfrecord")
+        >>> about.spec["label"], [file.records for file in about.files]
+        ('int64', [899, 898])
     """
 
     path: str
@@ -79,6 +85,12 @@ class Finding:
         offset_bytes: The byte.
         expected: What should be there.
         found: What is.
+
+    Example:
+        >>> import dataformats
+        >>> finding = dataformats.verify("tests/golden/tfrecord/corrupt/data_bit.tfrecord").findings[0]
+        >>> finding.kind, finding.index, finding.expected
+        ('ChecksumError', 3, '... (stored)')
     """
 
     kind: str
@@ -111,6 +123,12 @@ class VerifyReport:
         nbytes: Bytes of all files.
         findings: What is wrong, in the order of the records; empty: nothing.
         seconds: Wall time.
+
+    Example:
+        >>> import dataformats
+        >>> report = dataformats.verify("tests/golden/real/photos.tfrecord")
+        >>> report.ok, report.format, report.records
+        (True, 'tfrecord', 12)
     """
 
     path: str

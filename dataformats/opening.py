@@ -77,7 +77,8 @@ def open(  # the name that the contract gives it
     """
     found = entries(path, storage_options)
     backend, files = _choose(found, format)
-    facts = _facts(found) if payload is None or spec is None else {}
+    needed = [name for name, given in (("payload", payload), ("spec", spec)) if given is None]
+    facts = _facts(found, needed) if needed else {}
     told = payload in (None, facts.get("payload"))  # another payload has other fields than our sibling says
     wanted = _spec(spec) if spec is not None or not told else _told_spec(facts)
     named = payload if payload is not None else facts.get("payload")
@@ -168,11 +169,11 @@ def _named(payload: str | None, spec: SpecLike | None) -> frozenset[str]:
     return frozenset(kind.codec for kind in kinds)
 
 
-def _facts(found: Sequence[StoredFile | Folder]) -> dict[str, Any]:
+def _facts(found: Sequence[StoredFile | Folder], needed: Sequence[str]) -> dict[str, Any]:
     """Return what the siblings say of payload and spec: one of a file, or one of the folder that we wrote it in.
 
     Raises:
-        FormatError: A sibling is damaged, or those of several files differ.
+        FormatError: A sibling is damaged, or those of several files differ in what is needed.
     """
     listed = [part for entry in found for part in (_all_files(entry) if _is_glob(entry) else [entry])]
     try:
@@ -181,7 +182,7 @@ def _facts(found: Sequence[StoredFile | Folder]) -> dict[str, Any]:
         raise FormatError(str(error)) from error
     first = said[0][1] or {}
     for entry, facts in said:
-        for name in ("payload", "spec"):
+        for name in needed:
             if (facts or {}).get(name) != first.get(name):
                 raise FormatError(
                     f"our sibling files name another {name} for it than for {said[0][0].name!r}",

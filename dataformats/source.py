@@ -34,6 +34,12 @@ class FieldStats:
         mean: Mean.
         std: Standard deviation (of the population).
         of_lengths: True where the four are about lengths.
+
+    Example:
+        >>> import dataformats
+        >>> label = dataformats.open("tests/golden/real/digits-*.tfrecord").stats("label")
+        >>> label.count, label.missing, label.minimum, label.maximum
+        (1797, 0, 0, 9)
     """
 
     count: int

@@ -87,6 +87,7 @@ class SourceBase(RecordSource):
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
             return self.take(range(len(self))[key])
+        index: Any
         index, fields = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
         try:
             number = range(len(self))[operator.index(index)]

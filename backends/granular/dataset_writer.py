@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import msgpack
 
@@ -172,8 +173,7 @@ class DataSetWriter(FieldsWriter):
             count = len(blobs[name])
             sequence = [bag.n_records, count] if count else []
             row.append(sequence if self._sequences[name] else bag.n_records)
-        packed: bytes = msgpack.packb(row)
-        return packed
+        return cast("bytes", msgpack.packb(row))
 
     def _check_whole(self) -> None:
         """Refuse a state that an interrupt (Ctrl-C) in an append left half changed."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 import zlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dataformats.backends.framed.writer import FramedWriter
-from dataformats.backends.tfrecord.content import decompressed
+from dataformats.backends.tfrecord.content import Compression, decompressed
 from dataformats.backends.tfrecord.layout import FRAMING, frames
 from dataformats.storage import atomic
 from dataformats.storage.files import StoredFile
@@ -30,10 +30,8 @@ class TFRecordWriter(FramedWriter):
 
     framing = FRAMING
 
-    def __init__(
-        self, path: Path, *, resume: bool = False, compression: Literal["gzip", "zlib", "none"] = "none"
-    ) -> None:
-        self._compression = compression
+    def __init__(self, path: Path, *, resume: bool = False, compression: Compression = "none") -> None:
+        self._compression: Compression = compression
         self._compressor = self._fresh()
         super().__init__(path, resume=resume)
 

@@ -270,9 +270,12 @@ class ObjectFile(StoredFile):
         return len(data)
 
     def sibling(self, name: str) -> StoredFile | None:
-        parent = getattr(self._path, "parent", None)  # not every path object has one
-        path = None if parent is None else parent / name
-        return ObjectFile(path) if path is not None and path.exists() else None
+        return _beside(self._path, name)
+
+    def folder(self) -> Folder | None:
+        """Return the folder that the file lies in, if the path object tells."""
+        parent = getattr(self._path, "parent", None)
+        return None if parent is None else ObjectFolder(parent)
 
 
 class Folder(ABC):
@@ -391,6 +394,9 @@ class ObjectFolder(Folder):
     def folder(self, name: str) -> Folder:
         return ObjectFolder(self._path / name)
 
+    def sibling(self, name: str) -> StoredFile | None:
+        return _beside(self._path, name)
+
     def _entries(self, *, folders: bool) -> list[str]:
         entries = [entry for entry in self._path.glob("*") if _is_file(entry) != folders]
         names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries)
@@ -416,6 +422,13 @@ class Globbed(Folder):
 def is_data(name: str) -> bool:
     """Return False for hidden files and for those that this package keeps beside data."""
     return not name.startswith(".") and not name.endswith(_OURS)
+
+
+def _beside(path: Any, name: str) -> StoredFile | None:
+    """Return the file called `name` beside a path object, or `None`, as where it does not know its folder."""
+    parent = getattr(path, "parent", None)
+    there = None if parent is None else parent / name
+    return ObjectFile(there) if there is not None and there.exists() else None
 
 
 def _is_file(path: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -106,8 +107,26 @@ class _InPlace(_LocalTarget):
         """Delete nothing: the data were there before."""
 
 
-class _RemoteTarget(Target):
-    """Behind an fsspec URL: built in a temporary folder, sent under a partial name, renamed there."""
+class _BuiltApart(Target):
+    """Something that is not on the local disk: built in a temporary folder, which is made when it is needed."""
+
+    @functools.cached_property
+    def _folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="dataformats-"))
+
+    @property
+    def partial(self) -> Path:  # type: ignore[override]  # that of the others never changes
+        """The local path of the growing file or folder."""
+        return self._folder / self.name.rstrip("/").rsplit("/", 1)[-1]
+
+    def discard(self) -> None:
+        """Delete what has grown, and the folder with it."""
+        if "_folder" in vars(self):
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _RemoteTarget(_BuiltApart):
+    """Behind an fsspec URL: sent under a partial name, renamed there."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         from fsspec.core import url_to_fs
@@ -115,8 +134,6 @@ class _RemoteTarget(Target):
         self._fs, self._path = url_to_fs(url, **options)
         self._path = self._path.rstrip("/")
         self.name = url
-        self._folder = Path(tempfile.mkdtemp(prefix="dataformats-"))
-        self.partial = self._folder / self._path.rsplit("/", 1)[-1]
 
     def exists(self) -> bool:
         return bool(self._fs.exists(self._path))
@@ -137,9 +154,6 @@ class _RemoteTarget(Target):
         self._send(self.partial, self._path)
         self.discard()
 
-    def discard(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def _send(self, local: Path, remote: str) -> None:
         self._fs.makedirs(self._fs._parent(remote), exist_ok=True)
         if local.is_dir():
@@ -149,14 +163,14 @@ class _RemoteTarget(Target):
         self._fs.mv(remote + ".partial", remote)
 
 
-class _ObjectTarget(Target):
-    """Behind a path object: built in a temporary folder, then written through `open("wb")`."""
+class _ObjectTarget(_BuiltApart):
+    """Behind a path object: written through `open("wb")`."""
 
     def __init__(self, path: Any) -> None:
+        if not hasattr(path, "parent"):
+            raise TypeError(f"{str(path)!r} has no `parent`, which is needed to write what belongs beside the data")
         self._path = path
         self.name = str(path)
-        self._folder = Path(tempfile.mkdtemp(prefix="dataformats-"))
-        self.partial = self._folder / self.name.rstrip("/").rsplit("/", 1)[-1]
 
     def exists(self) -> bool:
         return bool(self._path.exists())
@@ -172,9 +186,6 @@ class _ObjectTarget(Target):
                 (self._path.parent / name).unlink()
         self._send(self.partial, self._path)
         self.discard()
-
-    def discard(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _send(self, local: Path, remote: Any) -> None:
         if local.is_dir():

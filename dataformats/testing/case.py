@@ -32,7 +32,8 @@ class FormatCase:
         ends: From the lengths of the stored records to the bytes that a file must have for each of them to be whole;
             `None` where nothing says it beforehand (compression).
         cut_unnoticed: Endings of the files that are merely shorter when they are cut, wherever that is.
-        cut_refused: Endings of the files that must be whole for `open` to take the data.
+        cut_refused: Endings of the files that must be whole for the data to be opened, or counted.
+        read_once: Endings of the files that are read whole at the first use: nobody looks at them later.
         flip_every: One bit of so many is flipped in the test that flips bits: 1 is all, an odd number reaches every
             position in a byte.
 
@@ -61,6 +62,7 @@ class FormatCase:
     ends: Callable[[Sequence[int]], Sequence[int]] | None = None
     cut_unnoticed: tuple[str, ...] = ()
     cut_refused: tuple[str, ...] = ()
+    read_once: tuple[str, ...] = ()
     flip_every: int = 1
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dataformats.errors import DataFormatsError, FormatError
+from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
 from dataformats.source import RecordSource
 from dataformats.testing.records import same
@@ -45,7 +45,7 @@ class DamageConformance:
                     if ends is not None:
                         intact = sum(end <= n for end in ends)
                         assert found[:intact] == [True] * intact, at
-                    assert False not in found, at
+                    assert False not in found or (None in found and not shop.case.checksums), at
                     assert not complete or n in unnoticed, f"{at}: nothing was noticed"
             file.write_bytes(whole)
 
@@ -133,7 +133,7 @@ def _check_middle(shop: Workshop, paths: list[Path], cut: Path) -> None:
     """Fail unless the records around a data set with a cut file are read, and the cut is an error that names it."""
     if cut.name.endswith(shop.case.cut_refused):
         with pytest.raises(FormatError, match=str(cut)):
-            _open(shop, paths)
+            len(_open(shop, paths))
         return
     src = _open(shop, paths)
     n = len(src)
@@ -147,7 +147,7 @@ def _check_middle(shop: Workshop, paths: list[Path], cut: Path) -> None:
     assert n in (9, 10)  # a rest that cannot be read is one more
     assert None in found[3:-3]
     streamed: list[Any] = []
-    with pytest.raises(FormatError, match=str(cut)):
+    with pytest.raises(FormatError, match=str(cut.parent if shop.case.folder else cut)):
         streamed.extend(src)
     assert len(streamed) >= 3
 
@@ -211,7 +211,11 @@ def _read(
         ended = True
     except DataFormatsError:
         ended = False
-    report = verify(path, **{**_options(shop), **options}) if verified else None
+    try:
+        report = verify(path, **{**_options(shop), **options}) if verified else None
+    except SpecError:  # a damaged file may have other fields than the call says
+        assert not shop.case.blobs
+        report = None
     if report is not None and shop.case.checksums and options.get("verify_checksums", True) and not whole:
         right = opened and None not in found
         assert report.ok == right, f"verify says {report}, reading {found}"

@@ -34,7 +34,7 @@ class IndexConformance:
         src = shop.open(shop.write(20))
         assert src.spec == PLAIN
         check_plain((record for record in src), range(20))  # list(src) would ask for its length
-        assert list(tmp_path.rglob("*.idx")) == []
+        assert list(tmp_path.rglob("*.dataformats.idx")) == []
 
     def test_folders_that_cannot_be_written(self, shop: Workshop, tmp_path: Path) -> None:
         """The index stays in memory."""

@@ -97,7 +97,7 @@ class PlaceConformance:
         if not shop.case.folder:
             assert src.paths == (str(b), str(a), str(b))
         shop.write_records([{"id": 1}], {"id": "int64"}, "c")
-        with pytest.raises(DataFormatsError, match="spec|fields"):
+        with pytest.raises(DataFormatsError, match=r"spec|fields"):
             shop.open([a, shop.path("c")])
         with pytest.raises(FileNotFoundError):
             shop.open([])
@@ -259,7 +259,7 @@ class PlaceConformance:
                 check_plain([src[0], src[49]], [0, 49])
                 os.truncate(file, kept)
                 failures = _read_changed(src, str(file), range(50))
-                assert failures >= 1
+                assert failures >= 1 or file.name.endswith(shop.case.read_once)
                 file.write_bytes(whole)
 
     def test_files_that_are_replaced(self, shop: Workshop) -> None:

@@ -37,7 +37,7 @@ def decode(kind: str, *blobs: bytes) -> Any:
 
 
 def packed(*parts: Any) -> bytes:
-    blob: bytes = msgpack.packb(list(parts))
+    blob = msgpack.packb(list(parts)) or b""
     return blob
 
 

@@ -150,7 +150,7 @@ def test_nesting_is_bounded() -> None:
 )
 def test_bad_arrays(tree: Any) -> None:
     with pytest.raises(CodecError) as caught:
-        decode(b"\x01", msgpack.packb(tree))
+        decode(b"\x01", msgpack.packb(tree) or b"")
     assert (caught.value.field, caught.value.index) == ("x", 1)
 
 

@@ -90,6 +90,7 @@ CASES = [
         shard_names=FOLDERS,
         cut_unnoticed=(".idx",),  # what an interrupted writer leaves looks the same
         cut_refused=("spec.json",),
+        read_once=(".idx",),
     ),
     FormatCase(
         "granular-2",
@@ -102,7 +103,8 @@ CASES = [
         refuses=OPTIONAL,
         checksums=False,
         shard_names=FOLDERS,
-        cut_refused=("spec.json",),
+        cut_refused=("spec.json", "refs.bag"),
+        read_once=("refs.bag",),
     ),
 ]
 
