@@ -54,7 +54,7 @@ class Info:
         >>> import dataformats
         >>> about = dataformats.info("tests/golden/real/digits-*.tfrecord")
         >>> about.spec["label"], [file.records for file in about.files]
-        ('int64', [899, 898])
+        ('int64', [599, 599, 599])
     """
 
     path: str

@@ -39,7 +39,7 @@ class FieldStats:
         >>> import dataformats
         >>> label = dataformats.open("tests/golden/real/digits-*.tfrecord").stats("label")
         >>> label.count, label.missing, label.minimum, label.maximum
-        (1797, 0, 0, 9)
+        (1797, 0, 0.0, 9.0)
     """
 
     count: int

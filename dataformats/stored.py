@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import itertools
 import threading
@@ -26,7 +25,6 @@ from dataformats.interfaces import (
     RecordCodec,
     RecordCoder,
     Streaming,
-    Stretch,
 )
 from dataformats.scanning import as_indices, scan_by_reading, steps, until_failure
 from dataformats.source import Fields, OnCorrupt
@@ -37,6 +35,7 @@ from dataformats.storage.files import StoredFile, release
 from dataformats.storage.forks import after_fork
 from dataformats.storage.reading import Fetched, read_blobs
 from dataformats.storage.sidecar import load_inferred, save_inferred
+from dataformats.tracing import Places, Run, by_record, cut, placed_at, sound, subset, without
 from dataformats.views import SourceBase
 
 __all__ = ["MAX_RECORD_BYTES", "Parts", "StoredSource"]
@@ -265,12 +264,12 @@ class StoredSource(SourceBase):
         numbers = as_indices(indices, len(self))
         mask = self.mask(fields)
         fetched = self._fetch(numbers, mask)
-        damaged = _by_record(fetched, numbers)
+        damaged = by_record(fetched, numbers)
         if damaged and on_failure == "raise":
             raise damaged[min(damaged)]
-        kept = _without(len(numbers), damaged)
-        stored = {name: _subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
-        places = _Places(self._reader.files, next(iter(fetched.values()))[1], kept) if fetched else None
+        kept = without(len(numbers), damaged)
+        stored = {name: subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
+        places = Places(self._reader.files, next(iter(fetched.values()))[1], kept) if fetched else None
         batch = self._decode(stored, numbers[kept], mask, on_failure, places)
         failed = {int(numbers[position]): error for position, error in damaged.items()}
         return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
@@ -280,7 +279,7 @@ class StoredSource(SourceBase):
             raise SpecError(f"{self.format} stores fields apart: a record has no bytes of its own; use read()")
         numbers = as_indices(indices, len(self))
         fetched = self._fetch(numbers, {VALUE: True})
-        damaged = _by_record(fetched, numbers)
+        damaged = by_record(fetched, numbers)
         if damaged:
             raise damaged[min(damaged)]
         return list(fetched[VALUE][0].blobs)
@@ -340,7 +339,7 @@ class StoredSource(SourceBase):
             if progress is not None:
                 progress(len(part))
 
-    def runs(self) -> Iterator[tuple[_Run, FormatError | None]]:
+    def runs(self) -> Iterator[tuple[Run, FormatError | None]]:
         """Yield the sound runs of records through all files, reading ahead, each with the problem behind it.
 
         Only for readers that stream; a problem that does not end its file is followed by the records behind it.
@@ -351,7 +350,7 @@ class StoredSource(SourceBase):
             raise TypeError(f"{self.format} has no sequential reader of its own")
         for number, file in enumerate(reader.files):
             for stretch in read_ahead(reader.stream(number)):
-                yield from _cut(stretch, first, file.name)
+                yield from cut(stretch, first, file.name)
                 first += len(stretch.blobs)
 
     def _samples(self) -> list[bytes]:
@@ -365,7 +364,7 @@ class StoredSource(SourceBase):
         if isinstance(self._reader, Streaming):
             found: list[bytes] = []
             for stretch in self._reader.stream(file):
-                found += itertools.islice(_sound(stretch), count - len(found))
+                found += itertools.islice(sound(stretch), count - len(found))
                 if len(found) >= count or sum(map(len, found)) > _SAMPLE_BYTES:
                     break
             return found
@@ -383,7 +382,7 @@ class StoredSource(SourceBase):
         numbers: NDArray[np.int64],
         mask: Mapping[str, bool | range],
         on_failure: OnFailure,
-        places: _Run | _Places | None,
+        places: Run | Places | None,
     ) -> RecordBatch:
         """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
         try:
@@ -395,7 +394,7 @@ class StoredSource(SourceBase):
                 raise self._blamed(error, numbers, 0, places) from error.__cause__
         failed: dict[int, Exception] = {}
         for position in range(len(numbers)):
-            one = {name: _subset(*part, np.array([position]), len(numbers)) for name, part in stored.items()}
+            one = {name: subset(*part, np.array([position]), len(numbers)) for name, part in stored.items()}
             try:
                 self._columns(one, mask)
             except (CorruptRecordError, CodecError, SpecError) as error:
@@ -404,8 +403,8 @@ class StoredSource(SourceBase):
                 if on_failure == "raise" or (on_failure == "omit" and isinstance(error, SpecError)):
                     raise placed from error.__cause__
                 failed[position] = placed
-        kept = _without(len(numbers), failed)
-        good = {name: _subset(*part, kept, len(numbers)) for name, part in stored.items()}
+        kept = without(len(numbers), failed)
+        good = {name: subset(*part, kept, len(numbers)) for name, part in stored.items()}
         by_number = {int(numbers[position]): error for position, error in failed.items()}
         # Where a whole field does not decode, no columns can be made of no records; for a list of errors none need be.
         columns = {} if on_failure == "collect" and not len(kept) else self._columns(good, mask)
@@ -431,10 +430,10 @@ class StoredSource(SourceBase):
         return column if not isinstance(part, range) else elements_of(column, part, name)
 
     def _blamed(
-        self, error: Exception, numbers: NDArray[np.int64], position: int, places: _Run | _Places | None
+        self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places | None
     ) -> Exception:
         place = places.place(position) if places is not None else (self.paths[0], 0)
-        return _placed(error, int(numbers[position]), place)
+        return placed_at(error, int(numbers[position]), place)
 
     # ---- life
 
@@ -444,95 +443,3 @@ class StoredSource(SourceBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._parts.reopen(self.fingerprint, self.payload, self.spec)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Neighbouring sound records as they stream by: their first number, their file, where its bytes begin there."""
-
-    first: int
-    file: str
-    base: int
-    blobs: Blobs
-
-    def part(self, begin: int, end: int) -> _Run:
-        return _Run(self.first + begin, self.file, self.base, self.blobs.take(slice(begin, end)))
-
-    def place(self, position: int) -> tuple[str, int]:
-        return self.file, self.base + int(self.blobs.starts[position])
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where the records of a read lie, for errors."""
-
-    files: Sequence[StoredFile]
-    located: Located
-    kept: NDArray[np.int64]
-
-    def place(self, position: int) -> tuple[str, int]:
-        record = int(self.kept[position])
-        counts, extents = self.located.counts, self.located.extents
-        blob = record if counts is None else int(counts[:record].sum())
-        blob = min(blob, len(extents) - 1)
-        return self.files[extents.file[blob]].name, int(extents.offset[blob])
-
-
-def _without(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
-    """Return [0, n) without these positions."""
-    keep = np.ones(n, bool)
-    keep[list(left_out)] = False
-    return np.flatnonzero(keep)
-
-
-def _by_record(fetched: Mapping[str, tuple[Fetched, Located]], numbers: NDArray[np.int64]) -> dict[int, FormatError]:
-    """Return the first problem of each record: position in the batch to error."""
-    found: dict[int, FormatError] = {}
-    for got, where in fetched.values():
-        if not got.problems:
-            continue
-        ends = None if where.counts is None else np.cumsum(where.counts)
-        for blob, error in sorted(got.problems.items()):
-            position = blob if ends is None else int(np.searchsorted(ends, blob, side="right"))
-            found.setdefault(position, error.at(int(numbers[position])))
-    return found
-
-
-def _subset(
-    blobs: Blobs, counts: NDArray[np.int64] | None, kept: NDArray[np.int64], n: int
-) -> tuple[Blobs, NDArray[np.int64] | None]:
-    """Return the blobs of these records (positions) out of `n`."""
-    if len(kept) == n:
-        return blobs, counts
-    if counts is None:
-        return blobs.take(kept), None
-    keep = np.zeros(n, bool)
-    keep[kept] = True
-    return blobs.take(np.flatnonzero(np.repeat(keep, counts))), counts[kept]
-
-
-def _sound(stretch: Stretch) -> Iterator[bytes]:
-    return (stretch.blobs[i] for i in range(len(stretch.blobs)) if i not in stretch.problems)
-
-
-def _cut(stretch: Stretch, first: int, file: str) -> Iterator[tuple[_Run, FormatError | None]]:
-    """Yield the sound runs of a stretch, each with the problem that follows it."""
-    begin = 0
-    for position in sorted(stretch.problems):
-        problem = stretch.problems[position].at(first + position)
-        yield _Run(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, position))), problem
-        begin = position + 1
-    if begin < len(stretch.blobs):
-        yield _Run(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, None))), None
-
-
-def _placed(error: Exception, number: int, place: tuple[str, int]) -> Exception:
-    """Return the error with the record, the file and the byte that it is about."""
-    placed = copy.copy(error)
-    placed.__cause__ = error.__cause__
-    if isinstance(placed, FormatError):
-        placed.path, placed.offset_bytes = placed.path or place[0], place[1]
-    if isinstance(placed, CodecError | SpecError):
-        placed.path = place[0]
-    placed.index = number  # type: ignore[attr-defined]  # every error that decoding raises has one
-    return placed

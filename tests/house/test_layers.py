@@ -30,6 +30,7 @@ LEVELS = {
     "views": 3,
     "joining": 3,
     "stored": 3,
+    "tracing": 3,
     "indexed": 3,
     "encoding": 3,
     "laying": 3,
