@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from dataformats.spec import VALUE
 from dataformats.storage.files import StoredFile
 from dataformats.storage.forks import after_fork
 
-__all__ = ["FileIndex", "IndexedReader"]
+__all__ = ["FileIndex", "IndexedReader", "LazyProblems"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,36 @@ class FileIndex:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+
+class LazyProblems(Mapping[int, FormatError]):
+    """What is wrong with records, position to error; errors are made when asked for.
+
+    A table of many million wrong entries would otherwise be as many exceptions.
+
+    Args:
+        wrong: bool[n], which records are wrong.
+        make: Returns the error of one of these.
+    """
+
+    def __init__(self, wrong: NDArray[np.bool_], make: Callable[[int], FormatError]) -> None:
+        self._wrong = wrong
+        self._make = make
+        self._n = int(np.count_nonzero(wrong))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._wrong).tolist())
+
+    def __contains__(self, position: object) -> bool:
+        return isinstance(position, int) and 0 <= position < len(self._wrong) and bool(self._wrong[position])
+
+    def __getitem__(self, position: int) -> FormatError:
+        if position not in self:
+            raise KeyError(position)
+        return self._make(position)
 
 
 class IndexedReader(Reader):

@@ -6,7 +6,6 @@ record i + 1 begins, the last one at the end of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 
@@ -22,7 +21,6 @@ __all__ = [
     "ENTRY_BYTES",
     "PREFIX",
     "Prefix",
-    "Problems",
     "Table",
     "build_header",
     "check_records",
@@ -98,42 +96,18 @@ class Table:
         lengths[self.impossible()] = 0
         return lengths
 
-    def _inside(self, bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return (bounds >= self.first) & (bounds <= self.size)
-
-
-class Problems(Mapping[int, FormatError]):
-    """What is wrong with the bounds of records, position to error; errors are made when asked for.
-
-    A table of many million wrong offsets would otherwise be as many exceptions.
-    """
-
-    def __init__(self, table: Table, wrong: NDArray[np.bool_], path: str) -> None:
-        self._table = table
-        self._path = path
-        self._wrong = wrong
-        self._n = int(np.count_nonzero(wrong))
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(np.flatnonzero(self._wrong).tolist())
-
-    def __contains__(self, position: object) -> bool:
-        return isinstance(position, int) and 0 <= position < len(self._wrong) and bool(self._wrong[position])
-
-    def __getitem__(self, position: int) -> FormatError:
-        if position not in self:
-            raise KeyError(position)
-        table, n = self._table, len(self._wrong)
-        start = int(table.offsets[position])
-        stop = int(table.offsets[position + 1]) if position + 1 < n else table.size
-        error = _wrong_start(position, start, table) or _wrong_stop(start, stop, table)
-        error = error or _in_doubt(start, stop)
-        error.path = self._path
+    def problem(self, position: int, path: str) -> FormatError:
+        """Return what is wrong with the bounds of a record that `impossible` or `doubtful` names."""
+        n = len(self.offsets)
+        start = int(self.offsets[position])
+        stop = int(self.offsets[position + 1]) if position + 1 < n else self.size
+        error = _wrong_start(position, start, self) or _wrong_stop(start, stop, self) or _in_doubt(start, stop)
+        error.path = path
         error.offset_bytes = PREFIX.size + 4 * n + 8 * position
         return error
+
+    def _inside(self, bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return (bounds >= self.first) & (bounds <= self.size)
 
 
 def header_bytes(n_records: int) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 
 from dataformats.backends.ffrecord.layout import (
     PREFIX,
     Prefix,
-    Problems,
     Table,
     check_records,
     header_bytes,
@@ -17,7 +17,7 @@ from dataformats.backends.ffrecord.layout import (
     verify_header,
 )
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.indexed import FileIndex, IndexedReader
+from dataformats.indexed import FileIndex, IndexedReader, LazyProblems
 from dataformats.interfaces import Check
 from dataformats.storage.files import StoredFile
 
@@ -70,7 +70,7 @@ class FFRecordReader(IndexedReader):
         if not self._verify:
             # A record between two offsets of which one is wrong: its CRC would have told.
             wrong |= table.doubtful()
-        problems = Problems(table, wrong, path) if wrong.any() else {}
+        problems = LazyProblems(wrong, partial(table.problem, path=path))
         return FileIndex(table.offsets, table.lengths(), table.checksums, problems)
 
     def _warn_of_old_files(self) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.ffrecord.journal import Entries, Journal, write_all
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
-from dataformats.backends.ffrecord.recovery import recover
+from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
 from dataformats.interfaces import BlobWriter
 from dataformats.kernels import crc32_extents
-from dataformats.storage.atomic import publish, sync
+from dataformats.storage.atomic import publish, write_all
+from dataformats.storage.journal import Entries, Journal
 
 __all__ = ["FFRecordWriter"]
 
@@ -47,15 +47,14 @@ class FFRecordWriter(BlobWriter):
         found = self._found(resume)
         if records is not None and len(found) > records:
             raise ValueError(f"{str(path)!r} holds {len(found)} records, more than records={records}")
-        self._base = found.base
-        self._lengths = array("q", found.lengths.tobytes())
+        self._base: int = found.facts["base"]
+        self._lengths = array("q", found.sizes.tobytes())
         self._checksums = array("I", found.checksums.tobytes())
         self.n_records = len(found)
         self.n_bytes = header_bytes(len(found)) + found.n_bytes
         self._data_bytes = found.n_bytes
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._names_synced = False
         self._open_files(found)
 
     def append(self, blob: bytes) -> None:
@@ -86,11 +85,10 @@ class FFRecordWriter(BlobWriter):
         self._write_pending()
         if sync:
             os.fsync(self._descriptor)
-        first = self._journal.n_entries
-        self._journal.append(*self._columns(first))
+        lengths, checksums = self._columns(self._journal.n_entries)
+        self._journal.append(lengths[:, None], checksums)
         if sync:
             self._journal.sync()
-            self._sync_names()
 
     def close(self) -> None:
         """Complete the file at `path`, sync it and delete the journal; the caller gives it its final name.
@@ -151,12 +149,12 @@ class FFRecordWriter(BlobWriter):
             self.path.unlink(missing_ok=True)
             self._journal_path.unlink(missing_ok=True)
             base = 0 if self._records is None else header_bytes(self._records)
-            found = Entries(base, np.zeros(0, np.int64), np.zeros(0, np.uint32))
+            found = Entries.none({"base": base}, 1)
         return found
 
     def _open_files(self, found: Entries) -> None:
         # The journal first: data without one could not be resumed.
-        self._journal = Journal(self._journal_path, found)
+        self._journal = Journal(self._journal_path, JOURNAL_MAGIC, found)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         os.ftruncate(self._descriptor, self._base + self._data_bytes)
 
@@ -179,11 +177,6 @@ class FFRecordWriter(BlobWriter):
             _copy(self._descriptor, self._base, target.fileno(), len(header), self._data_bytes)
             os.fsync(target.fileno())
         publish(self._rebuilt, self.path)
-
-    def _sync_names(self) -> None:
-        if not self._names_synced:
-            sync(self.path.parent)
-            self._names_synced = True
 
     def _columns(self, first: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Return lengths and CRCs from record `first` on; copies, as an array with a view cannot grow."""

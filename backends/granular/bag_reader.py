@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dataformats.backends.granular.bags import index_of, layout_of, limits_of
-from dataformats.backends.granular.limits import LimitProblems
-from dataformats.indexed import FileIndex, IndexedReader
+from dataformats.indexed import FileIndex, IndexedReader, LazyProblems
 from dataformats.storage.files import StoredFile
 
 __all__ = ["BagReader"]
@@ -34,7 +33,7 @@ class BagReader(IndexedReader):
         """Return the extents that the table of a bag gives."""
         limits = limits_of(self.files[file], self._idx[file])
         offset, length, wrong = limits.extents(np.arange(len(limits)))
-        return FileIndex(offset, length, None, LimitProblems(limits, wrong))
+        return FileIndex(offset, length, None, LazyProblems(wrong, limits.problem))
 
     def facts(self) -> dict[str, str]:
         """Return the generation."""

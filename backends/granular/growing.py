@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from dataformats.backends.granular.limits import ENTRY_BYTES
+from dataformats.storage.atomic import write_all
 
-__all__ = ["GrowingBag", "Kept", "write_all"]
+__all__ = ["GrowingBag", "Kept"]
 
 _COPY_BYTES = 2**20
 
@@ -118,14 +119,6 @@ class GrowingBag:
             os.ftruncate(self._idx_descriptor, ENTRY_BYTES * self._n_indexed)
             os.ftruncate(self._descriptor, self._written)
             self._whole = True
-
-
-def write_all(descriptor: int, data: bytes, offset: int) -> None:
-    """Write all bytes at a place in a file."""
-    view = memoryview(data)
-    while view:
-        n = os.pwrite(descriptor, view, offset)
-        view, offset = view[n:], offset + n
 
 
 def _open(path: Path) -> int:

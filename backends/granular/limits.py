@@ -11,7 +11,6 @@ In generations 1 and 2 the last 8 bytes of the file are the end of the data, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
 
-__all__ = ["ENTRY_BYTES", "Layout", "LimitProblems", "Limits", "indexed_layout", "parse_limits", "table_layout"]
+__all__ = ["ENTRY_BYTES", "Layout", "Limits", "indexed_layout", "parse_limits", "table_layout"]
 
 ENTRY_BYTES = 8  # uint64, little-endian
 
@@ -89,32 +88,6 @@ class Limits:
             expected=f"an end in [{least}, {most}]",
             found=found,
         )
-
-
-class LimitProblems(Mapping[int, FormatError]):
-    """The wrong records of a bag, record to error; errors are made when asked for.
-
-    A table of many million wrong entries would otherwise be as many exceptions.
-    """
-
-    def __init__(self, limits: Limits, wrong: NDArray[np.bool_]) -> None:
-        self._limits = limits
-        self._wrong = wrong
-        self._n = int(np.count_nonzero(wrong))
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(np.flatnonzero(self._wrong).tolist())
-
-    def __contains__(self, record: object) -> bool:
-        return isinstance(record, int) and 0 <= record < len(self._wrong) and bool(self._wrong[record])
-
-    def __getitem__(self, record: int) -> FormatError:
-        if record not in self:
-            raise KeyError(record)
-        return self._limits.problem(record)
 
 
 def indexed_layout(bag_bytes: int, idx_bytes: int, idx_path: str) -> Layout:

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.syrah.dtypes import dtypes_of, stored_types
-from dataformats.backends.syrah.journal import Entries, Journal, write_all
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, build_header
 from dataformats.backends.syrah.metadata import build_metadata, metadata_bytes
-from dataformats.backends.syrah.recovery import recover
+from dataformats.backends.syrah.recovery import JOURNAL_MAGIC, recover
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.kernels import crc32_extents
 from dataformats.spec import Spec
-from dataformats.storage.atomic import sync
+from dataformats.storage.atomic import write_all
+from dataformats.storage.journal import Entries, Journal
 
 __all__ = ["SyrahWriter"]
 
@@ -56,7 +56,6 @@ class SyrahWriter(FieldsWriter):
         self.n_bytes = metadata_bytes(self._dtypes, len(found)) + HEADER.size + found.n_bytes
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._names_synced = False
         self._open_files(found)
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
@@ -95,7 +94,6 @@ class SyrahWriter(FieldsWriter):
         self._settle(sizes)
         if sync:
             self._journal.sync()
-            self._sync_names()
 
     def close(self) -> None:
         """Complete the file at `path`, sync it and delete the journal; the caller gives it its final name.
@@ -149,12 +147,12 @@ class SyrahWriter(FieldsWriter):
         if found is None:
             self.path.unlink(missing_ok=True)
             self._journal_path.unlink(missing_ok=True)
-            found = Entries.none(self._dtypes)
+            found = Entries.none(self._dtypes, len(self._dtypes))
         return found
 
     def _open_files(self, found: Entries) -> None:
         # The journal first: data without one could not be resumed.
-        self._journal = Journal(self._journal_path, found)
+        self._journal = Journal(self._journal_path, JOURNAL_MAGIC, found)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         write_all(self._descriptor, bytes(HEADER.size), 0)
         os.ftruncate(self._descriptor, HEADER.size + self._data_bytes)
@@ -180,11 +178,6 @@ class SyrahWriter(FieldsWriter):
         offsets = (HEADER.size + np.cumsum(sizes) - sizes).astype("<i8")
         n_arrays = len(self._dtypes)
         return tuple([table[i::n_arrays].tobytes() for i in range(n_arrays)] for table in (offsets, sizes))  # type: ignore[return-value]
-
-    def _sync_names(self) -> None:
-        if not self._names_synced:
-            sync(self.path.parent)
-            self._names_synced = True
 
     def _close_files(self) -> None:
         self._journal.close()

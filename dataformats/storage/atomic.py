@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and writes that can be done again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-__all__ = ["publish", "remove", "sync", "write_bytes"]
+__all__ = ["publish", "remove", "sync", "write_all", "write_bytes"]
 
 
 def publish(partial: Path, final: Path) -> None:
@@ -36,6 +36,14 @@ def write_bytes(path: Path, data: bytes) -> None:
         publish(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    """Write all of `data` at byte `offset`; the system may take less than it was given in one call."""
+    rest = memoryview(data)
+    while len(rest):
+        n = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[n:], offset + n
 
 
 def remove(path: Path) -> None:

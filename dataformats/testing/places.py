@@ -113,11 +113,11 @@ class PlaceConformance:
         for path in (folder, str(folder), str(folder) + "/", folder.as_uri(), [folder]):
             assert shop.open(path).spec == PLAIN
             check_plain(shop.open(path), range(12))
-        check_plain(shop.open(shop.glob(folder)), range(12))
+        check_plain(shop.open(f"{folder}/*"), range(12))
         told = shop.told() if shop.case.folder else {}  # the folder that we wrote is not that of each file
-        check_plain(shop.open([shop.glob(folder), folder], **told), [*range(12), *range(12)])
+        check_plain(shop.open([f"{folder}/*", folder], **told), [*range(12), *range(12)])
         shop.folder.joinpath("train.dataformats.json").unlink()
-        for found in (folder, shop.glob(folder)):
+        for found in (folder, f"{folder}/*"):
             check_plain(shop.open(found, **shop.told()), range(12))
         for missing in (folder / "nothing", f"{folder}/nothing*", "/nowhere/at/all"):
             with pytest.raises(FileNotFoundError):
@@ -168,7 +168,7 @@ class PlaceConformance:
         check_plain(shop.open(one), range(5))
         check_plain(shop.open(many), range(10))
         assert shop.open(one).spec == shop.open(many).spec == PLAIN
-        check_plain(shop.open(shop.glob(many)), range(10))
+        check_plain(shop.open(f"{many}/*"), range(10))
         check_plain(shop.open([one, many]), [*range(5), *range(10)])
         assert shop.open(one).paths == (one,) or shop.open(one).paths[0].startswith("memory://")
         assert shop.open(one).fingerprint == shop.open(shop.write(5)).fingerprint

@@ -37,10 +37,6 @@ class Workshop:
         """Return what `open` needs to be told of data that have lost their sibling."""
         return {"spec": spec, **({} if self.case.payload is None else {"payload": self.case.payload})}
 
-    def glob(self, folder: Any, name: str = "*") -> str:
-        """Return the pattern of the files of the data sets in a folder."""
-        return f"{folder}/{name}/*" if self.case.folder else f"{folder}/{name}"
-
     def files(self, path: Path) -> list[Path]:
         """Return the files that a data set is made of."""
         return sorted(path.iterdir()) if self.case.folder else [path]

@@ -39,6 +39,7 @@ CASES = [
         create_options={"compression": "gzip"},
         indexed=True,
         shard_names=TRAIN,
+        flip_every=3,
     ),
     FormatCase(
         "tfrecord-zlib",
@@ -47,6 +48,7 @@ CASES = [
         create_options={"compression": "zlib"},
         indexed=True,
         shard_names=TRAIN,
+        flip_every=3,
     ),
     FormatCase(
         "ffrecord",
@@ -65,6 +67,7 @@ CASES = [
         indexed=True,
         shard_names=("part-00000", "part-00001", "part-00002"),
         ends=ofrecord_ends,
+        flip_every=3,
     ),
     FormatCase(
         "syrah",
@@ -75,7 +78,7 @@ CASES = [
         checksums=False,
         shard_names=tuple(f"train-{number:05d}-of-00003.syr" for number in range(3)),
         cut_refused=(".syr",),  # header and metadata are the file's two ends
-        flip_every=3,
+        flip_every=5,
     ),
     FormatCase(
         "granular-3",
@@ -91,6 +94,7 @@ CASES = [
         cut_unnoticed=(".idx",),  # what an interrupted writer leaves looks the same
         cut_refused=("spec.json",),
         read_once=(".idx",),
+        flip_every=3,
     ),
     FormatCase(
         "granular-2",
@@ -105,6 +109,7 @@ CASES = [
         shard_names=FOLDERS,
         cut_refused=("spec.json", "refs.bag"),
         read_once=("refs.bag",),
+        flip_every=5,
     ),
 ]
 
