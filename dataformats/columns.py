@@ -235,8 +235,8 @@ def _record_of(blob: int, counts: NDArray[np.int64] | None) -> int:
 def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Column:
     try:
         column = codec.decode_batch(blobs)
-    except MissingExtraError:
-        raise  # the installation is to blame, not a record
+    except (MemoryError, MissingExtraError):
+        raise  # the machine or the installation is to blame, not a record
     except Exception as error:
         culprit, cause = _first_failure(codec, blobs)
         raise CodecError(
@@ -256,6 +256,8 @@ def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | 
     for position, blob in enumerate(blobs):
         try:
             codec.decode(blob)
+        except MemoryError:
+            raise
         except Exception as error:
             return position, error
     return None, None

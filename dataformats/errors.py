@@ -298,6 +298,7 @@ class UnknownNameError(_KeywordError, LookupError):
     def __init__(
         self, kind: str = "name", *, name: str = "", known: Iterable[str] = (), remedy: str | None = None
     ) -> None:
+        name = str(name)
         super().__init__(kind, name=name, known=tuple(known), remedy=remedy)
         self.name = name
         self.known = tuple(known)

@@ -89,6 +89,11 @@ def register_codec(
         >>> str(dataformats.Type.parse("latin1[]"))
         'latin1[]'
     """
+    for function in (encode, decode):
+        if not callable(function):
+            raise TypeError(f"expected a function, found {function!r}")
+    if Type.parse(name) != Type(name):
+        raise SpecError(f"{name!r} is no name of a codec: it has arguments, dims or a '?'")
     if name in NUMBER_TYPES:
         raise ValueError(f"{name!r} is a number type; choose another name, or pass codecs= to a call")
     codec = FunctionCodec(name, encode, decode, decode_batch, safe)
@@ -246,8 +251,8 @@ def _parts(kind: Type, value: Any, size: int | None, field: str | None) -> list[
 def _encode_element(codec: Codec, value: Any, field: str | None) -> bytes:
     try:
         blob = codec.encode(value)
-    except MissingExtraError:
-        raise
+    except (MemoryError, MissingExtraError):
+        raise  # the machine or the installation is to blame, not the value
     except Exception as error:
         raise CodecError(words(error), codec=codec.name, field=field) from error
     if not isinstance(blob, bytes):

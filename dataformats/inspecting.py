@@ -8,15 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.opening import open as open_source
-from dataformats.scanning import steps
+from dataformats.registry import backends
 from dataformats.source import RecordSource
+from dataformats.storage.files import Folder
 from dataformats.storage.locate import entries
 from dataformats.storage.sidecar import load_facts
 from dataformats.stored import StoredSource
 
 __all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
+
+_NAMED = ("format", "payload", "spec", "codecs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +214,45 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
         findings += [Finding.of(fault) for fault in source.reader.faults()]
         counter = _Counter(progress, len(source) * (2 if source.spec_is_inferred else 1))
         source.infer_fully(counter.add)
-    except FormatError as error:
-        return VerifyReport(_name(path), None, 0, 0, (Finding.of(error),), time.perf_counter() - begin)
-    for part in steps(source):
+    except (FormatError, UnknownNameError, SpecError) as error:
+        if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
+            raise  # what the call named is wrong, not the data
+        return _verify_apart(path, options, error, begin)
+    for part in source.steps():
         wrong = source.check(part)
         findings += [Finding.of(wrong[index], index) for index in sorted(wrong)]
         counter.add(len(part))
     seconds = time.perf_counter() - begin
     return VerifyReport(_name(path), source.format, len(source), source.nbytes, tuple(findings), seconds)
+
+
+def _verify_apart(path: Any, options: dict[str, Any], error: Exception, begin: float) -> VerifyReport:
+    """Return the report of data that cannot be opened together: each file that can be named is verified by itself."""
+    names = _file_names(path, options.get("storage_options"))
+    if len(names) < 2:
+        return VerifyReport(_name(path), None, 0, 0, (Finding.of(error),), time.perf_counter() - begin)
+    reports = [verify(name, **options) for name in names]
+    findings = tuple(finding for report in reports for finding in report.findings)
+    return VerifyReport(
+        _name(path),
+        next((report.format for report in reports if report.format is not None), None),
+        sum(report.records for report in reports),
+        sum(report.nbytes for report in reports),
+        findings or (Finding.of(error),),
+        time.perf_counter() - begin,
+    )
+
+
+def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
+    """Return the files of a list, a glob or a folder, where each is data of its own."""
+    if isinstance(path, RecordSource):
+        return []
+    found = entries(path, storage_options)
+    files = [entry for entry in found if not isinstance(entry, Folder)]
+    for folder in (entry for entry in found if isinstance(entry, Folder)):
+        mine = next((claimed for name in backends if (claimed := backends.get(name).find(folder))), [])
+        files += mine if folder.explicit or all(file.basename != "spec.json" for file in mine) else []
+    return [file.name for file in files]
 
 
 class _Counter:

@@ -219,11 +219,13 @@ class OpenOptions:
         verify_checksums: False skips what costs a pass over the data; structure is always checked.
         index: Where indexes are kept: `"cache"`, `"beside"`, or a path.
         progress: Called with (bytes done, bytes in all) while an index is built; `None` is silent.
+        max_record_bytes: A longer record is a problem, not an allocation.
     """
 
     verify_checksums: bool = True
     index: str = "cache"
     progress: Callable[[int, int], None] | None = None
+    max_record_bytes: int = 2**31
 
 
 class Backend(ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -82,7 +83,7 @@ def open(  # the name that the contract gives it
     told = payload in (None, facts.get("payload"))  # another payload has other fields than our sibling says
     wanted = _spec(spec) if spec is not None or not told else _told_spec(facts)
     named = payload if payload is not None else facts.get("payload")
-    options = OpenOptions(verify_checksums, index, progress)
+    options = OpenOptions(verify_checksums, index, progress, operator.index(max_record_bytes))
     reader = backend.open(files, options, **backend_options)
     resolver = Codecs(codecs, trusted=_named(payload, spec))
     again = {

@@ -36,9 +36,9 @@ def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def scan_by_reading(source: RecordSource, fields: Fields) -> Iterator[RecordBatch]:
-    """Yield all records of a source by reads of a few megabytes each, one ahead."""
-    for batch in read_ahead(source.read(part, fields, "omit") for part in steps(source)):
+def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields) -> Iterator[RecordBatch]:
+    """Yield all records of a source by reads of these steps, one ahead."""
+    for batch in read_ahead(source.read(part, fields, "omit") for part in steps):
         yield from until_failure(batch)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from dataformats.interfaces import (
     RecordCoder,
     Streaming,
 )
-from dataformats.scanning import as_indices, scan_by_reading, steps, until_failure
+from dataformats.scanning import as_indices, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.ahead import read_ahead
@@ -50,6 +50,7 @@ _SAMPLES = 512
 _SAMPLE_BYTES = 64 * 2**20
 _FIXED_RECORDS = 64
 _DECODE = 1024
+_STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ class StoredSource(SourceBase):
         codec = self.payload_codec
         if self._parts.spec is None or not isinstance(codec, RecordCodec):
             return False
-        return bool(codec.infer(blob for blob in self._samples() if codec.recognises(blob)).keys() - self.spec.keys())
+        return bool(codec.infer(_parsing(codec, self._samples())).keys() - self.spec.keys())
 
     @property
     def spec(self) -> Spec:
@@ -173,7 +174,7 @@ class StoredSource(SourceBase):
         known = load_inferred(self._reader.files, self._parts.index)
         if known is not None and known.get("payload") == self.payload:
             return Spec(known["spec"])
-        return codec.infer(blob for blob in self._samples() if codec.recognises(blob))
+        return codec.infer(_parsing(codec, self._samples()))
 
     @property
     def single(self) -> bool:
@@ -298,7 +299,7 @@ class StoredSource(SourceBase):
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         if not isinstance(self._reader, Streaming):
-            yield from scan_by_reading(self, fields)
+            yield from scan_by_reading(self, self.steps(), fields)
             return
         mask = self.mask(fields)
         for run, problem in self.runs():
@@ -327,13 +328,13 @@ class StoredSource(SourceBase):
         codec = self.payload_codec
         if not self.spec_is_inferred or not isinstance(codec, RecordCodec):
             return self.spec
-        spec = codec.infer(blob for blob in self._all_sound(progress) if codec.recognises(blob))
+        spec = codec.infer(_parsing(codec, self._all_sound(progress)))
         self.adopt(self.payload, spec)
         save_inferred(self._reader.files, self._parts.index, {"payload": self.payload, "spec": spec.to_json()})
         return spec
 
     def _all_sound(self, progress: Callable[[int], None] | None) -> Iterator[bytes]:
-        for part in steps(self):
+        for part in self.steps():
             got = self._fetch(np.arange(part.start, part.stop), {VALUE: True})[VALUE][0]
             yield from (blob for position, blob in enumerate(got.blobs) if position not in got.problems)
             if progress is not None:
@@ -373,6 +374,21 @@ class StoredSource(SourceBase):
         numbers = np.arange(first, first + min(count, int(counts[file])))
         got = self._fetch(numbers, {VALUE: True})[VALUE][0]
         return [blob for position, blob in enumerate(got.blobs) if position not in got.problems]
+
+    def steps(self) -> Iterator[range]:
+        """Yield ranges that cover all records, few enough at a time that what they hold together is bounded."""
+        waiting = list(super().steps())[::-1]
+        while waiting:
+            part = waiting.pop()
+            if len(part) > 1 and self._located_bytes(part) > _STEP_BYTES:
+                half = len(part) // 2
+                waiting += [part[half:], part[:half]]
+            else:
+                yield part
+
+    def _located_bytes(self, part: range) -> int:
+        located = self._reader.locate(np.arange(part.start, part.stop), dict.fromkeys(self._stored_fields, True))
+        return sum(int(np.maximum(field.extents.length, 0).sum()) for field in located.values())
 
     # ---- decoding
 
@@ -433,6 +449,11 @@ class StoredSource(SourceBase):
         self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places | None
     ) -> Exception:
         place = places.place(position) if places is not None else (self.paths[0], 0)
+        if isinstance(error, CodecError) and self._reader.spec is None and self.single:
+            what = f"the payload does not decode as {error.codec!r}: {error.what}"
+            corrupt = CorruptRecordError(what, path=place[0], index=int(numbers[position]), offset_bytes=place[1])
+            corrupt.__cause__ = error.__cause__
+            return corrupt
         return placed_at(error, int(numbers[position]), place)
 
     # ---- life
@@ -443,3 +464,13 @@ class StoredSource(SourceBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._parts.reopen(self.fingerprint, self.payload, self.spec)
+
+
+def _parsing(codec: RecordCodec, blobs: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the blobs that parse, unknown fields and all; the others say so when they are read."""
+    for blob in blobs:
+        try:
+            codec.decode(blob)
+        except (CorruptRecordError, ValueError):
+            continue
+        yield blob

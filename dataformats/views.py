@@ -33,6 +33,10 @@ class SourceBase(RecordSource):
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         """Yield all records in order as batches of any size, reading ahead; needs no index."""
 
+    def steps(self) -> Iterator[range]:
+        """Yield ranges that cover all records, a few megabytes each."""
+        return steps(self)
+
     def declared(self) -> Spec | None:
         """Return the spec; `None` where records are what a function returns."""
         try:
@@ -47,7 +51,7 @@ class SourceBase(RecordSource):
 
     def scan_bytes(self) -> Iterator[bytes]:
         """Yield the stored payloads of all records in order, as `read_bytes` gives them."""
-        for blobs in read_ahead(self.read_bytes(part) for part in steps(self)):
+        for blobs in read_ahead(self.read_bytes(part) for part in self.steps()):
             yield from blobs
 
     @property
@@ -118,6 +122,8 @@ class SourceBase(RecordSource):
         return _Selected(self, tuple(self.mask(fields)))
 
     def map(self, function: Callable[[Any], Any]) -> RecordSource:
+        if not callable(function):
+            raise TypeError(f"expected a function of a record, found {function!r}")
         return _Mapped(self, function)
 
     def take(self, indices: ArrayLike | range) -> RecordSource:
@@ -311,7 +317,7 @@ class _Taken(_View):
         return self._parent.read_bytes(self._to_parent(indices)[1])
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
-        return scan_by_reading(self, fields)
+        return scan_by_reading(self, self.steps(), fields)
 
     def available(self, index: int) -> dict[str, bool | range]:
         return self._parent.available(int(self._to_parent([range(len(self))[index]])[1][0]))

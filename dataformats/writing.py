@@ -11,7 +11,6 @@ from dataformats.encoding import Encode, Encoded, Encoding
 from dataformats.interfaces import FieldsBackend
 from dataformats.laying import Files, OneFile, Shards
 from dataformats.spec import Spec, SpecLike
-from dataformats.storage import atomic
 from dataformats.storage.targets import Target, target
 from dataformats.writer import RecordWriter
 
@@ -103,14 +102,22 @@ def writer(
     if final is not None and fields is not None and fields.continues(final, **encoding.options):
         place = place.in_place()
     elif place.exists() and not overwrite:
-        raise FileExistsError(f"{place.name!r} exists; pass overwrite=True to replace it")
+        done = "is complete: there is nothing to resume" if resume else "exists"
+        raise FileExistsError(f"{place.name!r} {done}; pass overwrite=True to replace it")
     if not resume:
-        atomic.remove(place.partial)
+        place.start_anew()
+    elif place.partial != final:
+        place.keep_plan({"format": encoding.backend.name, **(encoding.facts() or {})})
     files: Files
-    if shard_records is None and shard_bytes is None:
-        files = OneFile(encoding, place, resume)
-    else:
-        files = Shards(encoding, place, shard_records, shard_bytes, resume)
+    try:
+        if shard_records is None and shard_bytes is None:
+            files = OneFile(encoding, place, resume)
+        else:
+            files = Shards(encoding, place, shard_records, shard_bytes, resume)
+    except BaseException:
+        if not resume:
+            place.discard()
+        raise
     return DatasetWriter(place, encoding, encode, files, keep=resume, workers=workers)
 
 
@@ -126,6 +133,7 @@ class DatasetWriter(RecordWriter):
         self._files = files
         self._keep = keep
         self._workers = workers
+        self._owned = place.inode()
         self._open = True
 
     def append(self, record: Any) -> None:
@@ -158,6 +166,8 @@ class DatasetWriter(RecordWriter):
         if not self._open:
             return
         try:
+            if self._place.inode() != self._owned:
+                raise RuntimeError(f"another writer has taken {str(self._place.partial)!r}; what it grows there stays")
             manifest = self._files.finish()
             facts = self._encoding.facts()
             self._place.publish(None if facts is None else facts | {"files": manifest}, self._files.companions())
@@ -171,7 +181,7 @@ class DatasetWriter(RecordWriter):
         if not self._open:
             return
         self._open = False
-        if self._keep:
+        if self._keep or self._place.inode() != self._owned:
             self._files.leave()
         else:
             self._files.discard()

@@ -1,4 +1,4 @@
-"""Real TFRecords, shown, converted to every other format and back, compared value by value, and trained on.
+"""Real TFRecords, shown, converted round all five formats and back, compared value by value, and trained on.
 
 Run it with `make demo`, or `python examples/demo.py` where the package is installed. It exits 1 if anything
 that came back is not what went in, or if the classifier has not learned its digits.
@@ -25,6 +25,7 @@ import dataformats
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "golden" / "real"
 ACCURACY = 0.9
+TRAINED_ON = "granular"
 BATCH, EPOCHS, RATE = 64, 30, 0.5
 
 
@@ -36,8 +37,14 @@ class Step:
     suffix: str
 
 
-# Another format is another row. The last one is TFRecord again, so that the way leads back to where it began.
-STEPS = (Step("ffrecord", ".ffr"), Step("tfrecord", ".tfrecord"))
+# The last one is TFRecord again, so that the way leads back to where it began. Granular's data sets are folders.
+STEPS = (
+    Step("ffrecord", ".ffr"),
+    Step("ofrecord", ".ofrecord"),
+    Step("syrah", ".syr"),
+    Step("granular", ""),
+    Step("tfrecord", ".tfrecord"),
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ DATA_SETS = (
 
 
 def convert(data: DataSet, folder: Path, expected: dict[str, Any]) -> Iterator[Row]:
-    """Take a data set through all steps."""
+    """Take a data set through all steps; each must hold what the first one read, to the last bit."""
     original = dataformats.open(DATA / data.pattern, spec=data.spec)
     before = original
     for number, step in enumerate(STEPS):
@@ -177,7 +184,7 @@ def show(*arguments: str) -> None:
 def print_table(rows: list[Row], accuracy: float) -> None:
     print(f"{'data':8}{'format':10}{'records':>8}{'bytes':>10}{'written/s':>11}{'read/s':>10}  equal  accuracy")
     for row in rows:
-        trained = f"{accuracy:.3f}" if (row.data, row.format) == ("digits", "ffrecord") else ""
+        trained = f"{accuracy:.3f}" if (row.data, row.format) == ("digits", TRAINED_ON) else ""
         print(
             f"{row.data:8}{row.format:10}{row.records:8}{row.bytes:10}{row.write:11.0f}{row.read:10.0f}"
             f"  {'yes' if row.equal else 'NO':5}  {trained}".rstrip()
@@ -192,7 +199,8 @@ def main() -> int:
             show("info", data.pattern)
             show("head", data.pattern, "-n", "2", "--spec", json.dumps(data.spec))
         rows = [row for data in DATA_SETS for row in convert(data, Path(name), expected[data.name])]
-        accuracy = train(Path(name) / "digits-0.ffr")
+        number, step = next((number, step) for number, step in enumerate(STEPS) if step.format == TRAINED_ON)
+        accuracy = train(Path(name) / f"digits-{number}{step.suffix}")
     print_table(rows, accuracy)
     print("(So little data says nothing about speed on a disk full of it.)")
     unequal = [f"{row.data} in {row.format} are not what the TFRecords hold" for row in rows if not row.equal]

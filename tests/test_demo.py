@@ -36,12 +36,9 @@ def test_it_passes() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("digits ", "photos "))]
-    assert [row[:2] for row in rows] == [
-        ["digits", "ffrecord"],
-        ["digits", "tfrecord"],
-        ["photos", "ffrecord"],
-        ["photos", "tfrecord"],
-    ]
+    formats = ["ffrecord", "ofrecord", "syrah", "granular", "tfrecord"]
+    assert [row[:2] for row in rows] == [[data, format] for data in ("digits", "photos") for format in formats]
+    assert [row[2] for row in rows] == ["1797"] * 5 + ["12"] * 5
     assert all("yes" in row for row in rows)
 
 
@@ -56,7 +53,7 @@ def test_it_fails_on_a_poor_classifier(
 def test_it_fails_on_a_difference(
     demo: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "same", lambda one, other: one.format == other.format)
+    monkeypatch.setattr(demo, "same", lambda one, other: other.format != "ffrecord")
     assert demo.main() == 1
     assert capsys.readouterr().err.count("digits in ffrecord are not") == 1
 

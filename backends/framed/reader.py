@@ -57,5 +57,4 @@ class FramedReader(IndexedReader):
 
     def stream(self, file: int) -> Iterator[Stretch]:
         """Yield the records of one file in order, without an index."""
-        framing, verify_checksums = self._indexes_kept.framing, self._options.verify_checksums
-        return stream(framing, self.files[file], verify_checksums=verify_checksums)
+        return stream(self._indexes_kept.framing, self.files[file], self._options)

@@ -12,9 +12,10 @@ from dataformats.backends.framed.scan import damage_at, read_window
 from dataformats.backends.framed.walking import Walk, cut_short, no_frame, walk
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
-from dataformats.interfaces import Stretch
+from dataformats.interfaces import OpenOptions, Stretch
 from dataformats.storage.files import StoredFile
 from dataformats.storage.inflate import Inflated
+from dataformats.storage.reading import too_long
 
 __all__ = ["stream"]
 
@@ -22,23 +23,27 @@ _WINDOW = 2 * 2**20
 _FIRST_WINDOW = 2**17  # whoever wants a few records does not wait for many
 
 
-def stream(framing: Framing, file: StoredFile, *, verify_checksums: bool) -> Iterator[Stretch]:
+def stream(framing: Framing, file: StoredFile, options: OpenOptions) -> Iterator[Stretch]:
     """Yield the records of a file in order; the blobs are views of the windows that were read.
 
     A window holds whole frames and the beginning of one more, which is copied to the front of the next one.
-    Room for a frame larger than a window is made only where the size of the file says that it is there.
+    Room for a frame larger than a window is made only where the size of the file says that it is there, and never
+    for more than `max_record_bytes`: a longer record is a problem, and the file goes on behind it.
     """
     base, carry, want, usual = 0, np.zeros(0, np.uint8), _FIRST_WINDOW, _FIRST_WINDOW
     while True:
         octets, ended = _extended(file, base, carry, want)
         window = _Window(framing, file, octets, base, ended, walk(framing, octets, 0, base, file.name))
         problem = window.problem()
-        stretch = window.stretch(verify_checksums, problem)
+        skipped = None if problem else window.too_long(options.max_record_bytes)
+        stretch = window.stretch(options, problem or skipped)
         if len(stretch.blobs):
             yield stretch
-        if problem or ended:
+        if problem or (ended and not skipped):
             return
         carry, base = octets[window.stop :], base + window.stop
+        if skipped:
+            carry, base = carry[:0], base + framing.extra + int(window.found.lengths[window.whole])
         usual = min(2 * usual, _WINDOW)
         want = max(usual, window.missing_bytes(len(carry)))
 
@@ -97,6 +102,16 @@ class _Window:
             rest = no_frame(self.framing, offset, len(self.octets) - self.stop, path)
         return damage_at(self.file, offset, rest) if self.ended else rest
 
+    def too_long(self, max_bytes: int) -> FormatError | None:
+        """Return why the frame that is not whole is passed over, where it is."""
+        whole = self.whole
+        if whole == len(self.found.starts) or self.found.lengths[whole] <= max_bytes:
+            return None
+        offset, length = self.base + self.stop, int(self.found.lengths[whole])
+        if offset + length + self.framing.extra > self.file.size:  # a compressed one is measured for this
+            return None
+        return too_long(length, max_bytes, path=self.file.name, offset_bytes=offset + self.framing.head)
+
     def missing_bytes(self, n_carried: int) -> int:
         """Return how many bytes the frame that is not whole lacks, as far as they may be believed."""
         whole = self.whole
@@ -107,14 +122,19 @@ class _Window:
             missing = min(missing, n_carried)  # twice as much each time
         return missing
 
-    def stretch(self, verify_checksums: bool, problem: FormatError | None) -> Stretch:
+    def stretch(self, options: OpenOptions, problem: FormatError | None) -> Stretch:
         """Return the whole frames, and the problem behind them as one more record."""
         whole = self.whole
         starts, lengths = self.found.starts[:whole], self.found.lengths[:whole]
         blobs = Blobs(self.octets, starts + self.framing.head, lengths)
-        problems = self.framing.data_problems(blobs, starts + self.base) if verify_checksums else {}
+        problems = self.framing.data_problems(blobs, starts + self.base) if options.verify_checksums else {}
         for error in problems.values():
             error.path = self.file.name
+        for long in np.flatnonzero(lengths > options.max_record_bytes).tolist():
+            offset = self.base + self.framing.head + int(starts[long])
+            problems[long] = too_long(
+                int(lengths[long]), options.max_record_bytes, path=self.file.name, offset_bytes=offset
+            )
         if problem is not None:
             problems[whole] = problem
             zero = np.zeros(1, np.int64)

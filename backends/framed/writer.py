@@ -14,7 +14,7 @@ from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.stream import stream
 from dataformats.batch import Blobs
 from dataformats.errors import SpecError
-from dataformats.interfaces import BlobWriter
+from dataformats.interfaces import BlobWriter, OpenOptions
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, StoredFile, release
 
@@ -161,7 +161,7 @@ class FramedWriter(BlobWriter):
         try:
             if stored.size == 0:
                 return
-            for stretch in stream(self.framing, self._unpacked(stored), verify_checksums=True):
+            for stretch in stream(self.framing, self._unpacked(stored), OpenOptions(max_record_bytes=2**62)):
                 # A crash may leave zeros behind the data, which are empty records where there are no checksums.
                 short = np.flatnonzero(stretch.blobs.lengths < self.framing.min_length)
                 n_sound = min([*stretch.problems, *short[:1].tolist()], default=len(stretch.blobs))

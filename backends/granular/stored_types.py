@@ -14,6 +14,7 @@ __all__ = ["check_generation", "decoded_type", "is_sequence", "store_spec", "sto
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SCALARS = {"int64": "i64", "uint64": "u64"}
+_MOST_NAME_BYTES = 255 - len(".bag")  # of a file's name, on every common file system
 _PLAIN = ("bytes", "utf8")  # blobs that a declared type may give another meaning
 
 
@@ -112,7 +113,9 @@ def _stored(kind: Type) -> Type:
 
 def _misfits(name: str, kind: Type, generation: int | None) -> Iterator[str]:
     """Yield what the format cannot hold of a field."""
-    if name == "refs" or not _NAME.fullmatch(name):
+    if len(name.encode("utf-8", "replace")) > _MOST_NAME_BYTES:
+        yield f"{name[:20] + '...'!r} is too long for the name of a file; to convert, pass rename= with a shorter one"
+    elif name == "refs" or not _NAME.fullmatch(name):
         why = "is the name of the format's own file" if name == "refs" else "is no name for a file of the format"
         yield f"{name!r} {why}; to convert, pass rename={{{name!r}: {_proposed(name)!r}}}"
     if kind.optional:

@@ -14,7 +14,7 @@ import typer
 
 from dataformats.cli.build import version
 from dataformats.cli.convert import convert
-from dataformats.cli.exits import USAGE, exit_code, in_one_line
+from dataformats.cli.exits import USAGE, exit_code, in_lines
 from dataformats.cli.head import head
 from dataformats.cli.index import index
 from dataformats.cli.info import info
@@ -50,6 +50,8 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats convert photos.tfrecord photos.ffr",
         "dataformats convert 'digits-*.tfrecord' digits --format ffrecord --shard-records 1000",
         "dataformats convert 'digits-*.tfrecord' digits.tfrecord.gz",
+        "dataformats convert photos.tfrecord photos --format granular --spec image=jpg --spec name=utf8",
+        "dataformats convert photos.tfrecord names.syr --fields name,width --rename name=title",
     ),
 }
 """Each command with the examples that stand in its help."""
@@ -136,7 +138,7 @@ def _prepare_streams() -> None:
 
 
 def _explain(error: Exception) -> int:
-    """Print an error in one line; return the code to exit with."""
+    """Print an error, in one line if it can be; return the code to exit with."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     if isinstance(error, _UsageError):
@@ -144,5 +146,5 @@ def _explain(error: Exception) -> int:
         name = "dataformats" if usage.ctx is None else usage.ctx.command_path
         print(f"{name}: {printable(usage.format_message()).rstrip('.')}. See {name} --help", file=sys.stderr)
         return USAGE
-    print(f"dataformats: {in_one_line(error)}", file=sys.stderr)
+    print(f"dataformats: {in_lines(error)}", file=sys.stderr)
     return exit_code(error)

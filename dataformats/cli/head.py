@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dataformats.cli.exits import FINDING
-from dataformats.cli.options import AsJson, Checksums, Format, Paths, Payload, SpecTexts, one_or_all, reading
+from dataformats.cli.opaque import as_bytes, opaque_fields, said_of
+from dataformats.cli.options import (
+    AsJson,
+    Checksums,
+    Count,
+    FieldNames,
+    Format,
+    Paths,
+    Payload,
+    SpecTexts,
+    one_or_all,
+    reading,
+    split_names,
+)
 from dataformats.cli.output import fact, print_json, printable
 from dataformats.errors import DataFormatsError
+from dataformats.spec import Type
 
 if TYPE_CHECKING:
     from dataformats.source import RecordSource
 
 __all__ = ["head"]
 
-_IMAGES = ("jpg", "png", "webp")
+_MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
 
-Count = Annotated[int, typer.Option("-n", min=0, help="How many records.")]
-FieldNames = Annotated[str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.")]
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The first records.
+
+    Attributes:
+        records: They, read as they are taken.
+        fields: The fields that were asked for; empty where records are single values.
+        opaque: Those that nothing decodes, with their types.
+    """
+
+    records: Iterator[Any]
+    fields: tuple[str, ...]
+    opaque: Mapping[str, Type]
 
 
 def head(
@@ -37,64 +64,72 @@ def head(
 ) -> None:
     """Show the first records.
 
-    Long values are cut short, and images shown by format, size and mode; with --json values are whole, and
-    bytes in base64. No index is needed.
+    Long values are cut short, images and videos are shown by format and size, and fields of a type that nothing
+    decodes by their bytes; with --json values are whole, and bytes in base64. No index is needed.
     """
     options = reading(format, payload, spec, checksums=checksums)
-    records = itertools.islice(_records(one_or_all(paths), options, fields), n)
-    if as_json:
-        _print_json(records)
-    else:
-        _print_records(records)
+    with _first(one_or_all(paths), options, split_names(fields), n) as found:
+        _print_json(found) if as_json else _print_records(found)
 
 
-def _records(path: str | list[str], options: dict[str, Any], fields: str | None) -> Iterator[Any]:
+@contextmanager
+def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | None, n: int) -> Iterator[_Head]:
     from dataformats.opening import open as open_source
 
     with open_source(path, **options) as source:
-        _leave_images_encoded(source)
-        yield from source if fields is None else source.select(*fields.split(","))
+        opaque = _leave_encoded(source, options.get("spec", ()))
+        chosen = source if fields is None else source.select(*fields)
+        names = () if _is_single(chosen) else tuple(chosen.spec)
+        yield _Head(itertools.islice(iter(chosen), n), names, opaque)
 
 
-def _leave_images_encoded(source: RecordSource) -> None:
-    """Have images read as their bytes: of them, the header is shown."""
-    from dataformats.spec import Spec
+def _leave_encoded(source: RecordSource, declared: Any) -> dict[str, Type]:
+    """Have images and videos read as their bytes, of which the header is shown, and so what is opaque."""
     from dataformats.stored import StoredSource
 
+    if not isinstance(source, StoredSource):
+        return {}
     kinds = source.spec
-    if isinstance(source, StoredSource) and any(kind.codec in _IMAGES for kind in kinds.values()):
-        plain = {
-            name: replace(kind, codec="bytes", args=()) if kind.codec in _IMAGES else kind
-            for name, kind in kinds.items()
-        }
-        source.adopt(source.payload, Spec(plain))
+    opaque = {} if source.single else opaque_fields(kinds, declared)
+    encoded = {name for name, kind in kinds.items() if kind.codec in _MEDIA} | opaque.keys()
+    if encoded:
+        source.adopt(source.payload, as_bytes(kinds, encoded))
+    return opaque
 
 
-def _print_records(records: Iterator[Any]) -> None:
+def _is_single(source: RecordSource) -> bool:
+    from dataformats.views import SourceBase
+
+    return isinstance(source, SourceBase) and source.single
+
+
+def _print_records(found: _Head) -> None:
     from dataformats.cli.showing import shown
 
-    for index, record in enumerate(records):
-        if not isinstance(record, dict):
+    for index, record in enumerate(found.records):
+        if not found.fields:
             fact(f"record {index}", shown(record))
             continue
         print(f"record {index}")
-        for name, value in record.items():
-            print(f"  {printable(name)}: {printable(shown(value))}")
+        for name in found.fields:
+            text = shown(record[name]) if name in record else "missing"
+            if name in found.opaque:
+                text = f"{said_of(found.opaque[name])}; {text}"
+            print(f"  {printable(name)}: {printable(text)}")
 
 
-def _print_json(records: Iterator[Any]) -> None:
+def _print_json(found: _Head) -> None:
     """Print what could be read, and what ended it."""
-    from dataclasses import asdict
-
     from dataformats.cli.showing import as_json
     from dataformats.inspecting import Finding
 
-    found: list[Any] = []
+    records: list[Any] = []
     finding = None
     try:
-        found.extend(as_json(record) for record in records)
+        records.extend(as_json(record) for record in found.records)
     except DataFormatsError as error:
         finding = Finding.of(error)
-    print_json({"records": found, "finding": None if finding is None else asdict(finding)})
+    opaque = {name: str(kind) for name, kind in found.opaque.items()}
+    print_json({"records": records, "opaque": opaque, "finding": None if finding is None else asdict(finding)})
     if finding is not None:
         raise typer.Exit(FINDING)

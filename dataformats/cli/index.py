@@ -33,13 +33,13 @@ def index(
 ) -> None:
     """Build or refresh the index of files.
 
-    Formats that hold their own, as FFRecord does, need none.
+    Only TFRecord and OFRecord need one; the other formats hold their own.
     """
     source = _indexed(one_or_all(paths), "beside" if beside else "cache", reading(format, None, None))
     made: dict[str, Any] = {
         "format": source.format,
         "records": len(source),
-        "files": dict(zip(source.paths, source.reader.counts.tolist(), strict=True)),
+        "files": {name: records for name, records, _ in source.reader.parts()},
         "text_indexes": _text_indexes(source) if text else [],
     }
     if full:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dataformats.cli.build import build, print_build
-from dataformats.cli.options import AsJson, Checksums, Format, Paths, Payload, SpecTexts, one_or_all, reading
+from dataformats.cli.opaque import opaque_fields, said_of
+from dataformats.cli.options import (
+    AsJson,
+    Checksums,
+    Format,
+    Paths,
+    Payload,
+    SpecTexts,
+    one_or_all,
+    parsed_spec,
+    reading,
+)
 from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
-from dataformats.spec import VALUE
+from dataformats.spec import VALUE, Type
 
 if TYPE_CHECKING:
     from dataformats.inspecting import Info
@@ -42,7 +53,7 @@ def info(
     if not paths:
         raise typer.BadParameter("missing; without one there is only --build", param_hint="PATH")
     about = _about(one_or_all(paths), reading(format, payload, spec, checksums=checksums))
-    print_json(about.to_json()) if as_json else _print_info(about)
+    print_json(about.to_json()) if as_json else _print_info(about, parsed_spec(spec) or ())
 
 
 def _about(path: str | list[str], options: dict[str, object]) -> Info:
@@ -52,7 +63,7 @@ def _about(path: str | list[str], options: dict[str, object]) -> Info:
         return about(path, progress=progress, **options)
 
 
-def _print_info(about: Info) -> None:
+def _print_info(about: Info, declared: Collection[str]) -> None:
     fact("path", about.path)
     fact("format", about.format)
     if about.payload is not None:
@@ -70,11 +81,13 @@ def _print_info(about: Info) -> None:
     if dict(about.spec) == {VALUE: about.payload}:
         fact("spec", "none: a record is one value")
     else:
-        print_spec(about.spec, about.spec_is_inferred)
+        print_spec(about.spec, about.spec_is_inferred, declared)
 
 
-def print_spec(spec: Mapping[str, str], is_inferred: bool) -> None:
-    """Print the fields, and whether the records told them."""
+def print_spec(spec: Mapping[str, str], is_inferred: bool, declared: Collection[str] = ()) -> None:
+    """Print the fields, and whether the records told them; those that are not in `declared` may be opaque."""
     fact("spec", "inferred from the records" if is_inferred else "declared")
-    for name, kind in spec.items():
-        fact(f"field {name}", kind)
+    kinds = {name: Type.named(text) for name, text in spec.items()}
+    opaque = opaque_fields(kinds, declared)
+    for name, kind in kinds.items():
+        fact(f"field {name}", f"{kind} ({said_of(kind)})" if name in opaque else kind)

@@ -15,6 +15,8 @@ from dataformats.spec import Spec, Type
 __all__ = [
     "AsJson",
     "Checksums",
+    "Count",
+    "FieldNames",
     "Format",
     "Paths",
     "Payload",
@@ -22,8 +24,10 @@ __all__ = [
     "checked_format",
     "checked_payload",
     "one_or_all",
+    "parsed_rename",
     "parsed_spec",
     "reading",
+    "split_names",
 ]
 
 Paths = Annotated[
@@ -51,6 +55,8 @@ SpecTexts = Annotated[
         help='A field, once for each, or all of them as JSON: \'{"label": "int64"}\'.',
     ),
 ]
+Count = Annotated[int, typer.Option("-n", min=0, help="How many records.")]
+FieldNames = Annotated[str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 Checksums = Annotated[
     bool, typer.Option("--checksums/--no-checksums", help="Verify checksums; lengths are always checked.")
@@ -106,6 +112,11 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     return name
 
 
+def split_names(text: str | None) -> list[str] | None:
+    """Return the names in `a,b`; `None` where none were asked for."""
+    return None if text is None else [name for name in text.split(",") if name]
+
+
 def parsed_spec(texts: Sequence[str] | None, option: str = "--spec") -> dict[str, str] | None:
     """Return the spec that the texts are, `field=type` or JSON each.
 
@@ -114,23 +125,42 @@ def parsed_spec(texts: Sequence[str] | None, option: str = "--spec") -> dict[str
     """
     if not texts:
         return None
-    spec: dict[str, str] = {}
     try:
-        for text in texts:
-            for field, kind in _fields(text).items():
-                if field in spec:
-                    raise SpecError("it is given twice", field=field)
-                spec[field] = kind
-        return Spec(spec).to_json()
+        return Spec(_pairs(texts, "FIELD=TYPE, as label=int64")).to_json()
     except (SpecError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def _fields(text: str) -> dict[str, str]:
+def parsed_rename(texts: Sequence[str] | None, option: str = "--rename") -> dict[str, str]:
+    """Return old name to new name, of texts that are `old=new` or JSON each.
+
+    Raises:
+        typer.BadParameter: One does not parse, or a field comes twice.
+    """
+    try:
+        return _pairs(texts or (), "OLD=NEW, as 'image/encoded=image'")
+    except (SpecError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def _pairs(texts: Sequence[str], expected: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        for field, value in _parsed(text, expected).items():
+            if field in found:
+                raise SpecError("it is given twice", field=field)
+            found[field] = value
+    return found
+
+
+def _parsed(text: str, expected: str) -> dict[str, str]:
     if text.lstrip().startswith("{"):
-        found = json.loads(text)
-        return found if isinstance(found, dict) else {}
-    field, sign, kind = text.partition("=")
-    if not (field and sign and kind):
-        raise SpecError(f"expected FIELD=TYPE, as label=int64, or JSON, found {text!r}")
-    return {field: kind}
+        pairs = json.loads(text)
+        if not isinstance(pairs, dict) or not all(isinstance(value, str) for value in pairs.values()):
+            raise SpecError(f"expected a JSON object of texts, found {text!r}")
+        return pairs
+    # A type has no `=`, a name may.
+    field, sign, value = text.rpartition("=")
+    if not (field and sign and value):
+        raise SpecError(f"expected {expected}, or JSON, found {text!r}")
+    return {field: value}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import math
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -15,11 +17,18 @@ from PIL import Image
 __all__ = ["as_json", "shown"]
 
 _BYTES, _CHARACTERS, _VALUES, _ITEMS = 32, 120, 8, 4
-_IMAGES = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG"}
+_LEVELS, _LINE = 6, 1000  # of nesting, and characters in all
+_IMAGES = {"JPEG": rb"\xff\xd8\xff", "PNG": rb"\x89PNG\r\n\x1a\n", "WEBP": rb"RIFF....WEBP"}
+_VIDEOS = {"MP4": rb"....ftyp", "WebM": rb"\x1a\x45\xdf\xa3"}
 
 
 def shown(value: Any) -> str:
     """Return one line for a value of any type and size."""
+    text = _shown(value, _LEVELS)
+    return text if len(text) <= _LINE else f"{text[:_LINE]}..."
+
+
+def _shown(value: Any, levels: int) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _shown_bytes(bytes(value))
     if isinstance(value, str):
@@ -27,14 +36,26 @@ def shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return _shown_array(value)
     if isinstance(value, Mapping):
-        return "{" + _some([f"{key!r}: {shown(item)}" for key, item in _first(value.items())], len(value)) + "}"
+        return "{" + _some(_pairs(value, levels), len(value)) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + _some([shown(item) for item in value[:_ITEMS]], len(value)) + "]"
+        return "[" + _some(_items(value, levels), len(value)) + "]"
     return _shown_other(value)
 
 
+def _pairs(value: Mapping[Any, Any], levels: int) -> list[str]:
+    first = itertools.islice(value.items(), _ITEMS if levels else 0)
+    return [f"{_shown(key, 0)}: {_shown(item, levels - 1)}" for key, item in first]
+
+
+def _items(value: Sequence[Any], levels: int) -> list[str]:
+    return [_shown(item, levels - 1) for item in value[: _ITEMS if levels else 0]]
+
+
 def as_json(value: Any) -> Any:
-    """Return the whole value as JSON has it: bytes in base64, numbers that are not finite as text."""
+    """Return the whole value as JSON has it: bytes in base64, numbers that are not finite as text.
+
+    Nested as deep as codecs allow, so each level costs no more than one call.
+    """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {"base64": base64.b64encode(bytes(value)).decode()}
     if isinstance(value, (np.ndarray, np.generic)):
@@ -42,22 +63,27 @@ def as_json(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
+        return dict(zip(map(str, value), map(as_json, value.values()), strict=True))
     if isinstance(value, (list, tuple)):
-        return [as_json(item) for item in value]
+        return list(map(as_json, value))
     return value if value is None or isinstance(value, (bool, int, str)) else {"repr": repr(value)}
 
 
 def _shown_bytes(blob: bytes) -> str:
-    image = _shown_image(blob)
-    if image is not None:
-        return f"{image}, {len(blob)} bytes"
+    video = _kind(blob, _VIDEOS)
+    media = f"{video} video" if video is not None else _shown_image(blob)
+    if media is not None:
+        return f"{media}, {len(blob)} bytes"
     return repr(blob) if len(blob) <= _BYTES else f"{len(blob)} bytes: {blob[:_BYTES]!r}..."
 
 
+def _kind(blob: bytes, kinds: Mapping[str, bytes]) -> str | None:
+    return next((name for name, start in kinds.items() if re.match(start, blob, re.DOTALL)), None)
+
+
 def _shown_image(blob: bytes) -> str | None:
-    """Return format, size and mode of a JPEG or PNG as its header tells them; no pixel is decoded."""
-    name = next((name for start, name in _IMAGES.items() if blob.startswith(start)), None)
+    """Return format, size and mode of an image as its header tells them; no pixel is decoded."""
+    name = _kind(blob, _IMAGES)
     if name is None:
         return None
     try:
@@ -84,10 +110,6 @@ def _shown_other(value: Any) -> str:
 
 def _cut(text: str) -> str:
     return repr(text) if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]!r}... ({len(text)} characters)"
-
-
-def _first(items: Any) -> list[tuple[Any, Any]]:
-    return [item for item, _ in zip(items, range(_ITEMS), strict=False)]
 
 
 def _some(texts: Sequence[str], n: int) -> str:

@@ -42,6 +42,8 @@ def entries(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
         text = os.fspath(path)
         if not isinstance(text, str):
             text = os.fsdecode(text)
+        if not text:
+            raise FileNotFoundError("the path is empty")
         return _from_url(text, storage_options or {}) if is_url(text) else _from_local(text)
     if isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
         if not path:

@@ -14,7 +14,7 @@ from dataformats.interfaces import Extents
 from dataformats.storage.engines import Piece, fetch
 from dataformats.storage.files import StoredFile
 
-__all__ = ["Fetched", "read_blobs"]
+__all__ = ["Fetched", "read_blobs", "too_long"]
 
 _GAP = 4096
 """Neighbours no further apart than a page are read as one: the page is fetched anyway."""
@@ -77,14 +77,19 @@ def _problems(
                 found=f"{length} bytes from byte {offset} on",
             )
         else:
-            problems[position] = FormatError(
-                "a record is longer than max_record_bytes",
-                path=file.name,
-                offset_bytes=offset,
-                expected=f"<= {max_bytes} bytes",
-                found=f"{length} bytes",
-            )
+            problems[position] = too_long(length, max_bytes, path=file.name, offset_bytes=offset)
     return problems | dict(request.problems)
+
+
+def too_long(length: int, max_bytes: int, *, path: str, offset_bytes: int) -> FormatError:
+    """Return the error of a record that is longer than the caller allows."""
+    return FormatError(
+        "a record is longer than max_record_bytes",
+        path=path,
+        offset_bytes=offset_bytes,
+        expected=f"<= {max_bytes} bytes",
+        found=f"{length} bytes",
+    )
 
 
 def _without(n: int, problems: dict[int, FormatError]) -> NDArray[np.int64]:

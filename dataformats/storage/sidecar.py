@@ -43,7 +43,10 @@ _MAGIC = b"DFINDEX1"
 _HEADER = struct.Struct("<8sII")
 _BLOCK = 2**20
 _MAX_FACTS = 16 * 2**20
+_UNUSABLE = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError, MemoryError)
 _TICK_NS = 50_000_000
+_MOST_PER_BYTE = 2  # an index has 12 bytes a record, and a record at least 8 in its file
+_MOST_HEADER = 2**20
 FACTS_SUFFIX = ".dataformats.json"
 INDEX_SUFFIX = ".dataformats.idx"
 
@@ -87,8 +90,19 @@ def load_index(file: StoredFile, where: str, kind: str) -> Index | None:
     if sidecar is None:
         return None
     try:
+        if where == "beside" and sidecar.size > _MOST_PER_BYTE * int(file.identity[0]) + _MOST_HEADER:
+            raise ValueError(f"{sidecar.size} bytes are more than such a file can need")
         return _parse(sidecar, file, kind)
-    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+        RecursionError,
+        struct.error,
+        OSError,
+        MemoryError,
+    ) as error:
         _LOG.warning("ignored the index %s: %s", sidecar.name, error)
         return None
 
@@ -115,7 +129,7 @@ def save_index(file: StoredFile, where: str, kind: str, index: Index) -> Path | 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_bytes(path, b"".join(parts))
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         _LOG.warning("the index of %s is kept in memory only: %s", file.name, error)
         return None
     return path
@@ -166,9 +180,10 @@ def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | N
     """Return what a full pass over these very files found out of their spec, or `None`."""
     path = _inferred_path(files, where)
     try:
-        found = json.loads(path.read_bytes())
-        text = json.dumps(found["facts"]).encode()
-        return found["facts"] if zlib.crc32(text) == found["crc32"] else None
+        found = json.loads(LocalFile(path).read_all(_MAX_FACTS))
+        facts = found["facts"]
+        sound = zlib.crc32(json.dumps(facts).encode()) == found["crc32"]
+        return facts if sound and all(_FACTS[name](facts[name]) for name in ("payload", "spec")) else None
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
@@ -218,6 +233,8 @@ def _parse(sidecar: StoredFile, file: StoredFile, kind: str) -> Index | None:
     if magic != _MAGIC or zlib.crc32(text) != checksum:
         raise ValueError("its header is damaged")
     header = json.loads(text)
+    if not isinstance(header["facts"], dict):
+        raise ValueError("its facts are no mapping")
     identity = tuple(header["identity"])
     if header["kind"] != kind or identity[0] != file.identity[0]:
         return None

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dataformats.errors import StateMismatchError
 from dataformats.storage import atomic
+from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.locate import is_local, is_url
-from dataformats.storage.sidecar import FACTS_SUFFIX, save_facts
+from dataformats.storage.sidecar import FACTS_SUFFIX, load_facts, save_facts
 
 __all__ = ["Target", "target"]
 
@@ -47,6 +49,41 @@ class Target(ABC):
         """Return the target that appends to what has the name already."""
         return _InPlace(self.final)
 
+    def inode(self) -> int | None:
+        """Return what tells that `partial` is still what it was: two writers of one name would mix their records."""
+        try:
+            return self.partial.stat().st_ino
+        except FileNotFoundError:
+            return None
+
+    def start_anew(self) -> None:
+        """Delete what an interrupted writer left."""
+        atomic.remove(self.partial)
+        self._plan.unlink(missing_ok=True)
+
+    def keep_plan(self, facts: Mapping[str, Any]) -> None:
+        """Note beside what grows how its records are encoded, and compare with what an interrupted writer noted.
+
+        Raises:
+            StateMismatchError: It encoded them otherwise.
+        """
+        plan = load_facts(LocalFile(self.partial)) if self.partial.is_file() else None
+        if self.partial.is_dir():
+            plan = load_facts(LocalFolder(self.partial))
+        if plan is None:
+            save_facts(self.partial, facts)
+        elif (noted := {name: fact for name, fact in plan.items() if name != "version"}) != dict(facts):
+            raise StateMismatchError(
+                f"the encoding of what was left in {str(self.partial)!r}",
+                expected=noted,
+                found=dict(facts),
+                remedy="go on with the same payload and spec, or start anew without resume=True",
+            )
+
+    @property
+    def _plan(self) -> Path:
+        return self.partial.with_name(self.partial.name + FACTS_SUFFIX)
+
     @abstractmethod
     def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
         """Give `partial` its name; `facts` go into the sibling, and `None` removes an old one.
@@ -58,7 +95,7 @@ class Target(ABC):
 
     def discard(self) -> None:
         """Delete what has grown."""
-        atomic.remove(self.partial)
+        self.start_anew()
 
 
 class _LocalTarget(Target):
@@ -76,10 +113,9 @@ class _LocalTarget(Target):
         return self._path.exists()
 
     def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
-        if facts is None:
-            self._path.with_name(self._path.name + FACTS_SUFFIX).unlink(missing_ok=True)
-        else:
-            save_facts(self._path, facts)
+        # The old sibling goes first and the new one comes last: a crash between leaves data that nothing describes,
+        # never data that another sibling describes wrongly.
+        self._path.with_name(self._path.name + FACTS_SUFFIX).unlink(missing_ok=True)
         if beside:
             # Nobody must ever see old data beside a new companion, or the other way round.
             atomic.remove(self._path)
@@ -90,6 +126,9 @@ class _LocalTarget(Target):
             else:
                 now.replace(there)
         atomic.publish(self.partial, self._path)
+        self._plan.unlink(missing_ok=True)
+        if facts is not None:
+            save_facts(self._path, facts)
 
 
 class _InPlace(_LocalTarget):
@@ -139,28 +178,27 @@ class _RemoteTarget(_BuiltApart):
         return bool(self._fs.exists(self._path))
 
     def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
-        if self.exists():
-            self._fs.rm(self._path, recursive=True)
-        if facts is not None:
-            self._send(save_facts(self.partial, facts), self._path + FACTS_SUFFIX)
-        elif self._fs.exists(self._path + FACTS_SUFFIX):
-            self._fs.rm(self._path + FACTS_SUFFIX)
+        self._send(self.partial, self._path + ".partial")
+        for old in (self._path + FACTS_SUFFIX, self._path):
+            if self._fs.exists(old):
+                self._fs.rm(old, recursive=True)
         for name, now in beside.items():
             there = f"{self._fs._parent(self._path)}/{name}"
             if now is not None:
                 self._send(now, there)
             elif self._fs.exists(there):
                 self._fs.rm(there)
-        self._send(self.partial, self._path)
+        self._fs.mv(self._path + ".partial", self._path, recursive=self.partial.is_dir())
+        if facts is not None:
+            self._send(save_facts(self.partial, facts), self._path + FACTS_SUFFIX)
         self.discard()
 
     def _send(self, local: Path, remote: str) -> None:
         self._fs.makedirs(self._fs._parent(remote), exist_ok=True)
         if local.is_dir():
             self._fs.put(f"{local}/", f"{remote}/", recursive=True)
-            return
-        self._fs.put_file(str(local), remote + ".partial")
-        self._fs.mv(remote + ".partial", remote)
+        else:
+            self._fs.put_file(str(local), remote)
 
 
 class _ObjectTarget(_BuiltApart):

@@ -220,6 +220,8 @@ class PlaceConformance:
                 shop.create(path, spec=PLAIN)
             with pytest.raises(ZeroDivisionError):
                 fail_after(shop.create(path, spec=PLAIN, overwrite=True), [plain(1)])
+            with pytest.raises(TypeError, match="no_such_option"):
+                shop.create(path, spec=PLAIN, overwrite=True, no_such_option=1)
             check_plain(shop.open(path), range(3))
             assert list((tmp_path / "temporary").iterdir()) == []
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import dataformats
 from dataformats.cli import main
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -283,7 +285,7 @@ def test_convert_changes_types(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "digits.ffr"
     options = ("--from-spec", "image=uint8[8,8]", "--from-spec", "label=int64")
     result = run("convert", DIGITS, target, *options, "--spec", "image=png", "--spec", "label=int32")
-    assert result.facts["records were"] == "decoded and encoded"
+    assert result.facts["records were"] == "rewritten"
     assert run("head", target, "-n", 1).out.splitlines()[1].startswith("  image: PNG image, 8 x 8, L, ")
 
 
@@ -373,3 +375,247 @@ def test_remedies_name_options(run: Run) -> None:
 
 def test_info_of_single_values(run: Run) -> None:
     assert run("info", GOLDEN / "ffrecord" / "base.ffr").facts["spec"] == "none: a record is one value"
+
+
+# ---- all five formats
+
+
+MINE = (lambda value: value, lambda blob: blob)
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> Path:
+    """A Granular data set with media, documents, sequences, and two types that nothing decodes."""
+    path = tmp_path / "pets"
+    spec = {
+        "photo": "jpeg(90)",
+        "clip": "mp4",
+        "meta": "tree",
+        "words": "utf8[]",
+        "vector": "float32[3]",
+        "secret": "mytype",
+        "parts": "mytype[]",
+        "object": "pickle",
+        "label": "int64",
+    }
+    record = {
+        "photo": np.zeros((4, 6, 3), np.uint8),
+        "clip": MP4_START,
+        "meta": {"pose": np.ones(3), "names": ["a", None]},
+        "words": ["é", "b"],
+        "vector": [1, 2, 3],
+        "secret": b"\x01\x02",
+        "parts": [b"p", b"q"],
+        "object": {1},
+        "label": 7,
+    }
+    codecs = {"mytype": MINE, "mp4": MINE}
+    with dataformats.create(path, "granular", spec=spec, codecs=codecs) as writer:
+        writer.extend([record, record])
+    return path
+
+
+MP4_START = b"\x00\x00\x00\x20ftypisom" + bytes(50)
+
+
+def test_head_shows_every_kind_of_value(run: Run, pets: Path) -> None:
+    result = run("head", pets, "-n", 1)
+    assert result.code == 0
+    assert result.err == ""
+    lines = result.out.splitlines()
+    assert lines[0] == "record 0"
+    assert lines[1].startswith("  photo: JPEG image, 6 x 4, RGB, ")
+    assert lines[2:8] == [
+        f"  clip: MP4 video, {len(MP4_START)} bytes",
+        "  meta: {'pose': float64[3]: 1.0 1.0 1.0, 'names': ['a', None]}",
+        "  words: ['é', 'b']",
+        "  vector: float32[3]: 1.0 2.0 3.0",
+        "  secret: opaque: no codec 'mytype'; b'\\x01\\x02'",
+        "  parts: opaque: no codec 'mytype'; [b'p', b'q']",
+    ]
+    assert lines[8].startswith("  object: opaque: a file may not name 'pickle', only --spec may; b'")
+    assert lines[9:] == ["  label: 7"]
+
+
+def test_head_as_json_says_what_is_opaque(run: Run, pets: Path) -> None:
+    found = run("head", pets, "-n", 1, "--json").json
+    assert found["opaque"] == {"secret": "mytype", "parts": "mytype[]", "object": "pickle"}
+    assert base64.b64decode(found["records"][0]["secret"]["base64"]) == b"\x01\x02"
+    assert found["records"][0]["words"] == ["é", "b"]
+
+
+def test_an_unknown_codec_in_the_call_is_an_error(run: Run, pets: Path) -> None:
+    result = run("head", pets, "--spec", "secret=mytipe")
+    assert result.code == 2
+    assert "unknown codec 'mytipe'" in result.err
+
+
+def test_info_and_verify_name_what_is_opaque(run: Run, pets: Path) -> None:
+    facts = run("info", pets).facts
+    assert facts["field parts"] == "mytype[] (opaque: no codec 'mytype')"
+    assert facts["generation"] == "2"
+    photos = pets.with_name("without-clips")  # which are beginnings alone, and need an extra
+    assert run("convert", pets, photos, "--format", "granular", "--fields", "photo,secret,object").code == 0
+    result = run("verify", photos)
+    assert (result.code, result.facts["findings"]) == (0, "0")
+    assert result.facts["field secret"] == "opaque: no codec 'mytype'; read, not decoded"
+    assert run("verify", photos, "--json").json["opaque"] == {"secret": "mytype", "object": "pickle"}
+
+
+def test_head_shows_what_is_missing(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "some.tfrecord"
+    with dataformats.create(path, "tfrecord", spec={"a": "int64?", "b": "json"}) as writer:
+        writer.extend([{"a": 1, "b": [None]}, {"b": [1]}])
+    assert run("head", path).out == "record 0\n  a: 1\n  b: [None]\nrecord 1\n  a: missing\n  b: [1]\n"
+    assert run("head", path, "--json").json["records"][1] == {"b": [1]}
+
+
+def test_head_of_deep_documents(run: Run, tmp_path: Path) -> None:
+    path, value = tmp_path / "deep.ffr", []  # type: tuple[Path, list[Any]]
+    for _ in range(500):
+        value = [value]
+    with dataformats.create(path, "ffrecord", payload="json") as writer:
+        writer.append(value)
+    assert run("head", path).out == "record 0: [[[[[[[... (1 in all)]]]]]]]\n"
+    assert run("head", path, "--json").json["records"] == [value]
+
+
+def test_verify_names_file_record_and_field(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "set"
+    with dataformats.create(path, "granular", spec={"a": "int64", "meta": "bytes", "words": "utf8[]"}) as writer:
+        writer.extend({"a": n, "meta": b"{" if n == 2 else b"{}", "words": ["x"] * n} for n in range(4))
+    spec = [f"--spec={pair}" for pair in ("a=int64", "meta=json", "words=utf8[]")]
+    (finding,) = run("verify", path, *spec, "--json").json["findings"]
+    assert (finding["kind"], finding["index"]) == ("CodecError", 2)
+    assert finding["path"].startswith(str(path))
+    assert "field 'meta'" in finding["message"]
+
+
+def test_verify_of_a_cut_bag(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "set"
+    with dataformats.create(path, "granular", spec={"a": "int64", "text": "utf8"}) as writer:
+        writer.extend({"a": n, "text": "text"} for n in range(4))
+    with (path / "text.bag").open("r+b") as file:
+        file.truncate(14)
+    result = run("verify", path)
+    assert result.code == 1
+    assert f"finding: TruncatedError: record 3 of '{path / 'text.idx'}' at byte 24: " in result.out
+
+
+def test_index_of_fields(run: Run, pets: Path) -> None:
+    assert run("index", pets).facts[f"file {pets}"] == "2 records"
+
+
+TARGETS = {"x.ffr": "ffrecord", "x.tfrecord": "tfrecord", "x.ofrecord": "ofrecord", "x.syr": "syrah"}
+
+
+@pytest.mark.parametrize(("name", "format"), [*TARGETS.items(), ("part-00000", "ofrecord")])
+def test_convert_guesses_the_format(run: Run, tmp_path: Path, name: str, format: str) -> None:
+    result = run("convert", PHOTOS, tmp_path / name)
+    assert result.code == 0, result.err
+    assert result.facts["format"] == format
+    assert run("verify", tmp_path / name).code == 0
+
+
+def test_convert_to_granular_and_back(run: Run, tmp_path: Path) -> None:
+    spec = ("--spec", "image=jpg", "--spec", "name=utf8", "--spec", "height=int64", "--spec", "width=int64")
+    result = run("convert", PHOTOS, tmp_path / "photos", "--format", "granular", *spec)
+    assert (result.code, result.facts["records were"]) == (0, "rewritten")
+    assert run("info", tmp_path / "photos").facts["generation"] == "3"
+    assert run("convert", tmp_path / "photos", tmp_path / "back.tfrecord").code == 0
+    before = dataformats.open(PHOTOS)
+    blobs = dataformats.open(tmp_path / "back.tfrecord", spec=before.spec)
+    assert [record["image"] for record in blobs] == [record["image"] for record in before]
+    assert str(dataformats.open(tmp_path / "back.tfrecord").spec["image"]) == "jpg"
+
+
+def test_convert_generation(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "photos"
+    assert run("convert", PHOTOS, target, "--format", "granular", "--generation", 2).code == 0
+    assert run("info", target).facts["generation"] == "2"
+    for options in (("x.syr", "--generation", 2), (tmp_path / "g", "--format", "granular", "--generation", 1)):
+        result = run("convert", PHOTOS, *options)
+        assert result.code == 2
+        assert "--generation" in result.err
+
+
+def test_convert_some_fields_by_other_names(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "names.syr"
+    assert run("convert", PHOTOS, target, "--fields", "width,name", "--rename", "name=title").code == 0
+    assert run("head", target, "-n", 1).out == "record 0\n  width: 320\n  title: b'astronaut'\n"
+    typed = tmp_path / "typed.syr"
+    spec = ("--spec", "title=utf8", "--spec", "width=int16")
+    assert run("convert", PHOTOS, typed, "--rename", '{"name": "title"}', *spec).code == 0
+    assert run("head", typed, "-n", 1).out == "record 0\n  title: 'astronaut'\n  width: 320\n"
+
+
+def test_convert_changes_types_that_files_tell(run: Run, tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b.ofrecord"
+    with dataformats.create(source, "granular", spec={"x": "bytes", "n": "int64", "left": "utf8"}) as writer:
+        writer.append({"x": b"[1]", "n": 3, "left": "out"})
+    assert run("convert", source, target, "--spec", "x=json", "--spec", "n=int8").code == 0
+    assert run("head", target).out == "record 0\n  x: [1]\n  n: 3\n"
+
+
+def test_convert_carries_what_is_opaque(run: Run, pets: Path, tmp_path: Path) -> None:
+    target = tmp_path / "pets.ffr"
+    assert run("convert", pets, target).code == 0
+    assert run("head", target, "-n", 1).out == run("head", pets, "-n", 1).out
+
+
+def test_convert_does_not_unpickle_what_it_leaves_out(run: Run, pets: Path, tmp_path: Path) -> None:
+    target = tmp_path / "labels.ofrecord"
+    assert run("convert", pets, target, "--spec", "label=int32").code == 0
+    assert run("head", target, "-n", 1).out == "record 0\n  label: 7\n"
+
+
+def test_convert_names_every_field_that_has_no_place(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "odd.tfrecord"
+    with dataformats.create(source, "tfrecord", spec={"a b": "int64", "refs": "utf8[]", "ok": "int64"}) as writer:
+        writer.append({"a b": 1, "refs": ["x"], "ok": 2})
+    result = run("convert", source, tmp_path / "odd", "--format", "granular", "--generation", 3)
+    assert result.code == 2
+    first, second = result.err.splitlines()
+    assert first.startswith("dataformats: field 'a b': ")
+    assert first.endswith("pass --rename 'a b=a_b'")
+    assert second.startswith("  field 'refs': ")
+    assert "pass --rename refs=refs_" in second
+    assert second.endswith("pass --generation 2, or leave it out")
+    renamed = ("--rename", "a b=a_b", "--rename", "refs=refs_")
+    assert run("convert", source, tmp_path / "odd", "--format", "granular", *renamed).code == 0
+    assert run("convert", source, tmp_path / "odd.syr").err.count("\n") == 1
+    assert run("convert", source, tmp_path / "odd.syr", "--fields", "a b,ok").code == 0
+
+
+def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
+    source = GOLDEN / "ffrecord" / "base.ffr"
+    assert run("convert", source, tmp_path / "values.bag").code == 0
+    assert run("verify", tmp_path / "values.bag").facts["records"] == run("info", source).facts["records"]
+    assert run("convert", tmp_path / "values.bag", tmp_path / "values.ffr").facts["records were"] == "copied"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((PHOTOS, "x.bag"), "name a folder"),
+        ((PHOTOS, "folder"), "name one of ffrecord, granular, ofrecord, syrah, tfrecord"),
+        ((PHOTOS, "x.syr", "--rename", "nix=x"), "unknown field 'nix'"),
+        ((PHOTOS, "x.syr", "--rename", "name"), "expected OLD=NEW"),
+        ((PHOTOS, "x.syr", "--rename", "name=width"), "two fields one name"),
+        ((PHOTOS, "x.syr", "--fields", "nix"), "unknown field 'nix'"),
+        ((PHOTOS, "x.syr", "--from-spec", "label"), "--from-spec"),
+        ((PHOTOS, "x.syr", "--compression", "gzip"), "not compressed"),
+        ((str(GOLDEN / "ffrecord" / "base.ffr"), "x", "--format", "granular"), "ends in .bag"),
+        ((str(GOLDEN / "ffrecord" / "base.ffr"), "x.bag", "--shard-records", 2), "shards"),
+        ((str(GOLDEN / "ffrecord" / "base.ffr"), "x.syr", "--rename", "a=b"), "unknown field 'a'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_convert_refuses(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("convert", *arguments)
+    assert result.code == 2
+    assert said in result.err
+    assert list(tmp_path.iterdir()) == []
