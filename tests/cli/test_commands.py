@@ -471,7 +471,8 @@ def test_head_shows_what_is_missing(run: Run, tmp_path: Path) -> None:
 
 
 def test_head_of_deep_documents(run: Run, tmp_path: Path) -> None:
-    path, value = tmp_path / "deep.ffr", []  # type: tuple[Path, list[Any]]
+    path = tmp_path / "deep.ffr"
+    value: list[Any] = []
     for _ in range(500):
         value = [value]
     with dataformats.create(path, "ffrecord", payload="json") as writer:

@@ -22,12 +22,11 @@ ALL_FORMATS = (*BLOB_FORMATS, "syrah", "granular")
 
 def frames(*blobs: bytes) -> bytes:
     """A TFRecord, by the format's text alone."""
-    lengths = [struct.pack("<Q", len(blob)) for blob in blobs]
-    sums = [
-        (masked_crc32c(n).to_bytes(4, "little"), masked_crc32c(b).to_bytes(4, "little"))
-        for n, b in zip(lengths, blobs, strict=True)
-    ]
-    return b"".join(n + s + b + e for n, b, (s, e) in zip(lengths, blobs, sums, strict=True))
+    return b"".join(_framed(struct.pack("<Q", len(blob))) + _framed(blob) for blob in blobs)
+
+
+def _framed(data: bytes) -> bytes:
+    return data + masked_crc32c(data).to_bytes(4, "little")
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
@@ -154,9 +153,9 @@ def test_only_the_call_can_name_pickle(tmp_path: Path) -> None:
         writer.append({"x": pickle.dumps(_Loud())})
     sibling = tmp_path / "x.ffr.dataformats.json"
     sibling.write_text(json.dumps(json.loads(sibling.read_text()) | {"spec": {"x": "pickle"}}))
-    for options in ({}, {"payload": "example"}):
+    for payload in (None, "example"):
         with pytest.raises(dataformats.UnknownNameError, match="file may name"):
-            dataformats.open(path, **options)[0]
+            dataformats.open(path, payload=payload)[0]
     assert dataformats.convert(path, tmp_path / "y.tfrecord", "tfrecord").copied
 
 
