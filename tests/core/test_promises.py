@@ -37,7 +37,7 @@ def test_a_longer_record_than_allowed_is_refused_and_passed_over(
     path = tmp_path / "x.tfrecord"
     path.write_bytes(pack(frames(b"first", bytes(n_bytes), b"last")))
     source = dataformats.open(path, payload="bytes", max_record_bytes=1000)
-    found = []
+    found: list[bytes] = []
     with pytest.raises(dataformats.FormatError, match="max_record_bytes") as streamed:
         found.extend(iter(source))
     assert [*source.read([0, 1, 2], on_corrupt="omit")] == [b"first", b"last"]
