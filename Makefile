@@ -26,10 +26,10 @@ check: .venv/stamp
 	.venv/bin/pyright
 
 test-native: .venv/stamp
-	DATAFORMATS_KERNELS=native .venv/bin/python -m pytest
+	DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto
 
 test-reference: .venv/stamp
-	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest
+	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto
 
 # Without a compiler the install succeeds, and the package says which kernels it runs on.
 test-plain: .venv/stamp
@@ -54,7 +54,7 @@ test-wheel: .venv/stamp
 	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests pyproject.toml "$$outside" && \
 	    cd "$$outside" && DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -c "import dataformats.kernels, sys; \
 	    assert dataformats.kernels.__file__.startswith(sys.prefix), dataformats.kernels.__file__" && \
-	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest
+	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto
 
 # A stale build/ would put deleted modules into the package.
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +26,7 @@ CHECKOUT = Path(__file__).parents[1]
 DOCS = CHECKOUT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 NAMES = {"bytes": BYTES, "FloatList": FLOATS, "Int64List": INTEGERS, "DoubleList": DOUBLES, "Int32List": INT32S}
 TYPE = re.compile(r"`([^`]+)`")
@@ -60,6 +63,30 @@ def test_blocks_run_and_print_what_they_say(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines, expected = done.stdout.splitlines(), PRINTED.findall(text)
     assert [matches(*pair) for pair in zip(lines, expected, strict=True)] == [True] * len(expected), done.stdout
+
+
+def test_commands_run(tmp_path: Path) -> None:
+    commands = [line for page in PAGES for block in SHELL.findall(page.read_text("utf-8")) for line in joined(block)]
+    assert commands
+    for path in (CHECKOUT / "tests" / "golden" / "real").glob("*.tfrecord"):
+        shutil.copy(path, tmp_path)
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        assert name == "dataformats"
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "dataformats", *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"DATAFORMATS_CACHE": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def joined(block: str) -> list[str]:
+    return block.replace("\\\n", "").splitlines()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
