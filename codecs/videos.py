@@ -119,6 +119,12 @@ class Video(Codec):
         """
         self.container.check(blob)
         av = _pyav(self.name)
+        try:
+            return self._decoded(av, blob)
+        except av.error.MemoryError as error:  # FFmpeg's word for a size in the data that it does not believe
+            raise ValueError(f"the video asks for more than is there: {error}") from error
+
+    def _decoded(self, av: Any, blob: bytes) -> NDArray[np.uint8]:
         with av.open(BytesIO(blob), format=self.container.reader, options=_READING, io_open=_refuse_to_open) as file:
             if not file.streams.video:
                 raise ValueError("the file has no video stream")

@@ -157,6 +157,9 @@ def _plan(
         return _Plan(source, payload or source.payload, told if means_fields else None, None, {}, copied=True)
     if source.single:
         return _Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
+    for name in rename:
+        if name not in source.spec:
+            raise UnknownNameError("field", name=name, known=source.spec)
     old = {rename.get(name, name): name for name in source.spec}
     if len(old) < len(source.spec):
         raise SpecError(f"rename={dict(rename)} gives two fields one name")

@@ -218,6 +218,8 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
             raise  # what the call named is wrong, not the data
         return _verify_apart(path, options, error, begin)
+    if options.get("spec") is None:
+        source = source.with_opaque_as_bytes()
     for part in source.steps():
         wrong = source.check(part)
         findings += [Finding.of(wrong[index], index) for index in sorted(wrong)]

@@ -119,6 +119,23 @@ class StoredSource(SourceBase):
         """Return the same records read under another spec."""
         return StoredSource(replace(self._parts, spec=spec))
 
+    def with_opaque_as_bytes(self) -> StoredSource:
+        """Return the same records with the fields that no codec may decode as the bytes that they are."""
+        if self.single or self.spec_is_inferred:
+            return self
+        kinds = {
+            name: replace(kind, codec="bytes", args=()) if self._is_opaque(kind) else kind
+            for name, kind in self.spec.items()
+        }
+        return self if self.spec == kinds else self.with_spec(Spec(kinds))
+
+    def _is_opaque(self, kind: Type) -> bool:
+        try:
+            self._parts.codecs.codec(kind)
+        except UnknownNameError:
+            return True
+        return False
+
     # ---- what it is
 
     @property
@@ -270,7 +287,8 @@ class StoredSource(SourceBase):
             raise damaged[min(damaged)]
         kept = without(len(numbers), damaged)
         stored = {name: subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
-        places = Places(self._reader.files, next(iter(fetched.values()))[1], kept) if fetched else None
+        located = {name: where for name, (_, where) in fetched.items()}
+        places = Places(self._reader.files, located, kept) if fetched else None
         batch = self._decode(stored, numbers[kept], mask, on_failure, places)
         failed = {int(numbers[position]): error for position, error in damaged.items()}
         return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
@@ -448,7 +466,8 @@ class StoredSource(SourceBase):
     def _blamed(
         self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places | None
     ) -> Exception:
-        place = places.place(position) if places is not None else (self.paths[0], 0)
+        field = getattr(error, "field", None)
+        place = places.place(position, field) if places is not None else (self.paths[0], 0)
         if isinstance(error, CodecError) and self._reader.spec is None and self.single:
             what = f"the payload does not decode as {error.codec!r}: {error.what}"
             corrupt = CorruptRecordError(what, path=place[0], index=int(numbers[position]), offset_bytes=place[1])

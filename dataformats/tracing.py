@@ -31,7 +31,7 @@ class Run:
         """Return the records at these positions."""
         return Run(self.first + begin, self.file, self.base, self.blobs.take(slice(begin, end)))
 
-    def place(self, position: int) -> tuple[str, int]:
+    def place(self, position: int, field: str | None = None) -> tuple[str, int]:
         """Return the file of a record, and the byte where its blob begins."""
         return self.file, self.base + int(self.blobs.starts[position])
 
@@ -41,13 +41,14 @@ class Places:
     """Where the records of a read lie, for errors."""
 
     files: Sequence[StoredFile]
-    located: Located
+    located: Mapping[str, Located]
     kept: NDArray[np.int64]
 
-    def place(self, position: int) -> tuple[str, int]:
-        """Return the file of a record, and the byte where its blob begins."""
+    def place(self, position: int, field: str | None = None) -> tuple[str, int]:
+        """Return the file of a record's field (or of its first), and the byte where its blob begins."""
         record = int(self.kept[position])
-        counts, extents = self.located.counts, self.located.extents
+        located = self.located.get(field or "") or next(iter(self.located.values()))
+        counts, extents = located.counts, located.extents
         blob = record if counts is None else int(counts[:record].sum())
         blob = min(blob, len(extents) - 1)
         return self.files[extents.file[blob]].name, int(extents.offset[blob])

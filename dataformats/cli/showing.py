@@ -58,6 +58,8 @@ def as_json(value: Any) -> Any:
     """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {"base64": base64.b64encode(bytes(value)).decode()}
+    if isinstance(value, (np.longdouble, np.clongdouble)):
+        return str(value)  # no number of Python's, nor of JSON's readers
     if isinstance(value, (np.ndarray, np.generic)):
         return as_json(value.tolist())
     if isinstance(value, float):

@@ -620,3 +620,24 @@ def test_convert_refuses(
     assert result.code == 2
     assert said in result.err
     assert list(tmp_path.iterdir()) == []
+
+
+def data_in(format: str) -> list[Path]:
+    """Return the files of a format, sound and damaged, and the folders of Granular's data sets."""
+    if format == "granular":
+        return sorted(
+            {path.parent for path in (GOLDEN / format).rglob("spec.json")} | {*(GOLDEN / format).glob("*/*.bag")}
+        )
+    suffixes = {".ffr", ".ofrecord", ".syr", ".tfrecord"}
+    return sorted(path for path in (GOLDEN / format).rglob("*") if path.suffix in suffixes)
+
+
+@pytest.mark.filterwarnings("ignore:.* is of an old version:UserWarning")
+@pytest.mark.parametrize("format", ["ffrecord", "granular", "ofrecord", "syrah", "tfrecord"])
+def test_head_of_whatever_there_is(run: Run, format: str) -> None:
+    paths = data_in(format)
+    assert len(paths) > 10
+    for path in paths:
+        shown, as_json = run("head", path), run("head", path, "--json")
+        assert shown.code in (0, 1), shown.err
+        assert as_json.code == shown.code

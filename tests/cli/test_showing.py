@@ -78,6 +78,7 @@ def test_an_image_is_not_decoded() -> None:
         (float("nan"), "nan"),
         (np.array([np.inf]), ["inf"]),
         ({"a": (1, None)}, {"a": [1, None]}),
+        (np.array([0.5], np.longdouble), ["0.5"]),
         (1 + 2j, {"repr": "(1+2j)"}),
     ],
     ids=str,

@@ -17,6 +17,7 @@ from dataformats.kernels import masked_crc32c
 from dataformats.storage import atomic
 
 BLOB_FORMATS = ("tfrecord", "ffrecord", "ofrecord")
+GOLDEN = Path(__file__).parents[1] / "golden"
 ALL_FORMATS = (*BLOB_FORMATS, "syrah", "granular")
 
 
@@ -140,6 +141,23 @@ def test_a_sibling_that_names_what_is_not_there_is_a_finding(tmp_path: Path) -> 
     assert [finding.kind for finding in dataformats.verify(tmp_path / "x.ffr").findings] == ["UnknownNameError"]
     with pytest.raises(dataformats.UnknownNameError):
         dataformats.verify(tmp_path / "x.ffr", payload="nope")
+
+
+def test_verify_takes_fields_that_nothing_decodes_as_bytes() -> None:
+    report = dataformats.verify(GOLDEN / "granular" / "v3" / "custom_type")
+    assert (report.ok, report.records) == (True, 3)
+
+
+def test_the_file_of_the_field_that_does_not_decode_is_named(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "g", "granular", spec={"a": "int64", "meta": "bytes"}) as writer:
+        writer.append({"a": 1, "meta": b"{"})
+    with pytest.raises(dataformats.CodecError, match=r"meta\.bag"):
+        dataformats.open(tmp_path / "g", spec={"a": "int64", "meta": "json"})[0]
+
+
+def test_renaming_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(dataformats.UnknownNameError, match="nearest: label"):
+        dataformats.convert("tests/golden/real/digits-*.tfrecord", tmp_path / "x", "ffrecord", rename={"labels": "y"})
 
 
 class _Loud:
