@@ -58,7 +58,7 @@ def as_json(value: Any) -> Any:
     """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {"base64": base64.b64encode(bytes(value)).decode()}
-    if isinstance(value, (np.longdouble, np.clongdouble)):
+    if isinstance(value, np.generic) and value.dtype.char in "gG":
         return str(value)  # no number of Python's, nor of JSON's readers
     if isinstance(value, (np.ndarray, np.generic)):
         return as_json(value.tolist())

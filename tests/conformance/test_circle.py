@@ -167,7 +167,7 @@ def values(draw: st.DrawFn, kind: str) -> Any:
 
 @st.composite
 def data_sets(draw: st.DrawFn) -> tuple[dict[str, str], list[Record]]:
-    spec = draw(st.dictionaries(st.sampled_from(NAMES), kinds(), min_size=1, max_size=4))
+    spec: dict[str, str] = draw(st.dictionaries(st.sampled_from(NAMES), kinds(), min_size=1, max_size=4))
     records = []
     for _ in range(draw(st.integers(0, 4))):
         held = {n: draw(values(kind)) for n, kind in spec.items() if not kind.endswith("?") or draw(st.booleans())}
