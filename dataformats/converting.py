@@ -34,6 +34,7 @@ class ConvertReport:
         records: How many.
         copied: True where stored payloads were copied as they are; False where they were decoded and encoded.
         seconds: Wall time.
+        left_out: Fields that the source's records hold and the new ones do not.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -49,6 +50,7 @@ class ConvertReport:
     records: int
     copied: bool
     seconds: float
+    left_out: tuple[str, ...] = ()
 
 
 def convert(
@@ -117,7 +119,8 @@ def convert(
         for done in _fill(plan, out):
             if progress is not None:
                 progress(done, len(given))
-    return ConvertReport(str(path), format, encoding.payload, len(out), plan.copied, time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+    return ConvertReport(str(path), format, encoding.payload, len(out), plan.copied, seconds, _left_out(given, plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ def _plan(
 ) -> _Plan:
     """Decide what the new payload and spec are, and what can be copied."""
     same = not rename and (spec is None or (not source.single and spec == source.spec))
-    if same and _keeps_payload(backend, source, payload) and not source.hides_fields:
+    if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
         told = spec if source.single or source.spec_is_inferred else source.spec
         means_fields = payload in (None, source.payload)  # as mere bytes they have none
         return _Plan(source, payload or source.payload, told if means_fields else None, None, {}, copied=True)
@@ -164,6 +167,9 @@ def _plan(
     if len(old) < len(source.spec):
         raise SpecError(f"rename={dict(rename)} gives two fields one name")
     new = spec or Spec({name: backend.natural(source.spec[before]) for name, before in old.items()})
+    dropped = [name for name in old if name not in new]
+    if dropped:
+        raise SpecError(f"spec= leaves out {', '.join(dropped)}: give a type, or say with fields= what to take")
     lacking = [name for name in new if name not in old]
     if lacking:
         raise SpecError("the source has no such field", field=lacking[0])
@@ -174,6 +180,13 @@ def _plan(
     read = Spec({old[name]: kind or chosen.spec[old[name]] for name, kind in carried.items()})
     written = Spec({name: kind or new[name] for name, kind in carried.items()})
     return _Plan(chosen.with_spec(read), payload, new, written, rename, copied=False)
+
+
+def _left_out(source: SourceBase, plan: _Plan) -> tuple[str, ...]:
+    if plan.copied or source.single:
+        return ()
+    kept = set(plan.source.spec)
+    return (*(name for name in source.declared() or () if name not in kept), *source.hidden_fields)
 
 
 def _keeps_payload(backend: Backend, source: SourceBase, payload: str | None) -> bool:

@@ -70,7 +70,7 @@ class Encoding:
         if isinstance(codec, RecordCodec):
             if given is None:
                 raise SpecError(f"the payload {self.payload!r} needs spec=, as {{'image': 'jpg', 'label': 'int64'}}")
-            return codec.bind(given, resolver).encode
+            return _of_mappings(codec.bind(given, resolver).encode)
         if given is not None:
             raise SpecError(f"the payload {self.payload!r} holds single values, no fields; leave out spec= or payload=")
         return _guarded(codec)
@@ -142,6 +142,15 @@ def refuse(record: Any) -> bytes:
     raise TypeError("this writer copies stored bytes")
 
 
+def _of_mappings(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
+    def checked(record: Any) -> bytes:
+        if not isinstance(record, Mapping):
+            raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
+        return encode(record)
+
+    return checked
+
+
 def _guarded(codec: Codec) -> Encode:
     def encode(value: Any) -> bytes:
         try:
@@ -149,6 +158,7 @@ def _guarded(codec: Codec) -> Encode:
         except (CodecError, SpecError):
             raise
         except Exception as error:
-            raise CodecError(f"cannot encode {type(value).__name__}: {error}", codec=codec.name) from error
+            remedy = "; for records with fields pass spec=, as {'label': 'int64'}" if isinstance(value, Mapping) else ""
+            raise CodecError(f"cannot encode {type(value).__name__}: {error}{remedy}", codec=codec.name) from error
 
     return encode

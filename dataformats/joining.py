@@ -45,8 +45,8 @@ class _Concatenated(SourceBase):
         return any(part.spec_is_inferred for part in self._parts)
 
     @property
-    def hides_fields(self) -> bool:
-        return any(part.hides_fields for part in self._parts)
+    def hidden_fields(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self._parts for name in part.hidden_fields))
 
     @property
     def nbytes(self) -> int:

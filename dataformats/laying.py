@@ -94,6 +94,7 @@ class Shards(Files):
         resume: bool,
     ) -> None:
         self._encoding = encoding
+        self._finished_last = False
         self._place = place
         self._most_records = most_records
         self._most_bytes = most_bytes
@@ -108,7 +109,7 @@ class Shards(Files):
 
     @property
     def n_records(self) -> int:
-        return sum(self._done) + self._file.n_records
+        return sum(self._done) + (0 if self._finished_last else self._file.n_records)
 
     def append(self, encoded: Encoded) -> None:
         if self._full(_size(encoded)):
@@ -126,6 +127,7 @@ class Shards(Files):
             self._complete()
         else:
             self._file.discard()
+        self._finished_last = True
         names = self._names(len(self._done))
         for number, name in enumerate(names):
             (self._folder / f"{number:05d}").rename(self._folder / name)

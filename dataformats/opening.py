@@ -77,9 +77,9 @@ def open(  # the name that the contract gives it
         (0, 64)
     """
     found = entries(path, storage_options)
-    backend, files = _choose(found, format)
+    backend, files = _choose(found, format or _told_format(found))
     needed = [name for name, given in (("payload", payload), ("spec", spec)) if given is None]
-    facts = _facts(found, needed) if needed else {}
+    facts = _facts(found, files, needed) if needed else {}
     told = payload in (None, facts.get("payload"))  # another payload has other fields than our sibling says
     wanted = _spec(spec) if spec is not None or not told else _told_spec(facts)
     named = payload if payload is not None else facts.get("payload")
@@ -170,7 +170,7 @@ def _named(payload: str | None, spec: SpecLike | None) -> frozenset[str]:
     return frozenset(kind.codec for kind in kinds)
 
 
-def _facts(found: Sequence[StoredFile | Folder], needed: Sequence[str]) -> dict[str, Any]:
+def _facts(found: Sequence[StoredFile | Folder], files: Sequence[StoredFile], needed: Sequence[str]) -> dict[str, Any]:
     """Return what the siblings say of payload and spec: one of a file, or one of the folder that we wrote it in.
 
     Raises:
@@ -178,6 +178,8 @@ def _facts(found: Sequence[StoredFile | Folder], needed: Sequence[str]) -> dict[
     """
     listed = [part for entry in found for part in (_all_files(entry) if _is_glob(entry) else [entry])]
     try:
+        if len(found) == 1 and isinstance(found[0], Folder) and load_facts(found[0]) is None:
+            listed = [*files] or listed  # a folder that is no data set of ours may hold some that are
         said = [(entry, load_facts(entry) or _folder_facts(entry)) for entry in listed[:_SNIFFED]]
     except ValueError as error:
         raise FormatError(str(error)) from error
@@ -193,6 +195,15 @@ def _facts(found: Sequence[StoredFile | Folder], needed: Sequence[str]) -> dict[
                     remedy="pass payload= and spec=",
                 )
     return first
+
+
+def _told_format(found: Sequence[StoredFile | Folder]) -> str | None:
+    """Return the format of an empty file that we wrote, which its content cannot tell."""
+    entry = found[0]
+    if len(found) > 1 or isinstance(entry, Folder) or entry.size:
+        return None
+    told = _facts(found, [], ()).get("format")
+    return told if told in backends else None
 
 
 def _is_glob(entry: StoredFile | Folder) -> TypeGuard[Folder]:

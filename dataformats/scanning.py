@@ -32,7 +32,7 @@ def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
         raise TypeError(f"expected a list of record numbers, found {array.dtype} of shape {array.shape}")
     wrong = np.flatnonzero((array < 0) | (array >= length))
     if len(wrong):
-        raise IndexError(f"record {array[wrong[0]]} is outside [0, {length})")
+        raise IndexError(f"record {array[wrong[0]]} is outside [0, {length}); negative numbers only src[-1] takes")
     return array.astype(np.int64)
 
 

@@ -173,7 +173,7 @@ class RecordSource(ABC):
 
     @abstractmethod
     def split(self, *fractions: float, seed: int = 0) -> tuple[RecordSource, ...]:
-        """Return disjoint views of these shares, and one of the rest; records keep their order.
+        """Return disjoint views of these shares, and one of the rest if they leave one; records keep their order.
 
         Which record goes where depends on `len`, the fractions and the seed alone, on every machine and version.
 

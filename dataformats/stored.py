@@ -20,6 +20,7 @@ from dataformats.interfaces import (
     Backend,
     BlobBackend,
     Codec,
+    FieldsBackend,
     Located,
     Reader,
     RecordCodec,
@@ -121,8 +122,9 @@ class StoredSource(SourceBase):
 
     def with_opaque_as_bytes(self) -> StoredSource:
         """Return the same records with the fields that no codec may decode as the bytes that they are."""
-        if self.single or self.spec_is_inferred:
-            return self
+        backend = self._parts.backend
+        if self.single or self.spec_is_inferred or (isinstance(backend, FieldsBackend) and not backend.tells_spec):
+            return self  # a format with dtypes of its own has no codecs that could be unknown
         kinds = {
             name: replace(kind, codec="bytes", args=()) if self._is_opaque(kind) else kind
             for name, kind in self.spec.items()
@@ -166,11 +168,11 @@ class StoredSource(SourceBase):
         return self._parts.spec is None and isinstance(self.payload_codec, RecordCodec)
 
     @property
-    def hides_fields(self) -> bool:
+    def hidden_fields(self) -> tuple[str, ...]:
         codec = self.payload_codec
         if self._parts.spec is None or not isinstance(codec, RecordCodec):
-            return False
-        return bool(codec.infer(_parsing(codec, self._samples())).keys() - self.spec.keys())
+            return ()
+        return tuple(name for name in codec.infer(_parsing(codec, self._samples())) if name not in self.spec)
 
     @property
     def spec(self) -> Spec:

@@ -45,9 +45,9 @@ class SourceBase(RecordSource):
             return None
 
     @property
-    def hides_fields(self) -> bool:
-        """True where the stored payloads hold fields that the spec leaves out."""
-        return False
+    def hidden_fields(self) -> tuple[str, ...]:
+        """The fields that the stored payloads (those that were sampled) hold and the spec leaves out."""
+        return ()
 
     def scan_bytes(self) -> Iterator[bytes]:
         """Yield the stored payloads of all records in order, as `read_bytes` gives them."""
@@ -143,6 +143,8 @@ class SourceBase(RecordSource):
             raise ValueError(f"expected fractions in (0, 1), together at most 1, found {fractions}")
         order = _shuffled(len(self), seed)
         bounds = [round(bound * len(self)) for bound in itertools.accumulate(fractions)]
+        if sum(fractions) > 1 - 1e-9:
+            bounds.pop()  # nothing is left for a rest
         return tuple(_Taken(self, np.sort(part)) for part in np.split(order, bounds))
 
     def shard(self, index: int, count: int) -> RecordSource:
@@ -211,8 +213,8 @@ class _View(SourceBase):
         return self._parent.spec_is_inferred
 
     @property
-    def hides_fields(self) -> bool:
-        return self._parent.hides_fields
+    def hidden_fields(self) -> tuple[str, ...]:
+        return self._parent.hidden_fields
 
     @property
     def nbytes(self) -> int:

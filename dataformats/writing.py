@@ -10,6 +10,7 @@ from typing import Any
 from dataformats.encoding import Encode, Encoded, Encoding
 from dataformats.interfaces import FieldsBackend
 from dataformats.laying import Files, OneFile, Shards
+from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.storage.targets import Target, target
 from dataformats.writer import RecordWriter
@@ -104,6 +105,10 @@ def writer(
     elif place.exists() and not overwrite:
         done = "is complete: there is nothing to resume" if resume else "exists"
         raise FileExistsError(f"{place.name!r} {done}; pass overwrite=True to replace it")
+    elif overwrite:
+        foreign = place.foreign(lambda folder: [file for name in backends for file in backends.get(name).find(folder)])
+        if foreign is not None:
+            raise FileExistsError(f"{place.name!r} is a folder with more than data in it, as {foreign!r}: not replaced")
     if not resume:
         place.start_anew()
     elif place.partial != final:

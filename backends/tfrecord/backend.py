@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from dataformats.backends.tfrecord.content import chosen_compression, judge
+from dataformats.backends.tfrecord.content import Compression, chosen_compression, judge
 from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
@@ -18,6 +18,7 @@ __all__ = ["TFRecordBackend"]
 
 _ENDINGS = (".tfrecord", ".tfrecords", ".tfrec")
 _COMPRESSED = (".gz", ".zlib")
+_BY_SUFFIX: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib"}
 _SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # as TensorFlow's own tools name files
 
 
@@ -70,18 +71,19 @@ class TFRecordBackend(BlobBackend):
         return payload != "ofrecord"
 
     def create(  # type: ignore[override]  # the options of this format, by name
-        self, path: Path, *, resume: bool = False, compression: str | None = None
+        self, path: Path, *, resume: bool = False, compression: str | None = "auto"
     ) -> TFRecordWriter:
         """Return a writer of one file.
 
         Args:
             path: A local path.
             resume: Go on behind the records that are whole and sound in what stands there.
-            compression: `"gzip"` or `"zlib"`; `None` writes plain files, which read faster at random.
+            compression: `"gzip"` or `"zlib"`; `None` writes plain files, which read faster at random; `"auto"` goes by
+                the name: `.gz` and `.zlib` are compressed.
         """
         chosen = chosen_compression(compression)
         if chosen == "auto":
-            raise ValueError("compression='auto' is for reading; to write, name 'gzip', 'zlib' or None")
+            chosen = _BY_SUFFIX.get(Path(path.name.removesuffix(".partial")).suffix, "none")
         return TFRecordWriter(path, resume=resume, compression=chosen)
 
     def shard_names(self, stem: str, count: int) -> list[str]:

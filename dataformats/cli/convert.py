@@ -236,4 +236,6 @@ def _print_report(report: ConvertReport) -> None:
         fact("payload", report.payload)
     fact("records", report.records)
     fact("records were", "copied" if report.copied else "rewritten")
+    if report.left_out:
+        fact("left out", ", ".join(report.left_out))
     fact("seconds", f"{report.seconds:.2f}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dataformats.errors import MissingExtraError
 from dataformats.interfaces import natural_key
 from dataformats.storage.files import (
     Folder,
@@ -80,7 +81,10 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
 def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     from fsspec.core import url_to_fs
 
-    fs, path = url_to_fs(text, **options)
+    try:
+        fs, path = url_to_fs(text, **options)
+    except ImportError as error:
+        raise MissingExtraError(f"{text!r} ({error})", extra=text.partition("://")[0]) from error
     if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
         return _from_local(path)
     if _MAGIC & set(path) and not fs.exists(path):

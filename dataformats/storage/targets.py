@@ -6,13 +6,13 @@ import functools
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dataformats.errors import StateMismatchError
 from dataformats.storage import atomic
-from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.storage.files import Folder, LocalFile, LocalFolder, StoredFile
 from dataformats.storage.locate import is_local, is_url
 from dataformats.storage.sidecar import FACTS_SUFFIX, load_facts, save_facts
 
@@ -48,6 +48,10 @@ class Target(ABC):
     def in_place(self) -> Target:
         """Return the target that appends to what has the name already."""
         return _InPlace(self.final)
+
+    def foreign(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
+        """Return a file that would be lost with the folder of this name and is no data that `find` knows; or `None`."""
+        return None
 
     def inode(self) -> int | None:
         """Return what tells that `partial` is still what it was: two writers of one name would mix their records."""
@@ -111,6 +115,13 @@ class _LocalTarget(Target):
 
     def exists(self) -> bool:
         return self._path.exists()
+
+    def foreign(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
+        if not self._path.is_dir():
+            return None
+        known = {Path(file.name).resolve() for file in find(LocalFolder(self._path))}
+        files = (path for path in sorted(self._path.rglob("*")) if not path.is_dir() or path.is_symlink())
+        return next((str(path) for path in files if path.resolve() not in known), None)
 
     def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
         # The old sibling goes first and the new one comes last: a crash between leaves data that nothing describes,

@@ -160,6 +160,50 @@ def test_renaming_what_is_not_there_is_refused(tmp_path: Path) -> None:
         dataformats.convert("tests/golden/real/digits-*.tfrecord", tmp_path / "x", "ffrecord", rename={"labels": "y"})
 
 
+@pytest.mark.parametrize("format", ["granular", "tfrecord"])
+def test_a_folder_with_anything_but_data_is_not_replaced(tmp_path: Path, format: str) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "thesis.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match=r"thesis\.tex"):
+        dataformats.create(tmp_path / "x", format, spec={"a": "int64"}, overwrite=True)
+    assert (tmp_path / "x" / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("format", ALL_FORMATS)
+def test_len_after_close_counts_every_record_once(tmp_path: Path, format: str) -> None:
+    with dataformats.create(tmp_path / "x", format, spec={"a": "int64"}, shard_records=4) as writer:
+        writer.extend({"a": i} for i in range(10))
+    assert len(writer) == 10
+    assert len(dataformats.open(tmp_path / "x")) == 10
+
+
+def test_a_conversion_leaves_no_field_out_unasked(tmp_path: Path) -> None:
+    photos = GOLDEN / "real" / "photos.tfrecord"
+    with pytest.raises(dataformats.SpecError, match="height, name, width"):
+        dataformats.convert(photos, tmp_path / "x.syr", "syrah", spec={"image": "jpg"})
+    report = dataformats.convert(photos, tmp_path / "x.syr", "syrah", spec={"image": "jpg"}, fields=["image"])
+    assert (report.records, report.left_out) == (12, ("height", "name", "width"))
+
+
+@pytest.mark.parametrize("format", ["tfrecord", "ofrecord"])
+def test_our_own_empty_files_open(tmp_path: Path, format: str) -> None:
+    dataformats.create(tmp_path / "x", format, spec={"a": "int64"}).close()
+    assert len(dataformats.open(tmp_path / "x")) == 0
+    assert dataformats.verify(tmp_path / "x").ok
+
+
+def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x.tfrecord.gz", "tfrecord") as writer:
+        writer.append(b"a")
+    assert gzip.decompress((tmp_path / "x.tfrecord.gz").read_bytes()) == frames(b"a")
+
+
+def test_files_of_ours_in_a_folder_keep_their_siblings(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"a": "int64"}) as writer:
+        writer.append({"a": 1})
+    assert dataformats.open(tmp_path)[0] == {"a": 1}
+
+
 class _Loud:
     def __reduce__(self) -> tuple[Any, ...]:
         return pytest.fail, ("a pickle in data was run",)
