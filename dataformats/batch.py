@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.errors import MissingExtraError, UnknownNameError
+from dataformats.errors import MissingExtraError
 from dataformats.spec import VALUE
 
 if TYPE_CHECKING:
@@ -264,8 +264,6 @@ class RecordBatch:
 
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, str):
-            if key not in self.columns:
-                raise UnknownNameError("field", name=key, known=self.columns)
             return self.columns[key]
         position = range(len(self))[key]
         if self.single:

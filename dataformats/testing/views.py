@@ -108,7 +108,7 @@ class ViewConformance:
         assert [record["id"] for record in src.split(0.9, seed=3)[1]] == found[1]
         assert [record["id"] for record in src.split(0.9, seed=4)[1]] != found[1]
         assert [len(part) for part in src.split(0.5, 0.3)] == [50, 30, 20]
-        assert [len(part) for part in src.split(0.5, 0.5)] == [50, 50, 0]
+        assert [len(part) for part in src.split(0.5, 0.5)] == [50, 50]
         for wrong in ((), (0.0,), (1.0,), (0.7, 0.7), (-0.1,)):
             with pytest.raises(ValueError, match="fractions"):
                 src.split(*wrong)

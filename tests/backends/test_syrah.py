@@ -435,14 +435,23 @@ def test_files_with_the_same_arrays_in_another_order(tmp_path: Path) -> None:
 def test_files_with_other_arrays(tmp_path: Path, spec: dict[str, str]) -> None:
     write_file(tmp_path / "a1.syr", {"n": "int32"}, [{"n": 1}])
     write_file(tmp_path / "a2.syr", spec, [dict.fromkeys(spec, 1)])
+    with pytest.raises(FormatError, match=r"a2\.syr.*sibling files name another spec"):
+        dataformats.open(tmp_path)
+    forget_siblings(tmp_path)
     with pytest.raises(FormatError, match=r"a2\.syr.*other arrays"):
         dataformats.open(tmp_path)
+
+
+def forget_siblings(folder: Path) -> None:
+    for sibling in folder.glob("*.dataformats.json"):
+        sibling.unlink()
 
 
 def test_lengths_that_differ_between_files(tmp_path: Path) -> None:
     write_file(tmp_path / "a1.syr", {"n": "int32[2]"}, [{"n": [1, 2]}])
     write_file(tmp_path / "a2.syr", {"n": "int32[3]"}, [{"n": [1, 2, 3]}])
     assert dataformats.open(tmp_path / "a2.syr").spec == {"n": "int32[3]"}
+    forget_siblings(tmp_path)
     assert dataformats.open(tmp_path).spec == {"n": "int32[]"}
     assert dataformats.open(tmp_path)[1]["n"].tolist() == [1, 2, 3]
 

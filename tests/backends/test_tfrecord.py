@@ -705,8 +705,16 @@ def test_discard_deletes_the_file(tmp_path: Path, compression: str | None) -> No
     writer.flush()
     writer.discard()
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ValueError, match="reading"):
-        BACKEND.create(tmp_path / "x", compression="auto")
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("x.tfrecord", b"\1\0"), ("x.gz.partial", b"\x1f\x8b"), ("x.zlib", b"\x78")]
+)
+def test_the_name_tells_whether_to_compress(tmp_path: Path, name: str, begins: bytes) -> None:
+    writer = BACKEND.create(tmp_path / name)
+    writer.append(b"1")
+    writer.close()
+    assert (tmp_path / name).read_bytes().startswith(begins)
 
 
 # ---- what records are
