@@ -25,7 +25,7 @@ import dataformats
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "golden" / "real"
 ACCURACY = 0.9
-TRAINED_ON = "granular"
+TRAINED_ON = "ffrecord"
 BATCH, EPOCHS, RATE = 64, 30, 0.5
 
 
