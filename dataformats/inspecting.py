@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dataformats.errors import FormatError, SpecError, UnknownNameError
+from dataformats.interfaces import BlobBackend
 from dataformats.opening import open as open_source
 from dataformats.registry import backends
 from dataformats.source import RecordSource
@@ -252,8 +253,8 @@ def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
     found = entries(path, storage_options)
     files = [entry for entry in found if not isinstance(entry, Folder)]
     for folder in (entry for entry in found if isinstance(entry, Folder)):
-        mine = next((claimed for name in backends if (claimed := backends.get(name).find(folder))), [])
-        files += mine if folder.explicit or all(file.basename != "spec.json" for file in mine) else []
+        blobs = [backend for backend in map(backends.get, backends) if isinstance(backend, BlobBackend)]
+        files += next((mine for backend in blobs if (mine := backend.find(folder))), [])
     return [file.name for file in files]
 
 

@@ -183,7 +183,7 @@ class PlaceConformance:
     def test_path_objects(self, shop: Workshop) -> None:
         """That are neither `str` nor `PathLike`."""
         files: dict[str, bytes] = {}
-        root = MemoryPath(files, "/root")
+        root = MemoryPath(files, "/folder")
         one, many = root / f"one{shop.case.suffix}", root / "many"
         with shop.create(one, spec=PLAIN) as writer:
             writer.extend(map(plain, range(5)))
@@ -197,7 +197,7 @@ class PlaceConformance:
             shop.open(root / "nothing")
         with pytest.raises(FileExistsError):
             shop.create(many, spec=PLAIN)
-        bare = BarePath(files, "/root")  # has no sibling: nothing tells where its folder is
+        bare = BarePath(files, "/folder")  # has no sibling: nothing tells where its folder is
         check_plain(shop.open(bare / f"one{shop.case.suffix}", **shop.told()), range(5))
         check_plain(shop.open(bare / "many", **shop.told()), range(10))
         before = sorted(files)
@@ -210,7 +210,7 @@ class PlaceConformance:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
         (tmp_path / "temporary").mkdir()
         url = f"memory://{shop.folder.name}-{os.getpid()}-{shop.case.name}-{id(shop)}/one{shop.case.suffix}"
-        for path in (url, MemoryPath({}, f"/root/one{shop.case.suffix}")):
+        for path in (url, MemoryPath({}, f"/folder/one{shop.case.suffix}")):
             for options in ({}, {"shard_records": 3}):
                 with pytest.raises(ValueError, match="local"):
                     shop.create(path, spec=PLAIN, resume=True, **options)
