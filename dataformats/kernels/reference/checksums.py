@@ -1,4 +1,4 @@
-"""The kernels in plain Python and numpy: what the C ones must agree with, and what runs without them.
+"""Checksums in plain Python and numpy.
 
 A CRC is the remainder of a division of polynomials over GF(2). All that is used of it here: feeding the
 register is linear over XOR. So what the register becomes after n more zero bytes is the XOR of what becomes

@@ -1,0 +1,79 @@
+"""Which kernels run: those in C where they were compiled, else those in Python and numpy."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from dataformats.kernels import reference
+
+__all__ = ["describe", "implementation", "kernels"]
+
+CHOICES = ("auto", "native", "reference")
+REMEDY = (
+    "install a C compiler and then dataformats again, from source "
+    "(`pip install --force-reinstall --no-cache-dir --no-binary dataformats dataformats`), "
+    "or set DATAFORMATS_KERNELS=reference to go without and keep this quiet"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    requested: str
+    kernels: Any  # the module: `_native` or `reference`, which have the same functions
+    native: ModuleType | None
+    why_not_native: str | None
+
+
+def implementation() -> str:
+    """Return `"native"` (C) or `"reference"` (Python and numpy): the kernels that run."""
+    return "reference" if _choice.kernels is reference else "native"
+
+
+def describe() -> dict[str, Any]:
+    """Return which kernels run and why, for bug reports.
+
+    `implementation`; `requested`, what `DATAFORMATS_KERNELS` said; `variants`, the one chosen for each
+    checksum; `available`, all that run on this machine, fastest first; `why_not_native`, None where C runs.
+    """
+    available: dict[str, list[str]] = {} if _choice.native is None else _choice.native.variants()
+    return {
+        "implementation": implementation(),
+        "requested": _choice.requested,
+        "variants": {name: names[0] for name, names in available.items()},
+        "available": available,
+        "why_not_native": _choice.why_not_native,
+    }
+
+
+def _choose(requested: str) -> _Choice:
+    if requested not in CHOICES:
+        raise ValueError(f"DATAFORMATS_KERNELS must be one of {', '.join(CHOICES)}, found {requested!r}")
+    if requested == "reference":
+        return _Choice(requested, reference, None, "DATAFORMATS_KERNELS=reference")
+    try:
+        # Not `from dataformats.kernels import _native`, whose error would speak of a circular import.
+        native = importlib.import_module("dataformats.kernels._native")
+    except ImportError as error:
+        if requested == "native":
+            message = f"DATAFORMATS_KERNELS=native, but the compiled kernels are missing: {REMEDY}"
+            raise ImportError(message) from error
+        return _Choice(requested, reference, None, f"the compiled kernels could not be imported: {error}")
+    return _Choice(requested, native, native, None)
+
+
+@functools.cache
+def kernels() -> Any:
+    """Return the module with the kernels; the first call warns if it is the slow one by default."""
+    if _choice.requested == "auto" and _choice.native is None:
+        message = f"dataformats runs on its slower reference kernels ({_choice.why_not_native}): {REMEDY}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return _choice.kernels
+
+
+_choice = _choose(os.environ.get("DATAFORMATS_KERNELS", "auto"))
