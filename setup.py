@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 # One wheel for Python 3.11 and later, but for free-threaded Python, which has no limited API.
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
-COMPILE_ARGS = ["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"]
+COMPILE_ARGS = ["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden", "-Werror=implicit-function-declaration"]
 
 native = Extension(
     "dataformats.kernels._native",

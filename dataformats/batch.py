@@ -26,11 +26,14 @@ class Blobs:
         buffer: uint8[size]; nobody writes to it any more.
         starts: int64[n], where each blob begins in `buffer`.
         lengths: int64[n], bytes of each blob.
+        offsets: int64[n+1], where they begin and end if they lie back to back in a buffer that is theirs alone, so
+            that whoever decodes them may keep it; `None` where they do not.
     """
 
     buffer: NDArray[np.uint8]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
+    offsets: NDArray[np.int64] | None = None
 
     @classmethod
     def join(cls, blobs: Sequence[bytes]) -> Blobs:
@@ -60,7 +63,9 @@ class Blobs:
         return Blobs(self.buffer, self.starts[positions], self.lengths[positions])
 
     def contiguous(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Return the blobs back to back: (values uint8[sum], offsets int64[n+1])."""
+        """Return the blobs back to back: (values uint8[sum], offsets int64[n+1]), writable."""
+        if self.offsets is not None:
+            return self.buffer, self.offsets
         offsets = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.lengths, out=offsets[1:])
         if len(self) and np.array_equal(self.starts, self.starts[0] + offsets[:-1]):

@@ -16,6 +16,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column
 from dataformats.errors import FormatError, SpecError
+from dataformats.kernels import FrameCheck
 from dataformats.spec import Spec, Type
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "FieldsBackend",
     "FieldsWriter",
     "FileWriter",
+    "KernelCheck",
     "Located",
     "OpenOptions",
     "Reader",
@@ -92,6 +94,19 @@ class Check(Protocol):
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
         """Return what is wrong, position to error with `offset_bytes` (path and record are filled in later)."""
         ...
+
+
+class KernelCheck(ABC):
+    """A check that a kernel does as well, faster: that one says whether, this one says what."""
+
+    @property
+    @abstractmethod
+    def kernel(self) -> FrameCheck:
+        """The kernel's check, which finds fault with the same blobs."""
+
+    @abstractmethod
+    def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+        """Return what is wrong: see `Check`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import functools
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMismatchError
@@ -35,6 +36,7 @@ def open(  # the name that the contract gives it
     verify_checksums: bool = True,
     cache: str | Sequence[str] | None = None,
     index: str = "cache",
+    io: str = "auto",
     storage_options: dict[str, Any] | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Callable[[int, int], None] | None = None,
@@ -59,6 +61,9 @@ def open(  # the name that the contract gives it
             hold the files of these fields alone.
         index: Where indexes are kept: `"cache"` (the user's cache folder, or `DATAFORMATS_CACHE`), `"beside"` the
             data, or a folder.
+        io: How files are read: `"auto"` takes from memory what the operating system has there and reads the rest many
+            at a time; `"uring"`, `"libaio"` and `"threads"` ask for one engine; `"mmap"` maps local files, which nobody
+            may change then: one that is cut short ends the process.
         storage_options: For the fsspec file system of a URL.
         max_record_bytes: A longer record is refused before anything is allocated for it.
         progress: Called with (bytes done, bytes in all) while an index is built.
@@ -69,6 +74,7 @@ def open(  # the name that the contract gives it
         FormatError: The content is no format that is known, or not the one that was named, or a header is broken.
         SpecError: The spec does not parse.
         UnknownNameError: No such format or codec.
+        ValueError: No such `io` or `cache`, or the files cannot be mapped.
 
     Example:
         >>> import dataformats
@@ -95,12 +101,13 @@ def open(  # the name that the contract gives it
         "verify_checksums": verify_checksums,
         "cache": cache,
         "index": index,
+        "io": io,
         "storage_options": storage_options,
         "max_record_bytes": max_record_bytes,
         **backend_options,
     }
     reopen = functools.partial(_reduced, again)
-    return StoredSource(Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen, cache))
+    return StoredSource(Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen, cache, io))
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:
@@ -121,15 +128,24 @@ def register_backend(backend: Backend, *, replace: bool = False) -> None:
     backends.register(backend.name, backend, replace=replace)
 
 
-def _reduced(again: dict[str, Any], fingerprint: str, payload: str | None, spec: Spec) -> tuple[Any, ...]:
+def _reduced(
+    again: dict[str, Any], fingerprint: str, payload: str | None, spec: Spec, shared: Mapping[int, Any]
+) -> tuple[Any, ...]:
     """Return what `__reduce__` returns: only what differs from the defaults, so that it stays small."""
     kept = {name: value for name, value in again.items() if value is not None}
-    return _reopen, (kept, fingerprint, payload, spec.to_json())
+    return _reopen, (kept, fingerprint, payload, spec.to_json(), shared)
 
 
-def _reopen(again: dict[str, Any], fingerprint: str, payload: str | None, spec: dict[str, str]) -> StoredSource:
+def _reopen(
+    again: dict[str, Any],
+    fingerprint: str,
+    payload: str | None,
+    spec: dict[str, str],
+    shared: Mapping[int, Any] = MappingProxyType({}),
+) -> StoredSource:
     source = open(**again)
     assert isinstance(source, StoredSource)  # what open() makes; for the type checker
+    source.adopt_memory(shared)
     if source.reader.spec is None:  # fields that are stored apart have no spec but the call's or their own
         source.adopt(payload, Spec({name: Type.named(text) for name, text in spec.items()}))
     if source.fingerprint != fingerprint:

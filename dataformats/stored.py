@@ -31,8 +31,9 @@ from dataformats.scanning import as_indices, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.ahead import read_ahead
-from dataformats.storage.cached import CachedFile
+from dataformats.storage.cached import CachedFile, MappedFile
 from dataformats.storage.files import StoredFile, release
+from dataformats.storage.fileset import FileSet
 from dataformats.storage.forks import after_fork
 from dataformats.storage.reading import Fetched, read_blobs
 from dataformats.storage.sidecar import load_inferred, save_inferred
@@ -51,6 +52,7 @@ _SAMPLES = 512
 _SAMPLE_BYTES = 64 * 2**20
 _FIXED_RECORDS = 64
 _DECODE = 1024
+_BLOBS: Mapping[str, bool | range] = {VALUE: True}
 _STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
 
@@ -66,8 +68,9 @@ class Parts:
         codecs: From types to codecs.
         index: Where indexes are kept.
         max_record_bytes: A longer record is refused.
-        reopen: Returns what `__reduce__` shall, given fingerprint, payload and spec.
+        reopen: Returns what `__reduce__` shall, given fingerprint, payload, spec and shared memory.
         cache: `"memory"`, or the fields whose files are held in memory.
+        io: How files are read: see `open`.
     """
 
     backend: Backend
@@ -77,8 +80,19 @@ class Parts:
     codecs: Codecs
     index: str
     max_record_bytes: int
-    reopen: Callable[[str, str | None, Spec], tuple[Any, ...]] = field(repr=False)
+    reopen: Callable[[str, str | None, Spec, Mapping[int, Any]], tuple[Any, ...]] = field(repr=False)
     cache: str | Sequence[str] | None = None
+    io: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoding:
+    """What every read needs of a source, put together once."""
+
+    spec: Spec
+    coder: RecordCoder | None
+    single: bool
+    whole: dict[str, bool | range]  # the mask of all fields
 
 
 class StoredSource(SourceBase):
@@ -87,7 +101,7 @@ class StoredSource(SourceBase):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._reader = parts.reader
-        self._files = self._with_cache(parts.cache)
+        self._files = FileSet(self._in_memory(parts.cache), parts.io)
         self._lock = threading.RLock()
         self._payload: str | None = parts.payload
         self._spec: Spec | None = parts.spec
@@ -97,13 +111,18 @@ class StoredSource(SourceBase):
                     raise SpecError(f"the files have no such field: {', '.join(self._reader.spec)}", field=name)
         self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
+        self._decoding: _Decoding | None = None
+        self._n: int | None = None
         self._fingerprint: str | None = None
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
         self._lock = threading.RLock()
 
-    def _with_cache(self, cache: str | Sequence[str] | None) -> list[StoredFile]:
+    def _in_memory(self, cache: str | Sequence[str] | None) -> list[StoredFile]:
+        """Return the files, those that the call wants in memory as such."""
+        if self._parts.io == "mmap":
+            return [MappedFile(file) for file in self._reader.files]
         files = list(self._reader.files)
         if cache is None:
             return files
@@ -115,6 +134,18 @@ class StoredSource(SourceBase):
                 raise UnknownNameError("field", name=name, known=self._reader.spec)
         held = {number for name in fields for number in self._reader.files_of(name)}
         return [CachedFile(file) if number in held else file for number, file in enumerate(files)]
+
+    def adopt_memory(self, shared: Mapping[int, Any]) -> None:
+        """Take over the files in memory of the process that spawned this one, file number to what it gave."""
+        for number, memory in shared.items():
+            file = self._files[number]
+            if isinstance(file, CachedFile):
+                file.adopt(memory)
+
+    def _shared_memory(self) -> dict[int, Any]:
+        cached = {number: file for number, file in enumerate(self._files) if isinstance(file, CachedFile)}
+        given = {number: file.shared() for number, file in cached.items()}
+        return {number: memory for number, memory in given.items() if memory is not None}
 
     def with_spec(self, spec: Spec) -> StoredSource:
         """Return the same records read under another spec."""
@@ -213,7 +244,7 @@ class StoredSource(SourceBase):
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Take what was inferred before, in another process, in place of inferring it again."""
         with self._lock:
-            self._payload, self._spec, self._codec, self._coder = payload, spec, None, None
+            self._payload, self._spec, self._codec, self._coder, self._decoding = payload, spec, None, None, None
 
     @property
     def reader(self) -> Reader:
@@ -254,9 +285,21 @@ class StoredSource(SourceBase):
         return state.hexdigest()
 
     def __len__(self) -> int:
-        return int(self._reader.counts.sum())
+        if self._n is None:
+            self._n = int(self._reader.counts.sum())
+        return self._n
 
     # ---- reading
+
+    def _known(self) -> _Decoding:
+        known = self._decoding
+        if known is None:
+            known = _Decoding(self.spec, self.coder, self.single, dict.fromkeys(self.spec, True))
+            self._decoding = known
+        return known
+
+    def mask(self, fields: Fields) -> dict[str, bool | range]:
+        return self._known().whole if fields is None else super().mask(fields)
 
     @property
     def _stored_fields(self) -> tuple[str, ...]:
@@ -265,7 +308,7 @@ class StoredSource(SourceBase):
     def _fetch(
         self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]
     ) -> dict[str, tuple[Fetched, Located]]:
-        stored = fields if self._reader.spec is not None else {VALUE: True}
+        stored = fields if self._reader.spec is not None else _BLOBS
         located = self._reader.locate(indices, stored)
         extents = [field.extents for field in located.values()]
         fetched = read_blobs(self._files, extents, max_bytes=self._parts.max_record_bytes)
@@ -287,10 +330,12 @@ class StoredSource(SourceBase):
         damaged = by_record(fetched, numbers)
         if damaged and on_failure == "raise":
             raise damaged[min(damaged)]
+        if not damaged:
+            stored = {name: (got.blobs, where.counts) for name, (got, where) in fetched.items()}
+            return self._decode(stored, numbers, mask, on_failure, Places(self._reader.files, fetched))
         kept = without(len(numbers), damaged)
         stored = {name: subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
-        located = {name: where for name, (_, where) in fetched.items()}
-        places = Places(self._reader.files, located, kept) if fetched else None
+        places = Places(self._reader.files, fetched, kept)
         batch = self._decode(stored, numbers[kept], mask, on_failure, places)
         failed = {int(numbers[position]): error for position, error in damaged.items()}
         return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
@@ -418,11 +463,11 @@ class StoredSource(SourceBase):
         numbers: NDArray[np.int64],
         mask: Mapping[str, bool | range],
         on_failure: OnFailure,
-        places: Run | Places | None,
+        places: Run | Places,
     ) -> RecordBatch:
         """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
         try:
-            return RecordBatch(self._columns(stored, mask), numbers, {}, self.single)
+            return RecordBatch(self._columns(stored, mask), numbers, {}, self._known().single)
         except (CorruptRecordError, CodecError, SpecError) as error:
             if not len(numbers) and on_failure != "collect":
                 raise
@@ -449,12 +494,13 @@ class StoredSource(SourceBase):
     def _columns(
         self, stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]], mask: Mapping[str, bool | range]
     ) -> dict[str, Column]:
-        if self.coder is not None:
-            return self.coder.decode_batch(stored[VALUE][0], mask)
+        coder = self._known().coder
+        if coder is not None:
+            return coder.decode_batch(stored[VALUE][0], mask)
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
 
     def _column(self, name: str, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
-        declared = self.spec[name]
+        declared = self._known().spec[name]
         if self._reader.spec is None:
             return self._parts.codecs.decode(declared, blobs, counts)
         kind = self._reader.decoded_as(name, declared)
@@ -465,11 +511,9 @@ class StoredSource(SourceBase):
         column = column if kind == declared else conform(column, declared, field=name)
         return column if not isinstance(part, range) else elements_of(column, part, name)
 
-    def _blamed(
-        self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places | None
-    ) -> Exception:
+    def _blamed(self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places) -> Exception:
         field = getattr(error, "field", None)
-        place = places.place(position, field) if places is not None else (self.paths[0], 0)
+        place = places.place(position, field)
         if isinstance(error, CodecError) and self._reader.spec is None and self.single:
             what = f"the payload does not decode as {error.codec!r}: {error.what}"
             corrupt = CorruptRecordError(what, path=place[0], index=int(numbers[position]), offset_bytes=place[1])
@@ -484,7 +528,7 @@ class StoredSource(SourceBase):
             release(file)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._parts.reopen(self.fingerprint, self.payload, self.spec)
+        return self._parts.reopen(self.fingerprint, self.payload, self.spec, self._shared_memory())
 
 
 def _parsing(codec: RecordCodec, blobs: Iterable[bytes]) -> Iterator[bytes]:

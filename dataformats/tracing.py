@@ -38,16 +38,22 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the records of a read lie, for errors."""
+    """Where the records of a read lie, for errors.
+
+    Attributes:
+        files: The files.
+        fetched: What was read, field by field, and where it lies.
+        kept: Of which positions the records are; `None`: of all.
+    """
 
     files: Sequence[StoredFile]
-    located: Mapping[str, Located]
-    kept: NDArray[np.int64]
+    fetched: Mapping[str, tuple[Fetched, Located]]
+    kept: NDArray[np.int64] | None = None
 
     def place(self, position: int, field: str | None = None) -> tuple[str, int]:
         """Return the file of a record's field (or of its first), and the byte where its blob begins."""
-        record = int(self.kept[position])
-        located = self.located.get(field or "") or next(iter(self.located.values()))
+        record = position if self.kept is None else int(self.kept[position])
+        _, located = self.fetched.get(field or "") or next(iter(self.fetched.values()))
         counts, extents = located.counts, located.extents
         blob = record if counts is None else int(counts[:record].sum())
         blob = min(blob, len(extents) - 1)

@@ -14,16 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
-from dataformats.interfaces import Extents
-from dataformats.kernels import crc32, crc32_extents
+from dataformats.interfaces import Extents, KernelCheck
+from dataformats.kernels import FrameCheck, crc32, crc32_extents
 
 __all__ = [
     "ENTRY_BYTES",
     "PREFIX",
     "Prefix",
+    "RecordCheck",
     "Table",
     "build_header",
-    "check_records",
     "header_bytes",
     "parse_prefix",
     "parse_table",
@@ -175,20 +175,25 @@ def build_header(lengths: ArrayLike, checksums: ArrayLike) -> bytes:
     return crc32(counted).to_bytes(4, "little") + counted
 
 
-def check_records(frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-    """Return the records, empty ones too, whose CRC-32 is not the stored one: the format's `Check`."""
-    if extents.stored is None:
-        return {}
-    computed = crc32_extents(frames.buffer, frames.starts, frames.lengths)
-    return {
-        position: ChecksumError(
-            "the checksum of a record",
-            stored=int(extents.stored[position]),
-            computed=int(computed[position]),
-            offset_bytes=int(extents.offset[position]),
-        )
-        for position in np.flatnonzero(computed != extents.stored).tolist()
-    }
+class RecordCheck(KernelCheck):
+    """The format's `Check`: the CRC-32 of each record, empty ones too, is the stored one."""
+
+    kernel = FrameCheck.CRC32
+
+    def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+        """Return the records whose checksum is another one, position to error."""
+        if extents.stored is None:
+            return {}
+        computed = crc32_extents(frames.buffer, frames.starts, frames.lengths)
+        return {
+            position: ChecksumError(
+                "the checksum of a record",
+                stored=int(extents.stored[position]),
+                computed=int(computed[position]),
+                offset_bytes=int(extents.offset[position]),
+            )
+            for position in np.flatnonzero(computed != extents.stored).tolist()
+        }
 
 
 def _data_without_records(checksum: int, size: int, path: str) -> FormatError:

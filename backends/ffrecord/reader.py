@@ -9,8 +9,8 @@ from functools import partial
 from dataformats.backends.ffrecord.layout import (
     PREFIX,
     Prefix,
+    RecordCheck,
     Table,
-    check_records,
     header_bytes,
     parse_prefix,
     parse_table,
@@ -45,7 +45,7 @@ class FFRecordReader(IndexedReader):
     @property
     def check(self) -> Check | None:
         """What verifies records; `None` where nobody wants it."""
-        return check_records if self._verify else None
+        return RecordCheck() if self._verify else None
 
     def load_index(self, file: int) -> FileIndex:
         """Return the index of one file, from its verified header.

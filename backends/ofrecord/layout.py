@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dataformats.backends.framed.framing import Framing, Octets, Positions, length_problems, too_long, words
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
-from dataformats.interfaces import Check, Extents
+from dataformats.interfaces import Check, Extents, KernelCheck
+from dataformats.kernels import FrameCheck
 
 __all__ = ["FRAMING", "HEADER"]
 
@@ -54,12 +55,17 @@ class _OFRecordFraming(Framing):
         return {}  # nothing tells
 
     def check(self, verify_checksums: bool) -> Check:
-        return _check_lengths
+        return _LengthCheck()
 
 
-def _check_lengths(frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-    """Return the frames that do not stand at their offset any more: their length is another one."""
-    return length_problems(words(frames.buffer, frames.starts, "<i8"), extents.length, extents.offset - HEADER.size)
+class _LengthCheck(KernelCheck):
+    """Finds the frames that do not stand at their offset any more: their length is another one."""
+
+    kernel = FrameCheck.LENGTH
+
+    def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+        found = words(frames.buffer, frames.starts, "<i8")
+        return length_problems(found, extents.length, extents.offset - HEADER.size)
 
 
 FRAMING = _OFRecordFraming()

@@ -13,10 +13,11 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats import kernels
 from dataformats.backends.framed.framing import Framing, Octets, Positions, length_problems, too_long, words
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError
-from dataformats.interfaces import Check, Extents
+from dataformats.interfaces import Check, Extents, KernelCheck
 from dataformats.kernels import crc32c_extents, mask, masked_crc32c
 
 __all__ = ["FRAMING", "FRAMING_BYTES", "HEADER", "FrameCheck", "frame", "frames", "header_is_sound"]
@@ -68,7 +69,7 @@ def _length_checksums(octets: Octets, starts: Positions) -> NDArray[np.uint32]:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameCheck:
+class FrameCheck(KernelCheck):
     """Verifies frames that were read through an index.
 
     Attributes:
@@ -76,6 +77,10 @@ class FrameCheck:
     """
 
     verify_checksums: bool = True
+
+    @property
+    def kernel(self) -> kernels.FrameCheck:
+        return kernels.FrameCheck.TFRECORD if self.verify_checksums else kernels.FrameCheck.LENGTH
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
         """Return what is wrong, position to error with the offset of the frame."""

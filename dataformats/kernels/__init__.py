@@ -7,17 +7,33 @@ Python. Functions here are thread-safe; the C ones let other threads run while t
 
 from __future__ import annotations
 
+from dataformats.kernels.batch import (
+    MAX_FRAMING,
+    BlobField,
+    FrameCheck,
+    locate,
+    places,
+    read_batch,
+    reads_batches,
+)
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, masked_crc32c
 from dataformats.kernels.choosing import describe, implementation
 from dataformats.kernels.masking import mask
 
 __all__ = [
+    "MAX_FRAMING",
+    "BlobField",
+    "FrameCheck",
     "crc32",
     "crc32_extents",
     "crc32c",
     "crc32c_extents",
     "describe",
     "implementation",
+    "locate",
     "mask",
     "masked_crc32c",
+    "places",
+    "read_batch",
+    "reads_batches",
 ]

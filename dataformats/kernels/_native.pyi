@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,3 +16,36 @@ def crc32_extents(
 def crc32c_with(name: str, data: BytesLike, value: int = 0, /) -> int: ...
 def crc32_with(name: str, data: BytesLike, value: int = 0, /) -> int: ...
 def variants() -> dict[str, list[str]]: ...
+def read_batch(
+    fds: NDArray[np.int32],
+    memories: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    mtimes: NDArray[np.int64],
+    fields: tuple[Any, ...],
+    engine: Any,
+    warm_first: bool,
+    /,
+) -> bool: ...
+def locate(
+    starts: NDArray[np.int64],
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    stored: NDArray[np.uint32] | None,
+    indices: NDArray[np.int64],
+    file_out: NDArray[np.int32],
+    offset_out: NDArray[np.int64],
+    length_out: NDArray[np.int64],
+    stored_out: NDArray[np.uint32] | None,
+    /,
+) -> int: ...
+def places(
+    sizes: NDArray[np.int64],
+    file: NDArray[np.int32],
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    head: int,
+    tail: int,
+    max_bytes: int,
+    place: NDArray[np.int64],
+    /,
+) -> int: ...

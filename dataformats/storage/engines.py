@@ -11,7 +11,7 @@ from dataformats.errors import TruncatedError
 from dataformats.storage.files import StoredFile
 from dataformats.storage.forks import after_fork
 
-__all__ = ["Piece", "fetch"]
+__all__ = ["Engine", "Piece", "engine", "fetch"]
 
 _THREADS = min(16, 4 * (os.cpu_count() or 1))
 _INLINE_PIECES = 4
@@ -91,3 +91,16 @@ class _Pool:
 
 
 _POOL = _Pool()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """How files are read."""
+
+    capsule: object = None
+    warm_first: bool = False
+
+
+def engine(name: str) -> Engine:
+    """Return the engine."""
+    return Engine()

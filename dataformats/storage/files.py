@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -21,9 +21,10 @@ try:
 except ImportError:  # Windows
     resource = None
 
-__all__ = ["Folder", "FsspecFile", "LocalFile", "ObjectFile", "StoredFile"]
+__all__ = ["Folder", "FsspecFile", "LocalFile", "ObjectFile", "StoredFile", "borrowed", "most_open"]
 
 _MAX_OPEN = 256
+_FEW_OPEN = 4  # up to here nobody asks what the process may have open, which costs as much as a read
 _OURS = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
 
 
@@ -94,11 +95,12 @@ class LocalFile(StoredFile):
         self.name = str(path)
         self.local = path
         self.size = info.st_size
+        self.mtime_ns = info.st_mtime_ns
         self.identity = (str(info.st_size), str(info.st_mtime_ns))
 
     def read_into(self, offset: int, out: memoryview) -> int:
         done = 0
-        with _DESCRIPTORS.borrow(self) as descriptor:
+        with borrowed([self]) as (descriptor,):
             while done < len(out):
                 n = os.preadv(descriptor, [out[done:]], offset + done)
                 if n == 0:
@@ -166,23 +168,35 @@ class _Descriptors:
         for entry in self._open.values():
             entry[1] = 0  # whoever borrowed it stayed in the parent
 
-    @contextmanager
-    def borrow(self, file: LocalFile) -> Iterator[int]:
+    def take(self, files: Sequence[LocalFile]) -> list[int]:
         with self._lock:
-            entry = self._open.pop(file, None)
-            if entry is None:
-                entry = [file.open_descriptor(), 0]
-            self._open[file] = entry
-            entry[1] += 1
+            for done, file in enumerate(files):
+                entry = self._open.pop(file, None)
+                if entry is None:
+                    try:
+                        entry = self._opened(file)
+                    except BaseException:
+                        self._return(files[:done])
+                        raise
+                self._open[file] = entry
+                entry[1] += 1
+            return [self._open[file][0] for file in files]
+
+    def _opened(self, file: LocalFile) -> list[int]:
+        if len(self._open) >= _FEW_OPEN:
             self._close_spare()
-        try:
-            yield entry[0]
-        finally:
-            with self._lock:
-                entry[1] -= 1
+        return [file.open_descriptor(), 0]
+
+    def give_back(self, files: Sequence[LocalFile]) -> None:
+        with self._lock:
+            self._return(files)
+
+    def _return(self, files: Sequence[LocalFile]) -> None:
+        for file in files:
+            self._open[file][1] -= 1
 
     def _close_spare(self) -> None:
-        for file in list(self._open)[: max(0, len(self._open) - _most_open())]:
+        for file in list(self._open)[: max(0, len(self._open) + 1 - most_open())]:
             if self._open[file][1] == 0:
                 os.close(self._open.pop(file)[0])
 
@@ -192,8 +206,8 @@ class _Descriptors:
                 os.close(self._open.pop(file)[0])
 
 
-def _most_open() -> int:
-    """Return how many descriptors may stay open: a quarter of what the process may have, 256 at most."""
+def most_open() -> int:
+    """Return how many descriptors may stay open, and be borrowed at once: a quarter of what the process may have, 256 at most."""
     if resource is None:
         return _MAX_OPEN
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -201,6 +215,20 @@ def _most_open() -> int:
 
 
 _DESCRIPTORS = _Descriptors()
+
+
+@contextmanager
+def borrowed(files: Sequence[LocalFile]) -> Iterator[list[int]]:
+    """Give descriptors of files, which stay open inside the block.
+
+    Raises:
+        FormatError: One was replaced or changed since it was first looked at.
+    """
+    descriptors = _DESCRIPTORS.take(files)
+    try:
+        yield descriptors
+    finally:
+        _DESCRIPTORS.give_back(files)
 
 
 def release(file: StoredFile) -> None:

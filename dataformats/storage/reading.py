@@ -1,4 +1,7 @@
-"""Reads the blobs of many extents in one go: checked against the file's size, coalesced, fetched, verified."""
+"""Reads the blobs of many extents in one go: checked against the file's size, coalesced, fetched, verified.
+
+By one native call where that goes; else, and where anything is wrong, in this module, which finds out what it is.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Extents
 from dataformats.storage.engines import Piece, fetch
 from dataformats.storage.files import StoredFile
+from dataformats.storage.fileset import FileSet
+from dataformats.storage.gathering import gather
 
 __all__ = ["Fetched", "read_blobs", "too_long"]
 
@@ -37,12 +42,20 @@ def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_
     """Return the blobs of each request, read by one submission.
 
     Args:
-        files: What the extents' file numbers mean.
+        files: What the extents' file numbers mean; a `FileSet` is read natively.
         requests: Extents, one for each field, say.
         max_bytes: A longer blob is a problem, not an allocation.
     """
     if not requests:
         return []
+    if isinstance(files, FileSet):
+        gathered = gather(files, requests, max_bytes)
+        if gathered is not None:
+            return [Fetched(blobs, {}) for blobs in gathered]
+    return _read_carefully(files, requests, max_bytes)
+
+
+def _read_carefully(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> list[Fetched]:
     sizes = np.array([file.size for file in files], np.int64)
     problems = [_problems(request, files, sizes, max_bytes) for request in requests]
     sound = [_without(len(request), wrong) for request, wrong in zip(requests, problems, strict=True)]

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from dataformats.kernels.reference.batch import locate, places
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
 
-__all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents"]
+__all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents", "locate", "places"]

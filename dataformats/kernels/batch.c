@@ -1,0 +1,380 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* preadv2 */
+#endif
+#include "batch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#define DATAFORMATS_POSIX 1
+#endif
+
+#define GAP 4096             /* neighbours no further apart than a page are read as one */
+#define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
+#define DIRECT_BYTES 16384   /* from here on a blob is read to its place; shorter ones are copied there */
+#define FUSED_BYTES 16384    /* copied and checksummed at a time */
+#define AHEAD_BYTES 2048     /* of the next blob in memory that are fetched while this one is copied */
+#define MASK_DELTA 0xA282EAD8u /* TFRecord stores CRCs rotated and shifted: FORMATS, TFRecord */
+
+static uint32_t mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + MASK_DELTA; }
+
+static uint32_t load32(const uint8_t *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t load64(const uint8_t *at) { return (uint64_t)load32(at) | (uint64_t)load32(at + 4) << 32; }
+
+/* ---- planning */
+
+/* Whether a blob and its framing lie in a file. */
+static int lies_in(int64_t n_bytes, int64_t offset, int64_t length, int64_t head, int64_t tail) {
+    const int64_t room = n_bytes - tail;
+    return length >= 0 && offset >= head && offset <= room && length <= room - offset;
+}
+
+static int fits(const batch *plan, const batch_field *field, int64_t row) {
+    const int32_t number = field->file[row];
+    const int64_t length = field->length[row], place = field->place[row];
+    return number >= 0 && number < plan->n_files && place >= 0 && place <= field->n_out &&
+           length <= field->n_out - place &&
+           lies_in(plan->files[number].n_bytes, field->offset[row], length, field->head, field->tail);
+}
+
+static int by_place(const void *left, const void *right) {
+    const batch_span *a = left, *b = right;
+    if (a->file != b->file) {
+        return a->file < b->file ? -1 : 1;
+    }
+    return a->start == b->start ? 0 : a->start < b->start ? -1 : 1;
+}
+
+static void sort_spans(batch_span *spans, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        if (by_place(&spans[i - 1], &spans[i]) > 0) {
+            qsort(spans, (size_t)n, sizeof *spans, by_place);
+            return;
+        }
+    }
+}
+
+static int direct(const batch_span *span) { return span->stop - span->start >= DIRECT_BYTES; }
+
+/* Whether `next` is read together with the run that began at `start` and now ends with `last`. */
+static int joins(const batch_span *last, const batch_span *next, int64_t start) {
+    return next->file == last->file && next->start >= last->stop && next->start - last->stop <= GAP &&
+           next->stop - start <= RUN_BYTES && !direct(last) && !direct(next);
+}
+
+static void cut_runs(batch *plan) {
+    plan->n_runs = 0;
+    plan->n_scratch = 0;
+    for (int64_t first = 0; first < plan->n_spans;) {
+        const batch_span *spans = plan->spans;
+        int64_t end = first + 1;
+        while (end < plan->n_spans && joins(&spans[end - 1], &spans[end], spans[first].start)) {
+            end++;
+        }
+        const int64_t n_bytes =
+            direct(&spans[first]) ? 2 * BATCH_MAX_FRAMING : spans[end - 1].stop - spans[first].start;
+        plan->runs[plan->n_runs++] = (batch_run){first, end - first, plan->n_scratch, n_bytes};
+        plan->n_scratch += (n_bytes + 63) & ~(int64_t)63;
+        first = end;
+    }
+}
+
+int batch_plan(batch *plan) {
+    plan->n_spans = 0;
+    for (int64_t number = 0; number < plan->n_fields; number++) {
+        const batch_field *field = &plan->fields[number];
+        for (int64_t row = 0; row < field->n; row++) {
+            if (!fits(plan, field, row)) {
+                return -1;
+            }
+            if (plan->files[field->file[row]].memory == NULL) {
+                const int64_t start = field->offset[row] - field->head;
+                const int64_t stop = field->offset[row] + field->length[row] + field->tail;
+                plan->spans[plan->n_spans++] =
+                    (batch_span){start, stop, row, field->file[row], (int32_t)number};
+            }
+        }
+    }
+    sort_spans(plan->spans, plan->n_spans);
+    cut_runs(plan);
+    return 0;
+}
+
+/* ---- verifying */
+
+/* Copy, and return the CRC of what was copied; without a kernel, 0. */
+static uint32_t copy_summed(crc_kernel *kernel, uint8_t *to, const uint8_t *from, int64_t n_bytes) {
+    uint32_t crc = 0;
+    for (int64_t at = 0; at < n_bytes; at += FUSED_BYTES) {
+        const size_t part = (size_t)(n_bytes - at < FUSED_BYTES ? n_bytes - at : FUSED_BYTES);
+        if (to != from) {
+            memcpy(to + at, from + at, part);
+        }
+        if (kernel != NULL) {
+            crc = kernel(crc, to + at, part);
+        }
+    }
+    return crc;
+}
+
+static crc_kernel *sum_of(const batch *plan, const batch_field *field) {
+    switch (field->check) {
+    case BATCH_CRC32:
+        return field->stored == NULL ? NULL : plan->crc32;
+    case BATCH_TFRECORD:
+        return plan->crc32c;
+    default:
+        return NULL;
+    }
+}
+
+static int framing_is_sound(const batch *plan, const batch_field *field, int64_t row, const uint8_t *head,
+                            const uint8_t *tail, uint32_t crc) {
+    const uint64_t length = (uint64_t)field->length[row];
+    switch (field->check) {
+    case BATCH_UNCHECKED:
+        return 1;
+    case BATCH_CRC32:
+        return field->stored == NULL || field->stored[row] == crc;
+    case BATCH_LENGTH:
+        return load64(head) == length;
+    case BATCH_TFRECORD:
+        return load64(head) == length && load32(head + 8) == mask(plan->crc32c(0, head, 8)) &&
+               load32(tail) == mask(crc) && (field->stored == NULL || field->stored[row] == load32(tail));
+    }
+    return 0;
+}
+
+/* Bring the blob of a row from `from` to its place; its framing lies around it, unless it says otherwise. */
+static int deliver(const batch *plan, const batch_field *field, int64_t row, const uint8_t *from) {
+    const int64_t length = field->length[row];
+    const uint32_t crc = copy_summed(sum_of(plan, field), field->out + field->place[row], from, length);
+    return framing_is_sound(plan, field, row, from - field->head, from + length, crc);
+}
+
+/* ---- from memory */
+
+static void fetch_ahead(const batch *plan, const batch_field *field, int64_t row) {
+#if defined(__GNUC__) || defined(__clang__)
+    if (row >= field->n) {
+        return;
+    }
+    const batch_file *file = &plan->files[field->file[row]];
+    if (file->memory == NULL) {
+        return;
+    }
+    const uint8_t *begin = file->memory + field->offset[row] - field->head;
+    const int64_t length = field->length[row] + field->head + field->tail;
+    for (int64_t at = 0; at < length && at < AHEAD_BYTES; at += 64) {
+        __builtin_prefetch(begin + at);
+    }
+#else
+    (void)plan, (void)field, (void)row;
+#endif
+}
+
+int batch_copy(const batch *plan) {
+    for (int64_t number = 0; number < plan->n_fields; number++) {
+        const batch_field *field = &plan->fields[number];
+        for (int64_t row = 0; row < field->n; row++) {
+            const uint8_t *memory = plan->files[field->file[row]].memory;
+            fetch_ahead(plan, field, row + 1);
+            if (memory != NULL && !deliver(plan, field, row, memory + field->offset[row])) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- from files */
+
+#ifdef DATAFORMATS_POSIX
+
+static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, read_op *op, read_part *parts) {
+    const batch_span *first = &plan->spans[run->first], *last = &plan->spans[run->first + run->n - 1];
+    *op = (read_op){plan->files[first->file].fd, 0, first->start, last->stop - first->start, parts, 0, 0};
+    if (!direct(first)) {
+        parts[op->n_parts++] = (read_part){scratch, (size_t)op->length};
+        return;
+    }
+    const batch_field *field = &plan->fields[first->field];
+    const read_part wanted[3] = {
+        {scratch, (size_t)field->head},
+        {field->out + field->place[first->row], (size_t)field->length[first->row]},
+        {scratch + BATCH_MAX_FRAMING, (size_t)field->tail},
+    };
+    for (int i = 0; i < 3; i++) {
+        if (wanted[i].n_bytes > 0) {
+            parts[op->n_parts++] = wanted[i];
+        }
+    }
+}
+
+static int deliver_run(const batch *plan, const batch_run *run, const uint8_t *scratch) {
+    const batch_span *first = &plan->spans[run->first];
+    if (direct(first)) {
+        const batch_field *field = &plan->fields[first->field];
+        uint8_t *place = field->out + field->place[first->row];
+        const uint32_t crc = copy_summed(sum_of(plan, field), place, place, field->length[first->row]);
+        return framing_is_sound(plan, field, first->row, scratch, scratch + BATCH_MAX_FRAMING, crc);
+    }
+    for (const batch_span *span = first; span < first + run->n; span++) {
+        const batch_field *field = &plan->fields[span->field];
+        if (!deliver(plan, field, span->row, scratch + (span->start - first->start) + field->head)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Read without waiting for a disk. Return 1 if all came, 0 if it has to be waited for. */
+static int read_warm(read_op *op) {
+#if defined(__linux__) && defined(RWF_NOWAIT)
+    struct iovec parts[3];
+    for (int i = 0; i < op->n_parts; i++) {
+        parts[i] = (struct iovec){op->parts[i].base, op->parts[i].n_bytes};
+    }
+    return preadv2(op->fd, parts, op->n_parts, op->offset, RWF_NOWAIT) == op->length;
+#else
+    (void)op;
+    return 0;
+#endif
+}
+
+static int unchanged(const batch_file *file) {
+    struct stat info;
+    if (file->mtime_ns < 0) {
+        return 1;
+    }
+    if (fstat(file->fd, &info) != 0 || info.st_nlink == 0) {
+        return 0;
+    }
+#ifdef __APPLE__
+    const struct timespec changed = info.st_mtimespec;
+#else
+    const struct timespec changed = info.st_mtim;
+#endif
+    return info.st_size == file->n_bytes &&
+           (int64_t)changed.tv_sec * 1000000000 + changed.tv_nsec == file->mtime_ns;
+}
+
+static int all_unchanged(const batch *plan) {
+    int32_t last = -1;
+    for (int64_t i = 0; i < plan->n_spans; i++) {
+        const int32_t file = plan->spans[i].file;
+        if (file != last && !unchanged(&plan->files[file])) {
+            return 0;
+        }
+        last = file;
+    }
+    return 1;
+}
+
+/* Read what needs no waiting, or without an engine everything, each run through the same scratch memory, which
+ * so stays in the processor's cache. Return how many runs are left, moved to the front; -1 if one failed. */
+static int64_t read_now(batch *plan, const read_engine *engine, int warm_first, uint8_t *scratch, read_op *op,
+                        read_part *parts) {
+    int64_t n_left = 0;
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        const batch_run *run = &plan->runs[i];
+        place_op(plan, run, scratch, op, parts);
+        if ((warm_first && read_warm(op)) || (engine == NULL && reads_run(NULL, op, 1) < 0)) {
+            if (!deliver_run(plan, run, scratch)) {
+                return -1;
+            }
+        } else if (engine == NULL) {
+            return -1;
+        } else {
+            plan->runs[n_left++] = *run;
+        }
+    }
+    return n_left;
+}
+
+int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratch, read_op *ops,
+               read_part *parts) {
+    int64_t n = plan->n_runs;
+    if (engine == NULL || warm_first) {
+        n = read_now(plan, engine, warm_first, scratch, ops, parts);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        place_op(plan, &plan->runs[i], scratch + plan->runs[i].scratch, &ops[i], parts + 3 * i);
+    }
+    if (n < 0 || (n > 0 && reads_run(engine, ops, n) >= 0)) {
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (!deliver_run(plan, &plan->runs[i], scratch + plan->runs[i].scratch)) {
+            return -1;
+        }
+    }
+    return all_unchanged(plan) ? 0 : -1;
+}
+
+#else
+
+int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratch, read_op *ops,
+               read_part *parts) {
+    (void)engine, (void)warm_first, (void)scratch, (void)ops, (void)parts;
+    return plan->n_runs == 0 ? 0 : -1; /* the caller reads in its own way */
+}
+
+#endif
+
+/* ---- where records lie */
+
+static int32_t file_of(const int64_t *starts, int64_t n_files, int64_t index) {
+    int64_t low = 0, high = n_files; /* starts[low] <= index < starts[high] */
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (starts[middle] <= index) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return (int32_t)low;
+}
+
+int64_t batch_locate(const int64_t *starts, int64_t n_files, const int64_t *offset, const int64_t *length,
+                     const uint32_t *stored, const int64_t *indices, int64_t n, int32_t *file_out,
+                     int64_t *offset_out, int64_t *length_out, uint32_t *stored_out) {
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t index = indices[i];
+        if (index < 0 || index >= starts[n_files]) {
+            return i;
+        }
+        file_out[i] = file_of(starts, n_files, index);
+        offset_out[i] = offset[index];
+        length_out[i] = length[index];
+        if (stored != NULL) {
+            stored_out[i] = stored[index];
+        }
+    }
+    return -1;
+}
+
+int64_t batch_places(const int64_t *sizes, int64_t n_files, const int32_t *file, const int64_t *offset,
+                     const int64_t *length, int64_t n, int64_t head, int64_t tail, int64_t max_bytes,
+                     int64_t *place) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        place[i] = sum;
+        if (file[i] < 0 || file[i] >= n_files || length[i] > max_bytes || length[i] > INT64_MAX - sum ||
+            !lies_in(sizes[file[i]], offset[i], length[i], head, tail)) {
+            return -1;
+        }
+        sum += length[i];
+    }
+    place[n] = sum;
+    return sum;
+}

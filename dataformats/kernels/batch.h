@@ -1,0 +1,103 @@
+/* A batch in one go: the blobs of many extents of files into their places in arrays, verified.
+ *
+ * Extents lie in files that are read through an engine, or in memory. What the checks below know is what the
+ * frames of the formats have in common; why a record fails, and in which words, the caller finds out: these
+ * kernels only say that one does. They know no Python, keep no state and allocate nothing. */
+#ifndef DATAFORMATS_BATCH_H
+#define DATAFORMATS_BATCH_H
+
+#include <stdint.h>
+
+#include "crc.h"
+#include "reads.h"
+
+/* What tells that a blob is sound. */
+typedef enum {
+    BATCH_UNCHECKED,
+    BATCH_CRC32,   /* the CRC-32 of the blob is `stored` */
+    BATCH_LENGTH,  /* the head begins with the length of the blob, 8 bytes, little-endian */
+    BATCH_TFRECORD /* head: the length and its masked CRC-32C; tail: that of the blob, which is `stored` as well */
+} batch_check;
+
+/* One file: in memory, or behind a descriptor. */
+typedef struct {
+    const uint8_t *memory; /* NULL: read it through `fd` */
+    int fd;
+    int64_t n_bytes;
+    int64_t mtime_ns; /* of the file when it was opened; below 0: not looked at */
+} batch_file;
+
+/* The extents of one field, and where their blobs go. */
+typedef struct {
+    const int32_t *file;
+    const int64_t *offset, *length; /* of the blobs, without head and tail */
+    const uint32_t *stored;         /* NULL where no index has checksums */
+    const int64_t *place;           /* in `out` */
+    int64_t n;
+    int64_t head, tail; /* bytes of framing around each blob, in [0, BATCH_MAX_FRAMING] */
+    batch_check check;
+    uint8_t *out;
+    int64_t n_out;
+} batch_field;
+
+#define BATCH_MAX_FRAMING 64
+
+/* One blob with its framing. */
+typedef struct {
+    int64_t start, stop; /* in the file */
+    int64_t row;         /* in its field */
+    int32_t file, field;
+} batch_span;
+
+/* Neighbouring spans that are read by one call. */
+typedef struct {
+    int64_t first, n;   /* spans */
+    int64_t scratch;    /* where in the scratch memory its own part lies */
+    int64_t n_scratch;  /* how much it needs */
+} batch_run;
+
+typedef struct {
+    const batch_file *files;
+    int64_t n_files;
+    const batch_field *fields;
+    int64_t n_fields;
+    crc_kernel *crc32, *crc32c;
+    batch_span *spans; /* room for all rows of all fields */
+    int64_t n_spans;   /* those that are not in memory */
+    batch_run *runs;   /* room for as many */
+    int64_t n_runs;
+    int64_t n_scratch; /* bytes of scratch memory that all runs need together */
+} batch;
+
+/* Check every extent against its file and its place, and plan the reads: fills the last four. Return 0, or -1
+ * where an extent does not fit. `n_spans` may be 0 afterwards. */
+int batch_plan(batch *plan);
+
+/* Copy and verify the blobs that lie in memory. Return 0, or -1 where one is not sound. */
+int batch_copy(const batch *plan);
+
+/* Read and verify the others.
+ *
+ * `engine`: how files are read; NULL: one call after the other. `warm_first`: try each read without waiting
+ * for a disk first, and leave to the engine what is not in memory. `scratch`: `n_scratch` bytes; `ops`:
+ * `n_runs`; `parts`: three times as many. Return 0, or -1 where something failed: a read, a checksum, or a
+ * file that is not what it was when it was opened. */
+int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratch, read_op *ops,
+               read_part *parts);
+
+/* Check the extents of one field against their files, and lay their blobs out back to back: writes to
+ * `place[0 .. n]` the sums of the lengths, beginning with 0. Return the last sum, or -1 where an extent does not
+ * fit its file (its head and tail included) or is longer than `max_bytes`. */
+int64_t batch_places(const int64_t *sizes, int64_t n_files, const int32_t *file, const int64_t *offset,
+                     const int64_t *length, int64_t n, int64_t head, int64_t tail, int64_t max_bytes,
+                     int64_t *place);
+
+/* Where records lie, out of an index of several files: those of file f are `[starts[f], starts[f + 1])`.
+ *
+ * Writes, for each of `indices[0 .. n)`: its file, and its entries of `offset`, `length` and, if not NULL,
+ * `stored`. Return -1, or the first position whose index is outside `[0, starts[n_files])`. */
+int64_t batch_locate(const int64_t *starts, int64_t n_files, const int64_t *offset, const int64_t *length,
+                     const uint32_t *stored, const int64_t *indices, int64_t n, int32_t *file_out,
+                     int64_t *offset_out, int64_t *length_out, uint32_t *stored_out);
+
+#endif

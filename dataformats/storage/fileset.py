@@ -1,0 +1,88 @@
+"""The files of one data set, as the kernels see them: addresses, descriptors, sizes and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.storage.cached import MemoryFile
+from dataformats.storage.files import LocalFile, StoredFile, borrowed
+
+__all__ = ["FileSet"]
+
+WAYS = ("auto", "uring", "libaio", "threads", "fsspec", "mmap")
+
+
+class FileSet(Sequence[StoredFile]):
+    """Files that batches are read from. Thread-safe.
+
+    Args:
+        files: What the extents' file numbers mean.
+        io: How they are read.
+
+    Raises:
+        ValueError: It is no way that is known.
+
+    Attributes:
+        gathers: True where all are in memory or on the local disk, so that a kernel can read them.
+        sizes: int64[n], bytes; 0 for files that have yet to be brought into memory.
+        memories: uint64[n], the address of a file in memory, or 0.
+        mtimes_ns: int64[n], when each was changed last as it was opened; -1 for those in memory.
+    """
+
+    def __init__(self, files: Iterable[StoredFile], io: str = "auto") -> None:
+        if io not in WAYS:
+            raise ValueError(f"expected io to be one of {', '.join(WAYS)}, found {io!r}")
+        self._files = list(files)
+        self.io = io
+        self.gathers = all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
+        local = [file if isinstance(file, LocalFile) else None for file in self._files]
+        self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)
+        self.mtimes_ns = np.array([-1 if file is None else file.mtime_ns for file in local], np.int64)
+        self.memories = np.zeros(len(local), np.uint64)
+        self._waiting = {number for number, file in enumerate(self._files) if isinstance(file, MemoryFile)}
+        self._all_in_memory = len(self._waiting) == len(self._files)
+        self._no_descriptors = np.full(len(local), -1, np.int32)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, number: int) -> StoredFile: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[StoredFile]: ...
+    def __getitem__(self, number: int | slice) -> StoredFile | list[StoredFile]:
+        return self._files[number]
+
+    def used(self, numbers: Sequence[NDArray[np.int32]]) -> list[int]:
+        """Bring in what these file numbers need of files in memory; return the numbers of those on the disk."""
+        if self._all_in_memory and not self._waiting:
+            return []
+        found = {0} if len(self._files) == 1 else {number for part in numbers for number in part.tolist()}
+        for number in found & self._waiting:
+            self._bring_in(number)
+        return [] if self._all_in_memory else sorted(n for n in found if isinstance(self._files[n], LocalFile))
+
+    def _bring_in(self, number: int) -> None:
+        file = self._files[number]
+        assert isinstance(file, MemoryFile)  # only such are waited for
+        memory = file.memory
+        self.sizes[number] = len(memory)
+        self.memories[number] = memory.ctypes.data
+        self._waiting.discard(number)
+
+    @contextmanager
+    def descriptors(self, numbers: Sequence[int]) -> Iterator[NDArray[np.int32]]:
+        """Give int32[n], descriptors of the files of these numbers, which stay open inside the block."""
+        if not numbers:
+            yield self._no_descriptors
+            return
+        files: list[Any] = [self._files[number] for number in numbers]
+        found = self._no_descriptors.copy()
+        with borrowed(files) as descriptors:
+            found[numbers] = descriptors
+            yield found
