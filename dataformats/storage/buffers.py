@@ -6,6 +6,7 @@ more than half of the copy into it (measured; nothing below 1 MB).
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import weakref
 
@@ -53,10 +54,8 @@ class _Pool:
 def _mapping(size: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
+        with contextlib.suppress(OSError):  # a kernel without huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:
-            pass  # a kernel without huge pages
     return memory
 
 

@@ -207,7 +207,7 @@ class _Descriptors:
 
 
 def most_open() -> int:
-    """Return how many descriptors may stay open, and be borrowed at once: a quarter of what the process may have, 256 at most."""
+    """Return how many descriptors may stay open, and be borrowed at once: a quarter of the process's, 256 at most."""
     if resource is None:
         return _MAX_OPEN
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

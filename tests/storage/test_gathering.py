@@ -1,0 +1,237 @@
+"""The native way to a batch against the careful one, which is its specification: the same blobs, or none."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dataformats.errors import FormatError
+from dataformats.interfaces import Extents, KernelCheck
+from dataformats.kernels import FrameCheck, crc32c, mask, reads_batches
+from dataformats.storage import files as files_room
+from dataformats.storage import gathering, reading
+from dataformats.storage.cached import CachedFile, MappedFile
+from dataformats.storage.files import LocalFile, StoredFile
+from dataformats.storage.fileset import FileSet
+
+pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the careful way")
+
+WAYS: dict[str, tuple[Callable[[Path], StoredFile], str]] = {
+    "auto": (LocalFile, "auto"),
+    "uring": (LocalFile, "uring"),
+    "libaio": (LocalFile, "libaio"),
+    "threads": (LocalFile, "threads"),
+    "memory": (lambda path: CachedFile(LocalFile(path)), "auto"),
+    "mmap": (lambda path: MappedFile(LocalFile(path)), "mmap"),
+}
+SIZES = [0, 1, 7, 300, 4096, 5000, 16_383, 16_384, 40_000, 300_000]
+
+
+def noise(n: int, seed: int = 0) -> bytes:
+    return np.random.default_rng(seed).bytes(n)
+
+
+def written(folder: Path, contents: list[bytes], way: str) -> FileSet:
+    make, io = WAYS[way]
+    found = []
+    for number, content in enumerate(contents):
+        path = folder / f"{number}"
+        path.write_bytes(content)
+        found.append(make(path))
+    return FileSet(found, io)
+
+
+def extents(rows: list[tuple[int, int, int]], **more: Any) -> Extents:
+    file, offset, length = ([row[column] for row in rows] for column in range(3))
+    return Extents(np.array(file, np.int32), np.array(offset, np.int64), np.array(length, np.int64), **more)
+
+
+def gathered(files: FileSet, *requests: Extents) -> list[list[bytes]] | None:
+    found = gathering.gather(files, requests, 2**31)
+    return None if found is None else [list(blobs) for blobs in found]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
+    sizes = data.draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=4))
+    contents = [noise(size, i) for i, size in enumerate(sizes)]
+    files = written(tmp_path, contents, way)
+    head, tail = data.draw(st.sampled_from([(0, 0), (12, 4), (8, 0), (64, 64)]))
+    requests = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = []
+        for number in data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=40)):
+            if sizes[number] >= head + tail:
+                offset = data.draw(st.integers(head, sizes[number] - tail))
+                rows.append((number, offset, data.draw(st.integers(0, sizes[number] - tail - offset))))
+        requests.append(extents(rows, head=head, tail=tail))
+    found = gathering.gather(files, requests, 2**31)
+    assert found is not None
+    for request, blobs in zip(requests, found, strict=True):
+        where = zip(request.file.tolist(), request.offset.tolist(), request.length.tolist(), strict=True)
+        assert list(blobs) == [contents[number][offset : offset + length] for number, offset, length in where]
+        values, offsets = blobs.contiguous()
+        assert values.tobytes() == b"".join(blobs)
+        assert offsets.tolist() == [0, *np.cumsum(request.length).tolist()]
+        assert values.flags.writeable
+
+
+class Checked(KernelCheck):
+    """A check by the kernel alone: the careful way is not asked here."""
+
+    def __init__(self, kernel: FrameCheck) -> None:
+        self._kernel = kernel
+
+    @property
+    def kernel(self) -> FrameCheck:
+        return self._kernel
+
+    def __call__(self, frames: Any, extents: Extents) -> dict[int, FormatError]:
+        raise AssertionError("the kernel verifies these")
+
+
+def tfrecord(blob: bytes) -> bytes:
+    head = struct.pack("<Q", len(blob))
+    return head + struct.pack("<I", mask(crc32c(head))) + blob + struct.pack("<I", mask(crc32c(blob)))
+
+
+FRAMES: dict[FrameCheck, tuple[int, int, Callable[[bytes], bytes], Callable[[bytes], int] | None]] = {
+    FrameCheck.CRC32: (0, 0, lambda blob: blob, zlib.crc32),
+    FrameCheck.LENGTH: (8, 0, lambda blob: struct.pack("<q", len(blob)) + blob, None),
+    FrameCheck.TFRECORD: (12, 4, tfrecord, lambda blob: mask(crc32c(blob))),
+}
+
+
+def framed(check: FrameCheck, blobs: list[bytes]) -> tuple[bytes, Extents]:
+    head, tail, frame, checksum = FRAMES[check]
+    at, rows, content = 0, [], b""
+    for blob in blobs:
+        rows.append((0, at + head, len(blob)))
+        content += frame(blob)
+        at = len(content)
+    stored = None if checksum is None else np.array([checksum(blob) for blob in blobs], np.uint32)
+    return content, extents(rows, head=head, tail=tail, stored=stored, check=Checked(check))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("check", FRAMES)
+def test_every_flip_is_seen(check: FrameCheck, way: str, tmp_path: Path) -> None:
+    """Any byte of the frames of records both short and long, one after the other."""
+    blobs = [b"", b"x", noise(100), noise(20_000), noise(3)]
+    content, request = framed(check, blobs)
+    files = written(tmp_path, [content], way)
+    assert gathered(files, request) == [blobs]
+    unseen = (
+        set()
+        if check is not FrameCheck.LENGTH
+        else set(range(len(content))) - {at for row in request.offset.tolist() for at in range(row - 8, row)}
+    )
+    places = [*range(150), *range(150, len(content) - 40, 1777), *range(len(content) - 40, len(content))]
+    for at in places:
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << at % 8
+        flipped = written(tmp_path, [bytes(damaged)], way)
+        assert (gathered(flipped, request) is None) == (at not in unseen), at
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_indexed_checksums_count(way: str, tmp_path: Path) -> None:
+    content, request = framed(FrameCheck.TFRECORD, [noise(50), noise(60)])
+    assert request.stored is not None
+    request.stored[1] ^= 1
+    assert gathered(written(tmp_path, [content], way), request) is None
+
+
+OUTSIDE = [(0, 101), (100, 1), (101, 0), (-1, 1), (0, -1), (2**63 - 1, 0), (2**63 - 1, 2**63 - 1), (0, 2**63 - 1)]
+OUTSIDE += [(-(2**63), 2**63 - 1), (50, -(2**63)), (1, 2**62)]
+
+
+@pytest.mark.parametrize("way", ["auto", "memory"])
+@pytest.mark.parametrize(("offset", "length"), OUTSIDE)
+def test_outside(way: str, offset: int, length: int, tmp_path: Path) -> None:
+    """Nothing is read, and nothing allocated, on the word of an extent."""
+    files = written(tmp_path, [noise(100)], way)
+    assert gathered(files, extents([(0, 20, 30), (0, offset, length)])) is None
+    assert gathered(files, extents([(0, 0, 10), (1, 0, 10)])) is None
+    assert gathered(files, extents([(0, 0, 10), (-1, 0, 10)])) is None
+    assert gathering.gather(files, [extents([(0, 0, 10)])], 9) is None
+
+
+def test_what_only_the_careful_way_can(tmp_path: Path) -> None:
+    files = written(tmp_path, [noise(100)], "auto")
+    assert gathered(files, extents([(0, 0, 10)], problems={0: FormatError("known")})) is None
+    assert gathered(files, extents([(0, 0, 10)], check=lambda frames, extents: {})) is None
+    assert gathered(files, extents([(0, 70, 10)], head=65)) is None
+
+
+@pytest.mark.parametrize("way", ["auto", "uring", "libaio", "threads"])
+@pytest.mark.parametrize("change", ["cut", "grow", "touch", "replace", "delete"])
+def test_changed_files(change: str, way: str, tmp_path: Path) -> None:
+    files = written(tmp_path, [noise(100_000)], way)
+    request = extents([(0, 10, 30), (0, 50_000, 20_000), (0, 99_000, 1000)])
+    assert gathered(files, request) is not None
+    path = tmp_path / "0"
+    if change == "cut":
+        os.truncate(path, 99_999)
+    elif change == "grow":
+        with path.open("ab") as file:
+            file.write(b"x")
+    elif change == "touch":
+        os.utime(path, ns=(1, 1))
+    elif change == "replace":
+        (tmp_path / "new").write_bytes(noise(100_000, 1))
+        (tmp_path / "new").replace(path)
+    else:
+        path.unlink()
+    assert gathered(files, request) is None
+    with pytest.raises(FormatError, match=r"changed|shorter"):
+        reading.read_blobs(files, [request], max_bytes=2**31)
+
+
+def test_more_files_than_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some in memory, the others a few at a time."""
+    monkeypatch.setattr(files_room, "_MAX_OPEN", 10)
+    contents = [noise(200, i) for i in range(50)]
+    local = [*written(tmp_path, contents, "auto")]
+    files = FileSet([CachedFile(file) if number % 7 == 0 else file for number, file in enumerate(local)])
+    rows = [(number, number, 100) for number in np.random.default_rng(0).permutation(50).tolist()]
+    requests = extents(rows), extents([(number, 0, 5) for number, _, _ in rows[:30]])
+    expected = [[contents[number][number : number + 100] for number, _, _ in rows]]
+    expected += [[contents[number][:5] for number, _, _ in rows[:30]]]
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+    assert gathered(files, *requests) == expected
+    if before:
+        assert len(os.listdir("/proc/self/fd")) <= before + 12 + 8  # what is open, and the files in memory
+
+
+def test_large_arrays_are_used_again_when_nobody_holds_them(tmp_path: Path) -> None:
+    files = written(tmp_path, [noise(6 << 20)], "auto")
+    request = extents([(0, 0, 3 << 20), (0, 3 << 20, 3 << 20)])
+
+    def values() -> Any:
+        found = gathering.gather(files, [request], 2**31)
+        assert found is not None
+        return found[0].contiguous()[0]
+
+    first = values()
+    part = first.view(np.uint64)[5:10]
+    kept = part.copy()
+    address = first.ctypes.data
+    del first
+    second = values()
+    assert second.ctypes.data != address  # a view of the first is still held
+    second[:] = 0
+    assert (part == kept).all()
+    del part
+    assert values().ctypes.data == address
