@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgpack
 import numpy as np
 
-from dataformats.batch import Blobs, Column
+from dataformats.batch import Blobs, Column, StackedList
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
@@ -66,7 +66,14 @@ class _Array(Codec):
         return array_of(*parts)
 
     def decode_batch(self, blobs: Blobs) -> Column:
-        """Return a list of arrays, whose dtypes and shapes may differ."""
+        """Return a list of arrays, whose dtypes and shapes may differ; where they do not, they are rows of one."""
+        if len(blobs) > 1 and bool((blobs.lengths == blobs.lengths[0]).all()):
+            first, rows = self.decode(blobs.view(0)), blobs.rows(int(blobs.lengths[0]))
+            # What stands before the data, dtype and shape, is compared as bytes: equal bytes mean the same.
+            begin = rows.shape[1] - first.nbytes
+            if first.ndim and first.nbytes and bool((rows[1:, :begin] == rows[0, :begin]).all()):
+                values = np.ascontiguousarray(rows[:, begin:]).view(first.dtype)
+                return StackedList(_checked_bools(values).reshape(len(blobs), *first.shape))
         return [self.decode(blobs.view(position)) for position in range(len(blobs))]
 
 

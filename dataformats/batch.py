@@ -15,7 +15,7 @@ from dataformats.spec import VALUE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Blobs", "Column", "Nullable", "Ragged", "RecordBatch", "concat_columns", "take_column"]
+__all__ = ["Blobs", "Column", "Nullable", "Ragged", "RecordBatch", "StackedList", "concat_columns", "take_column"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,18 @@ class Ragged:
 
     def _has(self, row: int) -> bool:
         return self.present is None or bool(self.present[row])
+
+
+class StackedList(list[Any]):
+    """The column of a codec without a declared shape whose arrays happen to be alike: they are rows of one.
+
+    Attributes:
+        stacked: The array (B, ...).
+    """
+
+    def __init__(self, stacked: NDArray[Any]) -> None:
+        super().__init__(stacked)
+        self.stacked = stacked
 
 
 @dataclass(frozen=True, slots=True, eq=False)

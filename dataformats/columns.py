@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dataformats.batch import Blobs, Column, Nullable, Ragged, take_column
+from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
 from dataformats.errors import CodecError, MissingExtraError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
@@ -183,8 +183,9 @@ def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
 
 def _check_widths(kind: Type, blobs: Blobs, width: int, counts: NDArray[np.int64] | None, field: str | None) -> None:
     sequence = kind.dims[:1] == (None,)
-    wrong = np.flatnonzero(blobs.lengths % width if sequence else blobs.lengths != width)
-    if len(wrong):
+    unfit = blobs.lengths % width != 0 if sequence else blobs.lengths != width
+    if unfit.any():
+        wrong = np.flatnonzero(unfit)
         expected = f"a multiple of {width}" if sequence else str(width)
         raise CodecError(
             f"expected {expected} bytes for {kind.required}, found {int(blobs.lengths[wrong[0]])}",
@@ -346,8 +347,9 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
     """
     if declared.dtype is None or not isinstance(column, list):
         return cast("Column", column)
+    stacked = column.stacked if isinstance(column, StackedList) else None
     arrays = [np.asarray(value) for value in column]
-    for position, array in enumerate(arrays):
+    for position, array in enumerate(arrays if stacked is None else arrays[:1]):
         fits = array.ndim == len(declared.dims) and all(
             size in (None, there) for size, there in zip(declared.dims, array.shape, strict=True)
         )
@@ -357,6 +359,8 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
                 field=field,
                 index=position,
             )
+    if declared.fixed and stacked is not None:
+        return stacked.astype(declared.dtype, copy=False)
     if declared.fixed:
         shape = (len(arrays), *cast("tuple[int, ...]", declared.dims))
         return np.stack(arrays).astype(declared.dtype, copy=False) if arrays else np.zeros(shape, declared.dtype)

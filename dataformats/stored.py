@@ -93,6 +93,7 @@ class _Decoding:
     coder: RecordCoder | None
     single: bool
     whole: dict[str, bool | range]  # the mask of all fields
+    kinds: dict[str, Type] = field(default_factory=dict)  # under which types fields stored apart are decoded
 
 
 class StoredSource(SourceBase):
@@ -500,15 +501,18 @@ class StoredSource(SourceBase):
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
 
     def _column(self, name: str, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
-        declared = self._known().spec[name]
+        known = self._known()
+        declared = known.spec[name]
         if self._reader.spec is None:
             return self._parts.codecs.decode(declared, blobs, counts)
-        kind = self._reader.decoded_as(name, declared)
+        kind = known.kinds.get(name)
+        if kind is None:
+            kind = known.kinds[name] = self._reader.decoded_as(name, declared)
         if isinstance(part, range) and counts is not None:  # located already: the dims may be fewer than declared
             kind = replace(kind, dims=(None, *kind.dims[1:]))
             return self._parts.codecs.decode(kind, blobs, counts, field=name)
         column = self._parts.codecs.decode(kind, blobs, counts, field=name)
-        column = column if kind == declared else conform(column, declared, field=name)
+        column = column if kind is declared or kind == declared else conform(column, declared, field=name)
         return column if not isinstance(part, range) else elements_of(column, part, name)
 
     def _blamed(self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places) -> Exception:

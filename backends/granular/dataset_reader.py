@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from dataformats.backends.granular.table import Rows, Table
 from dataformats.columns import check_part
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import Extents, Located, Reader
+from dataformats.parts import Parted, parted
 from dataformats.spec import Spec, Type
 from dataformats.storage.forks import after_fork
 
@@ -77,23 +78,21 @@ class DataSetReader(Reader):
     # ---- where
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        starts = self._row_starts
-        table = np.searchsorted(starts, indices, side="right") - 1
-        where = _Where(table, indices - starts[table])
+        where = parted(self._row_starts, indices)
         return {name: self._locate(name, where, part) for name, part in fields.items()}
 
-    def _locate(self, field: str, where: _Where, part: bool | range) -> Located:
+    def _locate(self, field: str, where: Parted, part: bool | range) -> Located:
         kind = self._stored(field)
         rows = self._rows_of(field, where)
         wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(rows.wrong).tolist()}
         if not is_sequence(kind):
-            return Located(self._extents(field, where.table, rows.first, rows.wrong, wrong))
+            return Located(self._extents(field, where.part, rows.first, rows.wrong, wrong))
         if isinstance(part, range):
             check_part(part, rows.count[~rows.wrong], field)
         return self._locate_elements(field, where, rows, part, wrong)
 
     def _locate_elements(
-        self, field: str, where: _Where, rows: Rows, part: bool | range, wrong: Mapping[int, FormatError]
+        self, field: str, where: Parted, rows: Rows, part: bool | range, wrong: Mapping[int, FormatError]
     ) -> Located:
         """Return the blobs of sequences; a row with a problem has one blob, to hang the problem on."""
         picked = np.asarray(part, np.int64) if isinstance(part, range) else None
@@ -106,12 +105,12 @@ class DataSetReader(Reader):
             element = picked[np.minimum(element, len(picked) - 1)]
         records = np.where(rows.wrong[row], 0, rows.first[row] + element)
         problems = {int(begin[position]): error for position, error in wrong.items()}
-        return Located(self._extents(field, where.table[row], records, rows.wrong[row], problems), counts)
+        return Located(self._extents(field, where.part[row], records, rows.wrong[row], problems), counts)
 
     def _extents(
         self,
         field: str,
-        table: NDArray[np.int64],
+        table: NDArray[np.int32],
         records: NDArray[np.int64],
         left_out: NDArray[np.bool_],
         problems: Mapping[int, FormatError],
@@ -120,28 +119,32 @@ class DataSetReader(Reader):
         n = len(records)
         file, offset, length = np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
         found = dict(problems)
-        for number in np.unique(table).tolist():
-            file[table == number] = self._file(number, field)
-            here = np.flatnonzero((table == number) & ~left_out)
+        for number in sorted(set(table.tolist())):
+            one = len(self._tables) == 1 and not problems
+            here: Any = slice(None) if one else np.flatnonzero((table == number) & ~left_out)
+            file[slice(None) if one else table == number] = self._file(number, field)
             limits = self._tables[number].limits(field)
             if isinstance(limits, FormatError):
-                found |= dict.fromkeys(here.tolist(), limits)
+                found |= dict.fromkeys(np.arange(n)[here].tolist(), limits)
                 continue
             offset[here], length[here], wrong = limits.extents(records[here])
-            found |= {int(here[at]): limits.problem(int(records[here[at]])) for at in np.flatnonzero(wrong)}
+            if not limits.all_believed:
+                places = np.arange(n)[here]
+                found |= {int(places[at]): limits.problem(int(records[places[at]])) for at in np.flatnonzero(wrong)}
         return Extents(file, offset, length, problems=found)
 
-    def _rows_of(self, field: str, where: _Where) -> Rows:
-        n = len(where.row)
+    def _rows_of(self, field: str, where: Parted) -> Rows:
+        if len(self._tables) == 1:
+            return self._tables[0].rows(field, where.local)
+        n = len(where.local)
         rows = Rows(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool))
-        for number in np.unique(where.table).tolist():
-            here = where.table == number
-            found = self._tables[number].rows(field, where.row[here])
+        for number, here in where.groups.items():
+            found = self._tables[number].rows(field, where.local[here])
             rows.first[here], rows.count[here], rows.wrong[here] = found.first, found.count, found.wrong
         return rows
 
-    def _problem(self, field: str, where: _Where, position: int) -> FormatError:
-        return self._tables[int(where.table[position])].problem(field, int(where.row[position]))
+    def _problem(self, field: str, where: Parted, position: int) -> FormatError:
+        return self._tables[int(where.part[position])].problem(field, int(where.local[position]))
 
     def _stored(self, field: str) -> Type:
         assert self.spec is not None  # set in the constructor; for the type checker
@@ -224,14 +227,6 @@ class DataSetReader(Reader):
     @functools.cached_property
     def _generations(self) -> frozenset[int]:
         return frozenset(table.generation for table in self._tables)
-
-
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """The data set of each row asked for, and the row's number in it."""
-
-    table: NDArray[np.int64]
-    row: NDArray[np.int64]
 
 
 def _indexed(table: Table) -> bool:

@@ -55,11 +55,13 @@ class Limits:
         layout: Where the table came from.
         ends: int64[n], as stored; what is beyond int64 is its maximum.
         believed: bool[n], False for ends outside the data or out of order with the others.
+        all_believed: True where none is False.
     """
 
     layout: Layout
     ends: NDArray[np.int64]
     believed: NDArray[np.bool_]
+    all_believed: bool
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -69,7 +71,10 @@ class Limits:
         if not len(self):
             return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool)
         before = np.maximum(records - 1, 0)
-        start = np.where(records > 0, self.ends[before], 0)
+        start = self.ends[before]
+        start[records == 0] = 0
+        if self.all_believed:
+            return start, self.ends[records] - start, np.zeros(len(records), bool)
         wrong = ~self.believed[records] | ((records > 0) & ~self.believed[before])
         length = self.ends[records] - start
         return np.where(wrong, 0, start), np.where(wrong, 0, length), wrong
@@ -134,7 +139,8 @@ def parse_limits(table: bytes, layout: Layout) -> Limits:
     """
     stored = np.frombuffer(table, "<u8", layout.n_records)
     ends = np.minimum(stored, np.uint64(2**63 - 1)).astype(np.int64)
-    return Limits(layout, ends, _believed(ends, layout.data_bytes))
+    believed = _believed(ends, layout.data_bytes)
+    return Limits(layout, ends, believed, bool(believed.all()))
 
 
 def _believed(ends: NDArray[np.int64], data_bytes: int) -> NDArray[np.bool_]:

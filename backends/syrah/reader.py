@@ -14,6 +14,7 @@ from dataformats.backends.syrah.layout import HEADER, Header, parse_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, Table, parse_metadata, unsound
 from dataformats.errors import CorruptRecordError, FormatError, SpecError, TruncatedError
 from dataformats.interfaces import Extents, Located, Reader
+from dataformats.parts import Parted, parted
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.storage.files import StoredFile
 
@@ -75,10 +76,8 @@ class SyrahReader(Reader):
         return self._counts
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        file = (np.searchsorted(self._starts, indices, side="right") - 1).astype(np.int32)
-        local = indices - self._starts[file]
-        groups = {number: np.flatnonzero(file == number) for number in np.unique(file).tolist()}
-        return {name: Located(self._extents(name, file, local, groups)) for name in fields}
+        where = parted(self._starts, indices)
+        return {name: Located(self._extents(name, where)) for name in fields}
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for part in self._parts:
@@ -138,22 +137,21 @@ class SyrahReader(Reader):
         length = least // ITEM_BYTES[dtype]
         return Type(dtype, dims=(length if least == most and 0 < length < _MAX_SIZE else None,))
 
-    def _extents(
-        self, name: str, file: NDArray[np.int32], local: NDArray[np.int64], groups: Mapping[int, NDArray[np.int64]]
-    ) -> Extents:
-        offset, length = np.zeros(len(local), np.int64), np.zeros(len(local), np.int64)
+    def _extents(self, name: str, where: Parted) -> Extents:
+        n = len(where.local)
+        offset, length = np.empty(n, np.int64), np.empty(n, np.int64)
         problems: dict[int, FormatError] = {}
-        for number, here in groups.items():
-            part, items = self._parts[number], local[here]
+        for number, here in where.groups.items():
+            part, items = self._parts[number], where.local[here]
             table = part.tables[name]
             offset[here], length[here] = table.offset[items], table.size[items]
             if name in part.unsound:
-                for position in np.flatnonzero(part.unsound[name][items]).tolist():
-                    where = int(here[position])
-                    error = _problem(name, table.dtype, int(offset[where]), int(length[where]), part.header.offset)
+                for position in np.arange(n)[here][part.unsound[name][items]].tolist():
+                    found = int(offset[position]), int(length[position])
+                    error = _problem(name, table.dtype, *found, part.header.offset)
                     error.path = self.files[number].name
-                    problems[where] = error
-        return Extents(file, offset, length, problems=problems)
+                    problems[position] = error
+        return Extents(where.part, offset, length, problems=problems)
 
 
 def _load(file: StoredFile) -> _Part:

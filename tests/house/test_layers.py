@@ -25,6 +25,7 @@ LEVELS = {
     "columns": 2,
     "fields": 2,
     "opening": 3,
+    "parts": 3,
     "scanning": 3,
     "moments": 3,
     "views": 3,
