@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.interfaces import Extents, KernelCheck
@@ -17,10 +18,12 @@ from dataformats.storage import buffers
 from dataformats.storage.engines import engine
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
+from dataformats.storage.threads import N_THREADS, in_parallel
 
 __all__ = ["gather"]
 
 _MOST = 2**62
+_SHARE_BYTES = 2 * 2**20  # handing work to a thread costs as much as copying some hundred kilobytes
 _FEW = 8  # files: so many may be open in any process
 
 
@@ -73,21 +76,40 @@ def _groups(numbers: list[int]) -> list[list[int]]:
 def _read(files: FileSet, numbers: list[int], fields: list[BlobField]) -> bool:
     io = engine(files.io)
     with files.descriptors(numbers) as fds:
-        return read_batch(
-            fds, files.memories, files.sizes, files.mtimes_ns, fields, io.capsule, warm_first=io.warm_first
-        )
+
+        def read(part: list[BlobField]) -> bool:
+            where = (fds, files.memories, files.sizes, files.mtimes_ns)
+            return read_batch(*where, part, io.capsule, warm_first=io.warm_first)
+
+        return in_parallel(read, _shares(fields))
+
+
+def _shares(fields: list[BlobField]) -> list[list[BlobField]]:
+    """Return the fields cut into shares of about as many bytes: one where they are too few to be worth a thread."""
+    n_bytes = sum(len(field.out) for field in fields)
+    n = min(N_THREADS, n_bytes // _SHARE_BYTES)
+    if n < 2:
+        return [fields]
+    cuts = [np.searchsorted(field.place, np.arange(n + 1) * len(field.out) // n).tolist() for field in fields]
+    for field, cut in zip(fields, cuts, strict=True):
+        cut[0], cut[-1] = 0, len(field.length)
+    return [
+        [_rows(field, slice(cut[share], cut[share + 1])) for field, cut in zip(fields, cuts, strict=True)]
+        for share in range(n)
+    ]
 
 
 def _of(files: FileSet, numbers: list[int], fields: list[BlobField]) -> list[BlobField]:
     """Return the extents that lie in these files, or in memory."""
     here = [np.isin(field.file, np.array(numbers, np.int32)) | (files.memories[field.file] > 0) for field in fields]
-    return [
-        field._replace(
-            file=field.file[part],
-            offset=field.offset[part],
-            length=field.length[part],
-            stored=None if field.stored is None else field.stored[part],
-            place=field.place[:-1][part],
-        )
-        for field, part in zip(fields, here, strict=True)
-    ]
+    return [_rows(field, part) for field, part in zip(fields, here, strict=True)]
+
+
+def _rows(field: BlobField, rows: slice | NDArray[np.bool_]) -> BlobField:
+    return field._replace(
+        file=field.file[rows],
+        offset=field.offset[rows],
+        length=field.length[rows],
+        stored=None if field.stored is None else field.stored[rows],
+        place=field.place[: len(field.length)][rows],
+    )

@@ -216,8 +216,8 @@ def test_more_files_than_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_large_arrays_are_used_again_when_nobody_holds_them(tmp_path: Path) -> None:
-    files = written(tmp_path, [noise(6 << 20)], "auto")
-    request = extents([(0, 0, 3 << 20), (0, 3 << 20, 3 << 20)])
+    files = written(tmp_path, [noise(40 << 20)], "auto")
+    request = extents([(0, 0, 10 << 20), (0, 10 << 20, 30 << 20)])
 
     def values() -> Any:
         found = gathering.gather(files, [request], 2**31)

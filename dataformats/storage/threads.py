@@ -1,0 +1,49 @@
+"""The threads that share the work of large batches: one pool a process, as many threads as it has processors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from dataformats.storage.forks import after_fork
+
+__all__ = ["N_THREADS", "in_parallel"]
+
+N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""The processors that this process may use."""
+
+T = TypeVar("T")
+
+
+def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
+    """Do all shares, the first in this thread and the others in those of the pool; return True where all did well."""
+    pending = [_POOL.executor().submit(work, share) for share in shares[1:]]
+    try:
+        done = [work(share) for share in shares[:1]]
+    finally:
+        wait(pending)  # whatever happens here, they may still be writing
+    return all([*done, *(future.result() for future in pending)])
+
+
+class _Pool:
+    """Started at first use, and again in a forked child."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        after_fork(self, "_forget")
+
+    def _forget(self) -> None:
+        self._executor, self._lock = None, threading.Lock()
+
+    def executor(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(N_THREADS, thread_name_prefix="dataformats-batch")
+            return self._executor
+
+
+_POOL = _Pool()
