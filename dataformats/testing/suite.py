@@ -15,6 +15,7 @@ from dataformats.testing.places import PlaceConformance
 from dataformats.testing.processes import ProcessConformance
 from dataformats.testing.reading import ReadingConformance
 from dataformats.testing.views import ViewConformance
+from dataformats.testing.ways import WaysConformance
 from dataformats.testing.workshop import Workshop
 from dataformats.testing.writing import WritingConformance
 
@@ -31,6 +32,7 @@ class BackendConformance(
     ProcessConformance,
     ConvertingConformance,
     DamageConformance,
+    WaysConformance,
 ):
     """What the core promises of every format. A subclass says which, in a fixture `case`."""
 
