@@ -6,6 +6,9 @@
 
 #include "read_op.h"
 
+/* So much is copied from memory before threads are called to help: some 100 microseconds. */
+#define ALONE_BYTES (1024 * 1024)
+
 typedef struct {
     read_engine *threads;
     read_engine *uring; /* NULL where it is refused */
@@ -48,18 +51,28 @@ static const char *auto_cold(const read_engine *engine) {
     return deep(state)->kind->name;
 }
 
-/* Also the rest is tried after the first that is cold: newer kernels begin to fetch what they are asked for. */
-static void auto_run(read_engine *engine, read_op *ops, int64_t n_ops) {
-    const auto_state *state = engine->state;
+/* Read what is in memory. Return the engine for the rest, or NULL if nothing is left. */
+static read_engine *read_warm(const auto_state *state, read_op *ops, int64_t n_ops) {
     read_engine *next = NULL;
+    int64_t n_bytes = 0;
     for (int64_t i = 0; i < n_ops; i++) {
+        /* Also after the first that is cold: newer kernels begin to fetch what they are asked for. */
         const op_warmth warmth = op_is_done(&ops[i]) ? OP_READ : op_try(&ops[i]);
-        if (warmth == OP_UNKNOWN) { /* the clock of the threads finds out */
-            next = state->threads;
-            break;
+        n_bytes += ops[i].done;
+        if (warmth == OP_UNKNOWN) {
+            return state->threads; /* by the clock, they find out what is slow */
         }
-        next = warmth == OP_COLD ? deep(state) : next;
+        if (warmth == OP_COLD) {
+            next = deep(state);
+        } else if (next == NULL && n_bytes >= ALONE_BYTES && i + 1 < n_ops) {
+            return state->threads;
+        }
     }
+    return next;
+}
+
+static void auto_run(read_engine *engine, read_op *ops, int64_t n_ops) {
+    read_engine *next = read_warm(engine->state, ops, n_ops);
     if (next != NULL) {
         next->kind->run(next, ops, n_ops);
         if (engine_is_broken(next)) {
