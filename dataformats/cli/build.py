@@ -34,6 +34,7 @@ def build() -> dict[str, Any]:
         "platform": f"{sys.platform} {platform.machine()}",
         "numpy": _version("numpy"),
         "kernels": _kernels(),
+        "io": _engines(),
         "formats": list(backends),
         "codecs": list(codecs),
         "number types": list(NUMBER_TYPES),
@@ -51,6 +52,8 @@ def print_build(facts: dict[str, Any]) -> None:
         fact(f"kernel {name}", f"{variant} (of {', '.join(kernels['available'][name])})")
     if kernels["why_not_native"]:
         fact("why not native", kernels["why_not_native"])
+    for name, engine in facts["io"].items():
+        fact(f"io {name}", _engine(engine))
     for name in ("formats", "codecs", "number types"):
         fact(name, ", ".join(facts[name]))
     for name, found in facts["extras"].items():
@@ -65,6 +68,21 @@ def _kernels() -> dict[str, Any]:
         return {"implementation": "none", "variants": {}, "available": {}, "why_not_native": str(error)}
     facts: dict[str, Any] = describe()
     return facts
+
+
+def _engines() -> dict[str, Any]:
+    """Return what the engines say of themselves; without kernels there is nothing to ask."""
+    try:
+        describe = importlib.import_module("dataformats.storage.engines").describe
+    except (ImportError, ValueError):
+        return {}
+    facts: dict[str, Any] = describe()
+    return facts
+
+
+def _engine(facts: dict[str, Any]) -> str:
+    shown = facts["note"] if facts["available"] else "not here"
+    return f"{shown} ({facts['reason']})" if facts["reason"] else str(shown)
 
 
 def _version(distribution: str) -> str | None:

@@ -49,3 +49,15 @@ def places(
     place: NDArray[np.int64],
     /,
 ) -> int: ...
+def engine_open(name: str, /) -> object: ...
+def engine_state(engine: object, /) -> tuple[str, str | None, int]: ...
+def engine_read(
+    engine: object | None,
+    fds: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    places: NDArray[np.int64],
+    buffer: BytesLike,
+    done: NDArray[np.int64],
+    /,
+) -> None: ...

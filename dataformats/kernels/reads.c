@@ -1,26 +1,86 @@
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* preadv */
-#endif
+#define _GNU_SOURCE
 #include "reads.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "read_op.h"
 
 #if defined(__unix__) || defined(__APPLE__)
-#include <sys/uio.h>
+#include <unistd.h>
+static long this_process(void) { return (long)getpid(); }
+#else
+static long this_process(void) { return 0; }
+#endif
 
-/* placeholder until the engines come */
-int64_t reads_run(read_engine *engine, read_op *ops, int64_t n_ops) {
-    (void)engine;
-    for (int64_t i = 0; i < n_ops; i++) {
-        struct iovec parts[3];
-        for (int k = 0; k < ops[i].n_parts; k++) {
-            parts[k] = (struct iovec){ops[i].parts[k].base, ops[i].parts[k].n_bytes};
+static const engine_kind *const kinds[] = {&engine_auto, &engine_uring, &engine_libaio, &engine_threads};
+
+void engine_note(read_engine *engine, const char *what, int error) {
+    if (!engine_is_broken(engine)) {
+        engine->trouble.error = error;
+        atomic_store_explicit(&engine->trouble.what, what, memory_order_release);
+    }
+}
+
+static void tell(engine_trouble *trouble, const char *what, int error) {
+    trouble->error = error;
+    atomic_store(&trouble->what, what);
+}
+
+read_engine *engine_open_kind(const engine_kind *kind, engine_trouble *trouble) {
+    read_engine *engine = calloc(1, sizeof *engine);
+    if (engine == NULL) {
+        tell(trouble, "calloc", ENOMEM);
+        return NULL;
+    }
+    engine->kind = kind;
+    engine->owner = this_process();
+    if (kind->open(engine) < 0) {
+        tell(trouble, atomic_load(&engine->trouble.what), engine->trouble.error);
+        free(engine);
+        return NULL;
+    }
+    return engine;
+}
+
+read_engine *engine_open(const char *name, engine_trouble *trouble) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i]->name, name) == 0) {
+            return engine_open_kind(kinds[i], trouble);
         }
-        ops[i].done = preadv(ops[i].fd, parts, ops[i].n_parts, ops[i].offset);
-        if (ops[i].done != ops[i].length) {
+    }
+    tell(trouble, "no engine of that name", EINVAL);
+    return NULL;
+}
+
+void engine_close(read_engine *engine) {
+    if (engine->owner == this_process()) {
+        engine->kind->close(engine);
+    }
+    free(engine);
+}
+
+const char *engine_cold(const read_engine *engine) {
+    return engine->kind->cold == NULL ? engine->kind->name : engine->kind->cold(engine);
+}
+
+int64_t reads_run(read_engine *engine, read_op *ops, int64_t n_ops) {
+    for (int64_t i = 0; i < n_ops; i++) {
+        op_begin(&ops[i]);
+    }
+    if (engine != NULL && engine->owner == this_process()) {
+        engine->kind->run(engine, ops, n_ops);
+    } else {
+        for (int64_t i = 0; i < n_ops; i++) {
+            op_finish(&ops[i]);
+        }
+    }
+    for (int64_t i = 0; i < n_ops; i++) {
+        if (ops[i].error != 0 || ops[i].done < ops[i].length) {
             return i;
         }
     }
     return -1;
 }
-#endif

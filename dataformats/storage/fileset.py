@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.storage.cached import MemoryFile
+from dataformats.storage.engines import NAMES, engine
 from dataformats.storage.files import LocalFile, StoredFile, borrowed
 
 __all__ = ["FileSet"]
 
-WAYS = ("auto", "uring", "libaio", "threads", "fsspec", "mmap")
+WAYS = (*NAMES, "fsspec", "mmap")
 
 
 class FileSet(Sequence[StoredFile]):
@@ -28,6 +29,7 @@ class FileSet(Sequence[StoredFile]):
         ValueError: It is no way that is known.
 
     Attributes:
+        engine: What reads those on the local disk.
         gathers: True where all are in memory or on the local disk, so that a kernel can read them.
         sizes: int64[n], bytes; 0 for files that have yet to be brought into memory.
         memories: uint64[n], the address of a file in memory, or 0.
@@ -38,7 +40,7 @@ class FileSet(Sequence[StoredFile]):
         if io not in WAYS:
             raise ValueError(f"expected io to be one of {', '.join(WAYS)}, found {io!r}")
         self._files = list(files)
-        self.io = io
+        self.engine = engine(io if io in NAMES else "auto")
         self.gathers = all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
         local = [file if isinstance(file, LocalFile) else None for file in self._files]
         self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)

@@ -15,7 +15,6 @@ from dataformats.batch import Blobs
 from dataformats.interfaces import Extents, KernelCheck
 from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, places, read_batch, reads_batches
 from dataformats.storage import buffers
-from dataformats.storage.engines import engine
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.threads import N_THREADS, in_parallel
@@ -74,12 +73,11 @@ def _groups(numbers: list[int]) -> list[list[int]]:
 
 
 def _read(files: FileSet, numbers: list[int], fields: list[BlobField]) -> bool:
-    io = engine(files.io)
     with files.descriptors(numbers) as fds:
 
         def read(part: list[BlobField]) -> bool:
             where = (fds, files.memories, files.sizes, files.mtimes_ns)
-            return read_batch(*where, part, io.capsule, warm_first=io.warm_first)
+            return read_batch(*where, part, files.engine.capsule, warm_first=files.engine.name == "auto")
 
         return in_parallel(read, _shares(fields))
 

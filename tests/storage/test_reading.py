@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.interfaces import Extents
-from dataformats.storage import engines, reading
+from dataformats.storage import reading
+from dataformats.storage.engines import fetching
 from dataformats.storage.files import LocalFile, StoredFile
 from dataformats.storage.reading import read_blobs
 
@@ -166,8 +167,8 @@ def test_many_pieces(tmp_path: Path) -> None:
 
 
 def test_large_pieces_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "_SPLIT_BYTES", 1000)
-    monkeypatch.setattr(engines, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(fetching, "_SPLIT_BYTES", 1000)
+    monkeypatch.setattr(fetching, "_INLINE_BYTES", 0)
     path = tmp_path / "data"
     path.write_bytes(noise(123_457))
     assert read([LocalFile(path)], extents([(0, 3, 123_450)])).blobs[0] == path.read_bytes()[3:-4]

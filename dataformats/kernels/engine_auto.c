@@ -1,0 +1,84 @@
+/* What is in memory is read at once; what is not, all together by an engine that waits for many. */
+#include "engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "read_op.h"
+
+/* So much is copied from memory before threads are called to help: some 100 microseconds. */
+#define ALONE_BYTES (1024 * 1024)
+
+typedef struct {
+    read_engine *threads;
+    read_engine *uring; /* NULL where it is refused */
+} auto_state;
+
+static int auto_open(read_engine *engine) {
+    engine_trouble trouble = {0};
+    auto_state *state = calloc(1, sizeof *state);
+    if (state != NULL) {
+        state->threads = engine_open_kind(&engine_threads, &trouble);
+    }
+    if (state == NULL || state->threads == NULL) {
+        engine_note(engine, "calloc", ENOMEM);
+        free(state);
+        return -1;
+    }
+    state->uring = engine_open_kind(&engine_uring, &trouble);
+    if (state->uring == NULL) {
+        engine_note(engine, trouble.what, trouble.error);
+    }
+    engine->state = state;
+    return 0;
+}
+
+static void auto_close(read_engine *engine) {
+    auto_state *state = engine->state;
+    if (state->uring != NULL) {
+        engine_close(state->uring);
+    }
+    engine_close(state->threads);
+    free(state);
+}
+
+static read_engine *deep(const auto_state *state) {
+    return state->uring != NULL && !engine_is_broken(state->uring) ? state->uring : state->threads;
+}
+
+static const char *auto_cold(const read_engine *engine) {
+    const auto_state *state = engine->state;
+    return deep(state)->kind->name;
+}
+
+/* Read what is in memory. Return the engine for the rest, or NULL if nothing is left. */
+static read_engine *read_warm(const auto_state *state, read_op *ops, int64_t n_ops) {
+    read_engine *next = NULL;
+    int64_t n_bytes = 0;
+    for (int64_t i = 0; i < n_ops; i++) {
+        /* Also after the first that is cold: newer kernels begin to fetch what they are asked for. */
+        const op_warmth warmth = op_is_done(&ops[i]) ? OP_READ : op_try(&ops[i]);
+        n_bytes += ops[i].done;
+        if (warmth == OP_UNKNOWN) {
+            return state->threads; /* by the clock, they find out what is slow */
+        }
+        if (warmth == OP_COLD) {
+            next = deep(state);
+        } else if (next == NULL && n_bytes >= ALONE_BYTES && i + 1 < n_ops) {
+            return state->threads;
+        }
+    }
+    return next;
+}
+
+static void auto_run(read_engine *engine, read_op *ops, int64_t n_ops) {
+    read_engine *next = read_warm(engine->state, ops, n_ops);
+    if (next != NULL) {
+        next->kind->run(next, ops, n_ops);
+        if (engine_is_broken(next)) {
+            engine_note(engine, next->trouble.what, next->trouble.error);
+        }
+    }
+}
+
+const engine_kind engine_auto = {"auto", auto_open, auto_run, auto_close, auto_cold};
