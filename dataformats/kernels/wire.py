@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,15 +14,36 @@ from dataformats.kernels.choosing import kernels
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
-__all__ = ["ABSENT", "KIND", "STEPS", "Found", "Names", "bytes_of", "find_features", "numbers_of", "steps_of", "survey_of"]
+__all__ = [
+    "ABSENT",
+    "COUNT",
+    "KIND",
+    "Found",
+    "Names",
+    "Shape",
+    "bytes_of",
+    "find_features",
+    "numbers_of",
+    "steps_of",
+    "survey_of",
+]
 
-ABSENT, STEPS = -1, 6
-"""Kinds of features besides a missing list and the lists: no entry of that name; a feature list."""
+
+class Shape(IntEnum):
+    """What records are."""
+
+    EXAMPLE = 0
+    SEQUENCE_EXAMPLE = 1
+    OFRECORD = 2
+
+
+ABSENT = -1
+"""The kind of a feature that the record has no entry for."""
 
 COUNT, KIND, COLUMNS = 2, 3, 6
 """Columns of a row: how many values a feature has; of what kind; and how many columns there are."""
 
-_DTYPES = {2: np.dtype("<f4"), 3: np.dtype("<i8"), 4: np.dtype("<f8"), 5: np.dtype("<i4")}
+_DTYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<i8"), 4: np.dtype("<f8"), 5: np.dtype("<i4")}
 
 
 class Names(NamedTuple):
@@ -63,12 +85,12 @@ class Found(NamedTuple):
 
 
 def find_features(
-    shape: int, buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], names: Names
+    shape: Shape, buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], names: Names
 ) -> Found:
     """Find the wanted features of records, which are validated whole, as protobuf does it.
 
     Args:
-        shape: 0 for `Example`, 1 for `SequenceExample`, 2 for `OFRecord`.
+        shape: What they are.
         buffer: Where the records lie.
         starts: int64[n], the first byte of each.
         lengths: int64[n], its bytes.
@@ -102,7 +124,7 @@ def survey_of(features: NDArray[np.int64]) -> NDArray[np.int64]:
     return survey
 
 
-def numbers_of(shape: int, buffer: BytesLike, features: NDArray[np.int64], kind: int, n_values: int) -> NDArray[Any]:
+def numbers_of(shape: Shape, buffer: BytesLike, features: NDArray[np.int64], kind: int, n_values: int) -> NDArray[Any]:
     """Return the values of lists of numbers, one feature after the other: ndarray (n_values,) of the kind's dtype.
 
     Args:
@@ -121,7 +143,7 @@ def numbers_of(shape: int, buffer: BytesLike, features: NDArray[np.int64], kind:
 
 
 def bytes_of(
-    shape: int, buffer: BytesLike, features: NDArray[np.int64], n_values: int
+    shape: Shape, buffer: BytesLike, features: NDArray[np.int64], n_values: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return where the values of lists of bytes lie in the buffer: starts and lengths, int64[n_values].
 
@@ -133,7 +155,7 @@ def bytes_of(
     return starts, lengths
 
 
-def steps_of(shape: int, buffer: BytesLike, lists: NDArray[np.int64], n_steps: int) -> NDArray[np.int64]:
+def steps_of(shape: Shape, buffer: BytesLike, lists: NDArray[np.int64], n_steps: int) -> NDArray[np.int64]:
     """Return the features that feature lists hold, int64[n_steps, 6].
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["gather"]
 
 
-def gather(
-    buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /
-) -> int:
+def gather(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /) -> int:
     """Copy each `buffer[starts[i] : starts[i] + lengths[i]]` to where the one before ends in `out`.
 
     Returns:
@@ -27,7 +25,7 @@ def gather(
     """
     if len(starts) != len(lengths):
         raise ValueError(f"starts and lengths must be equally long, found {len(starts)} and {len(lengths)}")
-    data, done = memoryview(buffer).cast("B"), 0
+    data, done = memoryview(cast("Any", buffer)).cast("B"), 0
     for i, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
         if start < 0 or length < 0 or start + length > len(data) or done + length > len(out):
             return i

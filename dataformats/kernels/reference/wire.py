@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -290,7 +290,7 @@ def wire_find(
     Returns:
         -1, or the number of the first record that does not parse or does not lie in the buffer.
     """
-    data = memoryview(buffer).cast("B")
+    data = memoryview(cast("Any", buffer)).cast("B")
     begins = [0, *ends.tolist()]
     known = {(parts[i], names[begins[i] : begins[i + 1]]): i for i in range(len(ends))}
     finder = _Finder(shape, data, known, features, strays)
@@ -364,7 +364,7 @@ def wire_numbers(
         -1, or the number of the first feature that is not of this kind, does not lie in the buffer, or does not
         have as many values as it says; or their number where `out` has another size than all values together.
     """
-    data, done = memoryview(buffer).cast("B"), 0
+    data, done = memoryview(cast("Any", buffer)).cast("B"), 0
     for i, row in enumerate(features.tolist()):
         if row[3] <= MISSING:
             continue
@@ -392,7 +392,7 @@ def wire_places(
     Returns:
         As `wire_numbers`.
     """
-    data, done = memoryview(buffer).cast("B"), 0
+    data, done = memoryview(cast("Any", buffer)).cast("B"), 0
     for i, row in enumerate(features.tolist()):
         if row[3] <= MISSING:
             continue
@@ -414,7 +414,7 @@ def wire_steps(shape: int, buffer: BytesLike, lists: NDArray[np.int64], out: NDA
     Returns:
         As `wire_numbers`.
     """
-    data, done = memoryview(buffer).cast("B"), 0
+    data, done = memoryview(cast("Any", buffer)).cast("B"), 0
     for i, row in enumerate(lists.tolist()):
         if row[3] <= MISSING:
             continue
