@@ -190,11 +190,13 @@ wire_survey wire_survey_of(const wire_feature *features, int64_t n_features) {
     wire_survey survey = {0, INT64_MAX, 0, 0};
     for (int64_t i = 0; i < n_features; i++) {
         const int64_t count = features[i].count;
-        survey.kinds |= (int64_t)1 << ((features[i].kind + 1) & 15);
+        if (features[i].kind >= WIRE_ABSENT && features[i].kind <= WIRE_STEPS) {
+            survey.kinds |= (int64_t)1 << (features[i].kind + 1);
+        }
         if (features[i].kind > WIRE_MISSING) {
             survey.least = count < survey.least ? count : survey.least;
             survey.most = count > survey.most ? count : survey.most;
-            survey.total += count;
+            survey.total = (int64_t)((uint64_t)survey.total + (uint64_t)count);
         }
     }
     survey.least = survey.least == INT64_MAX ? 0 : survey.least;
