@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from dataformats.batch import Column, Ragged, take_column
-from dataformats.codecs.features import FEATURE, FeatureColumn
+from dataformats.batch import Column, Nullable, Ragged, take_column
+from dataformats.codecs.features import FEATURE
+from dataformats.codecs.found import FeatureColumn
 from dataformats.codecs.lists import BYTES, DOUBLES, FLOATS, INT32S, INTEGERS, KIND_DTYPES, KIND_TYPES, MISSING
 from dataformats.columns import (
     check_part,
@@ -109,15 +110,19 @@ def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: 
         CodecError: A value does not decode.
         IndexError: `part` goes past the elements of a record.
     """
-    present = stored.kinds != MISSING
-    complete = bool(present.all())
-    if not complete and not target.kind.optional and not target.sequence:
+    if stored.complete:
+        column = _present_column(codecs, target, stored, part)
+        if not target.kind.optional or isinstance(column, Ragged | Nullable):
+            return column
+        return Nullable(column, np.ones(len(stored), np.bool_))
+    present = stored.kinds > MISSING
+    if not target.kind.optional and not target.sequence:
         refuse(target, int(present.argmin()), "nothing", str(target.kind.element), _dims_text(target) + "?")
-    if not complete and part is not None:
+    if part is not None:
         check_part(part, np.where(present, np.iinfo(np.int64).max, 0), target.name)
     rows = np.flatnonzero(present)
     with numbered(rows):
-        column = _present_column(codecs, target, stored if complete else stored.held(rows), part)
+        column = _present_column(codecs, target, stored.taken(rows), part)
     return spread(column, present, optional=target.kind.optional)
 
 
@@ -136,15 +141,16 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
     kind = target.kind
     _check_codes(target, stored)
     size = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
-    _check_counts(target, BYTES, stored.counts, size, kind.dims[0] if kind.dims else 1)
+    _check_counts(target, BYTES, stored, size, kind.dims[0] if kind.dims else 1)
     if part is None:
-        return decode_column(codecs, kind, stored.blobs, stored.counts if kind.dims else None, field=target.name)
+        return decode_column(codecs, kind, stored.blobs(), stored.counts if kind.dims else None, field=target.name)
     if not kind.dims:
         raise SpecError(f"{kind} has no elements to take {part} of", field=target.name)
-    values = Ragged(np.arange(len(stored.blobs)), offsets_of(stored.counts))
+    blobs = stored.blobs()
+    values = Ragged(np.arange(len(blobs)), offsets_of(stored.counts))
     picked = cast("Ragged", elements_of(values, part, target.name, size))
-    blobs = stored.blobs.take(cast("NDArray[np.int64]", picked.values))
     free = Type(kind.codec, kind.args, (None, *kind.dims[1:]))
+    blobs = blobs.take(cast("NDArray[np.int64]", picked.values))
     return decode_column(codecs, free, blobs, picked.lengths, field=target.name)
 
 
@@ -153,14 +159,14 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
 
 def _numbers(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
     """Return ndarray (B, ...), or a Ragged over (sum, ...)."""
-    codes = [code for code in KIND_TYPES if (stored.kinds == code).any()] or [BYTES]
+    codes = [code for code in KIND_TYPES if stored.holds(code)] or [BYTES]
+    if len(codes) == 1:
+        return _numbers_of_code(target, codes[0], stored)
     groups = [np.flatnonzero(stored.kinds == code) for code in codes]
     columns = []
     for code, rows in zip(codes, groups, strict=True):
         with numbered(rows):
-            columns.append(_numbers_of_code(target, code, stored, stored.counts[rows]))
-    if len(columns) == 1:
-        return columns[0]
+            columns.append(_numbers_of_code(target, code, stored.taken(rows)))
     order = np.argsort(np.concatenate(groups))
     return cast("NDArray[Any] | Ragged", take_column(_concatenated(columns), order))
 
@@ -172,24 +178,23 @@ def _concatenated(columns: list[Any]) -> Any:
     return np.concatenate(columns)
 
 
-def _numbers_of_code(
-    target: Target, code: int, stored: FeatureColumn, counts: NDArray[np.int64]
-) -> NDArray[Any] | Ragged:
+def _numbers_of_code(target: Target, code: int, stored: FeatureColumn) -> NDArray[Any] | Ragged:
+    """Return the column of features that are all of one kind."""
     if code == BYTES:
-        return _from_bytes(target, stored, counts)
+        return _from_bytes(target, stored)
     size = math.prod(target.inner)
-    _check_counts(target, code, counts, size, None if target.sequence else 1)
-    values = _converted(target, stored.numbers[code], code, counts)
+    _check_counts(target, code, stored, size, None if target.sequence else 1)
+    values = _converted(target, stored.numbers(code), code, stored.counts)
     if not target.sequence:
-        return values.reshape(len(counts), *target.inner)
-    return Ragged(values.reshape(len(values) // size, *target.inner), offsets_of(counts) // size)
+        return values.reshape(len(stored), *target.inner)
+    return Ragged(values.reshape(len(values) // size, *target.inner), offsets_of(stored.counts) // size)
 
 
-def _from_bytes(target: Target, stored: FeatureColumn, counts: NDArray[np.int64]) -> NDArray[Any] | Ragged:
+def _from_bytes(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
     if not target.sequence:
-        _check_counts(target, BYTES, counts, 1, 1)
+        _check_counts(target, BYTES, stored, 1, 1)
     try:
-        return numbers_of(target.kind, stored.blobs, counts, field=target.name)
+        return numbers_of(target.kind, stored.blobs(), stored.counts, field=target.name)
     except CodecError as error:
         found = f"one bytes value: {error.what}" if not target.sequence else f"bytes values: {error.what}"
         refuse(target, error.index or 0, found, "bytes", "[]" if target.sequence else "")
@@ -230,17 +235,21 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def _check_codes(target: Target, stored: FeatureColumn) -> None:
+    if not any(stored.holds(code) for code in KIND_DTYPES):
+        return
     wrong = np.flatnonzero((stored.kinds != BYTES) & (stored.counts > 0))
     if len(wrong):
         code = int(stored.kinds[wrong[0]])
         refuse(target, int(wrong[0]), f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
 
 
-def _check_counts(target: Target, code: int, counts: NDArray[np.int64], size: int, first: int | None) -> None:
-    wrong = np.flatnonzero(counts % size if first is None else counts != first * size)
+def _check_counts(target: Target, code: int, stored: FeatureColumn, size: int, first: int | None) -> None:
+    if size == 1 if first is None else stored.fewest == stored.most == first * size:
+        return
+    wrong = np.flatnonzero(stored.counts % size if first is None else stored.counts != first * size)
     if len(wrong):
         row = int(wrong[0])
-        refuse(target, row, f"{int(counts[row])} {_LISTS[code]} values", KIND_TYPES[code], "[]")
+        refuse(target, row, f"{int(stored.counts[row])} {_LISTS[code]} values", KIND_TYPES[code], "[]")
 
 
 def _dims_text(target: Target) -> str:

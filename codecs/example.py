@@ -11,6 +11,7 @@ from dataformats.codecs.messages import EXAMPLE_MESSAGE
 from dataformats.codecs.payloads import looks_like
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
 from dataformats.codecs.wire import delimited
+from dataformats.kernels.wire import Shape
 
 __all__ = ["EXAMPLE", "SEQUENCE_EXAMPLE", "guess"]
 
@@ -20,6 +21,7 @@ class _Example(FeatureMap):
 
     name = "example"
     title = "an Example"
+    shape = Shape.EXAMPLE
     message = EXAMPLE_MESSAGE
     lists = EXAMPLE_LISTS
 

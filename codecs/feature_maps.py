@@ -8,7 +8,8 @@ from typing import Any
 
 from dataformats.batch import Blobs, Column
 from dataformats.codecs.columns import Target, to_column
-from dataformats.codecs.features import Facts, encode_feature, feature_value, gather
+from dataformats.codecs.features import Facts, encode_feature, feature_value
+from dataformats.codecs.found import find
 from dataformats.codecs.lists import Lists
 from dataformats.codecs.messages import parse
 from dataformats.codecs.payloads import (
@@ -16,12 +17,12 @@ from dataformats.codecs.payloads import (
     check_known,
     check_missing,
     check_types,
-    parse_all,
     range_of,
 )
 from dataformats.codecs.wire import map_entry
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
+from dataformats.kernels.wire import Shape
 from dataformats.spec import Spec
 
 __all__ = ["FeatureMap"]
@@ -32,11 +33,13 @@ class FeatureMap(RecordCodec):
 
     Attributes:
         title: What errors call it: `"an Example"`.
+        shape: What the kernels call it.
         message: The class of its messages.
         lists: The lists that its features hold.
     """
 
     title: str
+    shape: Shape
     message: Any
     lists: Lists
 
@@ -83,8 +86,9 @@ class _Coder(RecordCoder):
         self._payload = payload
         self._spec = spec
         self._codecs = codecs
-        self._inferred = inferred
+        self._targets = {name: Target(name, kind) for name, kind in spec.items()}
         self._names = frozenset(spec)
+        self._known = frozenset((0, name) for name in spec) if inferred else None
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return a message, its features in the spec's order; without any, no bytes at all."""
@@ -101,17 +105,13 @@ class _Coder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each field asked for; others are not looked at."""
-        records = [self._payload.features(message) for message in parse_all(self._payload.message, blobs)]
-        if self._inferred:
-            for index, features in enumerate(records):
-                check_known(features, self._names, index)
+        names = [name for name, part in fields.items() if part is not False]
+        pairs = [(0, name) for name in names]
+        found = find(self._payload.shape, self._payload.message, blobs, pairs, self._known, self._check_known)
         return {
-            name: to_column(
-                self._codecs,
-                Target(name, self._spec[name]),
-                gather([features.get(name) for features in records]),
-                range_of(part),
-            )
-            for name, part in fields.items()
-            if part is not False
+            name: to_column(self._codecs, self._targets[name], stored, range_of(fields[name]))
+            for name, stored in zip(names, found, strict=True)
         }
+
+    def _check_known(self, message: Any, index: int) -> None:
+        check_known(self._payload.features(message), self._names, index)

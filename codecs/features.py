@@ -5,13 +5,11 @@ The two number their lists differently and have others; which they have stands i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.batch import Blobs
 from dataformats.codecs.lists import BYTES, EXAMPLE_LISTS, KIND_DTYPES, KIND_TYPES, KINDS, MISSING, Lists
 from dataformats.codecs.messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.wire import delimited, packed_bytes, packed_integers, packed_numbers
@@ -28,87 +26,12 @@ if TYPE_CHECKING:
 __all__ = [
     "FEATURE",
     "Facts",
-    "FeatureColumn",
     "encode_feature",
     "feature_value",
-    "gather",
     "number_feature",
 ]
 
-_ONE_BY_ONE = 16  # up to so many values a record, Python lists are faster than one numpy array a record
-
-
 # ---- reading
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FeatureColumn:
-    """The features of one name in a batch: the neutral form between messages and typed columns.
-
-    Attributes:
-        kinds: uint8[B], `MISSING`, `BYTES` or a list of numbers.
-        counts: int64[B], values of each.
-        blobs: The values of all bytes features, in order.
-        numbers: Kind of list to the values of all such features, in order: (sum,) of its type's dtype.
-    """
-
-    kinds: NDArray[np.uint8]
-    counts: NDArray[np.int64]
-    blobs: Blobs
-    numbers: Mapping[int, NDArray[Any]]
-
-    def __len__(self) -> int:
-        return len(self.kinds)
-
-    def held(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> FeatureColumn:
-        """Return the column of these rows, which must leave out nothing but missing features."""
-        return FeatureColumn(self.kinds[rows], self.counts[rows], self.blobs, self.numbers)
-
-    def values(self) -> list[Any]:
-        """Return each feature's values as stored: an array, a list of bytes, or `None`."""
-        lists: dict[int, Any] = {BYTES: list(self.blobs), **self.numbers}
-        at = dict.fromkeys(lists, 0)
-        found: list[Any] = []
-        for kind, count in zip(self.kinds.tolist(), self.counts.tolist(), strict=True):
-            if kind == MISSING:
-                found.append(None)
-                continue
-            found.append(lists[kind][at[kind] : at[kind] + count])
-            at[kind] += count
-        return found
-
-
-def gather(features: Iterable[Any]) -> FeatureColumn:
-    """Return the column of these `Feature` messages; `None` is a record without one."""
-    kinds: list[int] = []
-    counts: list[int] = []
-    lists: dict[int, list[Any]] = {kind: [] for kind in KIND_TYPES}
-    for feature in features:
-        name = None if feature is None else feature.WhichOneof("kind")
-        kinds.append(KINDS[name])
-        if name is None:
-            counts.append(0)
-            continue
-        values = getattr(feature, name).value
-        counts.append(len(values))
-        lists[KINDS[name]].append(values)
-    return FeatureColumn(
-        np.array(kinds, np.uint8),
-        np.array(counts, np.int64),
-        Blobs.join([blob for values in lists[BYTES] for blob in values]),
-        {kind: _joined(lists[kind], dtype) for kind, dtype in KIND_DTYPES.items()},
-    )
-
-
-def _joined(parts: list[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    if not parts:
-        return np.zeros(0, dtype)
-    if sum(map(len, parts)) > _ONE_BY_ONE * len(parts):
-        return np.concatenate([np.asarray(part, dtype) for part in parts])
-    values: list[Any] = []
-    for part in parts:
-        values.extend(part)
-    return np.array(values, dtype)
 
 
 def feature_value(feature: Any) -> Any:

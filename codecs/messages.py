@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from dataformats.errors import CorruptRecordError
 
-__all__ = ["EXAMPLE_MESSAGE", "FEATURE_MESSAGE", "OFRECORD_MESSAGE", "SEQUENCE_MESSAGE", "parse"]
+__all__ = ["EXAMPLE_MESSAGE", "FEATURE_MESSAGE", "OFRECORD_MESSAGE", "SEQUENCE_MESSAGE", "corrupt", "parse"]
 
 _ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
 _MESSAGE = FieldDescriptorProto.TYPE_MESSAGE
@@ -112,10 +112,15 @@ def parse(message: Any, blob: bytes | memoryview, index: int | None = None) -> A
     try:
         return message.FromString(blob)
     except (DecodeError, UnicodeDecodeError) as error:
-        name = message.DESCRIPTOR.full_name
-        raise CorruptRecordError(
-            f"the payload does not parse as {name} ({error})",
-            index=index,
-            expected=f"{name}, {len(blob)} bytes",
-            remedy="pass payload='bytes' if it is something else",
-        ) from error
+        raise corrupt(message, len(blob), index, f" ({error})") from error
+
+
+def corrupt(message: Any, n_bytes: int, index: int | None = None, why: str = "") -> CorruptRecordError:
+    """Return the error of so many bytes that are no such message."""
+    name = message.DESCRIPTOR.full_name
+    return CorruptRecordError(
+        f"the payload does not parse as {name}{why}",
+        index=index,
+        expected=f"{name}, {n_bytes} bytes",
+        remedy="pass payload='bytes' if it is something else",
+    )

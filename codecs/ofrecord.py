@@ -8,6 +8,7 @@ from dataformats.codecs.feature_maps import FeatureMap
 from dataformats.codecs.lists import OFRECORD_LISTS
 from dataformats.codecs.messages import OFRECORD_MESSAGE, parse
 from dataformats.errors import CorruptRecordError
+from dataformats.kernels.wire import Shape
 
 __all__ = ["OFRECORD"]
 
@@ -17,6 +18,7 @@ class _OFRecord(FeatureMap):
 
     name = "ofrecord"
     title = "an OFRecord"
+    shape = Shape.OFRECORD
     message = OFRECORD_MESSAGE
     lists = OFRECORD_LISTS
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from dataformats.batch import Blobs
 from dataformats.codecs.features import FEATURE
 from dataformats.codecs.messages import parse
 from dataformats.codecs.wire import top_level
@@ -20,18 +19,8 @@ __all__ = [
     "check_missing",
     "check_types",
     "looks_like",
-    "parse_all",
     "range_of",
 ]
-
-
-def parse_all(message: Any, blobs: Blobs) -> list[Any]:
-    """Return the messages of many blobs.
-
-    Raises:
-        CorruptRecordError: One does not parse; `index` is its position.
-    """
-    return [parse(message, blobs.view(position), position) for position in range(len(blobs))]
 
 
 def looks_like(message: Any, blob: bytes, numbers: Set[int]) -> bool:

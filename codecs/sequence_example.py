@@ -7,7 +7,6 @@ any field may be. A feature list's type begins with `[]`, the steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +18,9 @@ from dataformats.codecs.features import (
     Facts,
     encode_feature,
     feature_value,
-    gather,
     number_feature,
 )
+from dataformats.codecs.found import FeatureColumn, find
 from dataformats.codecs.lists import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.payloads import (
@@ -30,7 +29,6 @@ from dataformats.codecs.payloads import (
     check_missing,
     check_types,
     looks_like,
-    parse_all,
     range_of,
 )
 from dataformats.codecs.wire import delimited, map_entry
@@ -38,12 +36,15 @@ from dataformats.columns import check_part, numbered, offsets_of
 from dataformats.errors import SpecError
 from dataformats.fields import holds_numbers
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
+from dataformats.kernels.wire import ABSENT, Shape
 from dataformats.spec import Spec, Type
 from dataformats.values import exact
 
 __all__ = ["SEQUENCE_EXAMPLE"]
 
 _CONTEXT, _LISTS = "context/", "feature_lists/"
+_PARTS = {_CONTEXT: (0,), _LISTS: (1,), "": (0, 1)}
+"""The parts, as the kernels number them, in which a field may lie."""
 
 
 class _Place(NamedTuple):
@@ -122,8 +123,8 @@ class _SequenceCoder(RecordCoder):
     def __init__(self, spec: Spec, codecs: FieldCodecs, inferred: bool) -> None:
         self._spec = spec
         self._codecs = codecs
-        self._inferred = inferred
         self._places = {name: _place(name) for name in spec}
+        self._wanted = {name: [(part, key) for part in _PARTS[where]] for name, (where, key) in self._places.items()}
         self._listed = frozenset(
             name
             for name, (part, _) in self._places.items()
@@ -133,6 +134,9 @@ class _SequenceCoder(RecordCoder):
             if not _begins_with_steps(spec[name]):
                 raise SpecError(f"a feature list's type begins with [], found {spec[name]}", field=name)
         check_types(spec, in_steps=self._listed)
+        self._targets = {name: Target(name, kind) for name, kind in spec.items()}
+        self._step_targets = {name: Target(name, spec[name].item, in_steps=True) for name in self._listed}
+        self._known = frozenset(place for places in self._wanted.values() for place in places) if inferred else None
 
     # ---- writing
 
@@ -167,68 +171,73 @@ class _SequenceCoder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each field asked for; a list of lists is a `Ragged` of `Ragged`."""
-        messages = parse_all(SEQUENCE_MESSAGE, blobs)
-        contexts = [message.context.feature for message in messages]
-        lists = [message.feature_lists.feature_list for message in messages]
-        if self._inferred:
-            self._check_known(contexts, lists)
-        return {
-            name: self._column(name, contexts, lists, range_of(part))
-            for name, part in fields.items()
-            if part is not False
-        }
+        names = [name for name, part in fields.items() if part is not False]
+        asked = names if self._known is None else self._spec
+        wanted = list(dict.fromkeys(place for name in asked for place in self._wanted[name]))
+        found = find(Shape.SEQUENCE_EXAMPLE, SEQUENCE_MESSAGE, blobs, wanted, self._known, self._check_known)
+        stored = dict(zip(wanted, found, strict=True))
+        if self._known is not None:
+            self._check_either(stored)
+        return {name: self._column(name, stored, range_of(fields[name])) for name in names}
 
-    def _check_known(self, contexts: list[Any], lists: list[Any]) -> None:
-        in_context = {key for part, key in self._places.values() if part != _LISTS}
-        in_lists = {key for part, key in self._places.values() if part != _CONTEXT}
-        bare = [key for part, key in self._places.values() if not part]
-        for index, (context, features) in enumerate(zip(contexts, lists, strict=True)):
-            check_known(context, in_context, index, _CONTEXT)
-            check_known(features, in_lists, index, _LISTS)
-            for key in bare:
-                if key in context and key in features:
-                    raise SpecError(
-                        "the record has it in the context and in the feature lists; "
-                        f"pass a spec with {_CONTEXT + key!r} and {_LISTS + key!r}",
-                        field=key,
-                        index=index,
-                    )
+    def _check_known(self, message: Any, index: int) -> None:
+        """Raise where a record has what an inferred spec lacks, or has one name twice."""
+        context, features = message.context.feature, message.feature_lists.feature_list
+        check_known(context, self._keys(_CONTEXT), index, _CONTEXT)
+        check_known(features, self._keys(_LISTS), index, _LISTS)
 
-    def _column(self, name: str, contexts: list[Any], lists: list[Any], part: range | None) -> Column:
-        where, key = self._places[name]
-        if name not in self._listed:
-            if not where:
-                self._check_not_listed(name, contexts, lists)
-            return self._context_column(name, [context.get(key) for context in contexts], part)
-        if where:
-            return self._list_column(name, [steps.get(key) for steps in lists], part)
-        return self._column_of_either(name, contexts, lists, part)
+    def _keys(self, part: str) -> frozenset[str]:
+        return frozenset(key for where, key in self._places.values() if where in ("", part))
 
-    def _check_not_listed(self, name: str, contexts: list[Any], lists: list[Any]) -> None:
-        for index, (context, features) in enumerate(zip(contexts, lists, strict=True)):
-            if name in features and name not in context:
-                target = Target(name, Type(FEATURE.name, dims=(None,)))
+    def _check_either(self, stored: Mapping[tuple[int, str], FeatureColumn]) -> None:
+        """Raise where a bare name of an inferred spec stands in both parts of a record."""
+        for part, key in self._places.values():
+            if part or not (stored[0, key].occurs and stored[1, key].occurs):
+                continue
+            for index in np.flatnonzero((stored[0, key].kinds > ABSENT) & (stored[1, key].kinds > ABSENT)).tolist():
                 raise SpecError(
-                    f"expected {self._spec[name]} in the context, found a feature list; a list's type begins "
-                    f"with []: pass spec={{**src.spec, {name!r}: '{target.kind}'}}",
-                    field=name,
+                    "the record has it in the context and in the feature lists; "
+                    f"pass a spec with {_CONTEXT + key!r} and {_LISTS + key!r}",
+                    field=key,
                     index=index,
                 )
 
-    def _column_of_either(self, name: str, contexts: list[Any], lists: list[Any], part: range | None) -> Column:
+    def _column(self, name: str, stored: Mapping[tuple[int, str], FeatureColumn], part: range | None) -> Column:
+        where, key = self._places[name]
+        if where:
+            column = self._list_column if name in self._listed else self._context_column
+            return column(name, stored[_PARTS[where][0], key], part)
+        if name in self._listed:
+            return self._column_of_either(name, stored[0, key], stored[1, key], part)
+        self._check_not_listed(name, stored[0, key], stored[1, key])
+        return self._context_column(name, stored[0, key], part)
+
+    def _check_not_listed(self, name: str, context: FeatureColumn, lists: FeatureColumn) -> None:
+        if not lists.occurs:
+            return
+        for index in np.flatnonzero((lists.kinds > ABSENT) & (context.kinds == ABSENT)).tolist():
+            raise SpecError(
+                f"expected {self._spec[name]} in the context, found a feature list; a list's type begins "
+                f"with []: pass spec={{**src.spec, {name!r}: '{FEATURE.name}[]'}}",
+                field=name,
+                index=index,
+            )
+
+    def _column_of_either(self, name: str, context: FeatureColumn, lists: FeatureColumn, part: range | None) -> Column:
         """Return the column of a bare `[]` field, which may be a feature list or a list in the context."""
-        found = [name not in steps and name in context for context, steps in zip(contexts, lists, strict=True)]
-        inside = np.flatnonzero(found)
+        if not context.occurs:
+            return self._list_column(name, lists, part)
+        found = (lists.kinds == ABSENT) & (context.kinds > ABSENT)
+        inside, outside = np.flatnonzero(found), np.flatnonzero(~found)
         if not len(inside):
-            return self._list_column(name, [steps.get(name) for steps in lists], part)
-        outside = np.flatnonzero(~np.array(found))
+            return self._list_column(name, lists, part)
         with numbered(inside):
             self._check_context_type(name)
-            column = self._context_column(name, [contexts[index][name] for index in inside], part)
+            column = self._context_column(name, context.taken(inside), part)
         if not len(outside):
             return column
         with numbered(outside):
-            others = self._list_column(name, [lists[index].get(name) for index in outside], part)
+            others = self._list_column(name, lists.taken(outside), part)
         order = np.argsort(np.concatenate([inside, outside]))
         both: Column = take_column(concat_columns([column, others]), order)
         return both
@@ -238,28 +247,26 @@ class _SequenceCoder(RecordCoder):
         if None in kind.dims[1:] or kind.codec == FEATURE.name:
             raise SpecError(f"expected the feature list of {kind}, found it in the context", field=name, index=0)
 
-    def _context_column(self, name: str, features: list[Any], part: range | None) -> Column:
-        return to_column(self._codecs, Target(name, self._spec[name]), gather(features), part)
+    def _context_column(self, name: str, stored: FeatureColumn, part: range | None) -> Column:
+        return to_column(self._codecs, self._targets[name], stored, part)
 
-    def _list_column(self, name: str, lists: list[Any], part: range | None) -> Column:
-        present = np.array([steps is not None for steps in lists], np.bool_)
-        all_steps = [() if steps is None else steps.feature for steps in lists]
+    def _list_column(self, name: str, lists: FeatureColumn, part: range | None) -> Column:
+        present, counts, steps = lists.kinds > ABSENT, lists.counts, lists.steps()
         if part is not None:
-            check_part(part, np.array([len(steps) for steps in all_steps], np.int64), name)
-            all_steps = [[steps[at] for at in part] for steps in all_steps]
-        counts = np.array([len(steps) for steps in all_steps], np.int64)
+            check_part(part, counts, name)
+            picked = offsets_of(counts)[:-1, None] + np.asarray(part, np.int64)
+            counts, steps = np.full(len(lists), len(part)), steps.taken(picked.reshape(-1))
         with numbered(np.repeat(np.arange(len(lists)), counts)):
-            values: Any = self._step_column(name, list(chain.from_iterable(all_steps)))
+            values: Any = self._step_column(name, steps)
         return Ragged(values, offsets_of(counts), present=None if present.all() else present)
 
-    def _step_column(self, name: str, steps: list[Any]) -> Column:
-        target = Target(name, self._spec[name].item, in_steps=True)
-        stored = gather(steps)
+    def _step_column(self, name: str, steps: FeatureColumn) -> Column:
+        target = self._step_targets[name]
         if self._codecs.codec(target.kind.element) is FEATURE:
-            return stored.values()
-        for row in np.flatnonzero(stored.kinds == MISSING).tolist():
-            refuse(target, row, "a step without a kind", FEATURE.name, "")
-        return to_column(self._codecs, target, stored)
+            return steps.values()
+        if not steps.complete:
+            refuse(target, int((steps.kinds == MISSING).argmax()), "a step without a kind", FEATURE.name, "")
+        return to_column(self._codecs, target, steps)
 
 
 SEQUENCE_EXAMPLE = _SequenceExample()

@@ -18,6 +18,7 @@ from dataformats.kernels.batch import (
 )
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, masked_crc32c
 from dataformats.kernels.choosing import describe, implementation
+from dataformats.kernels.gather import gather
 from dataformats.kernels.masking import mask
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "crc32c",
     "crc32c_extents",
     "describe",
+    "gather",
     "implementation",
     "locate",
     "mask",

@@ -3,6 +3,8 @@
 #include "py_batch.h"
 #include "py_checksums.h"
 #include "py_engines.h"
+#include "py_gather.h"
+#include "py_wire.h"
 
 #include "crc32.h"
 #include "crc32c.h"
@@ -42,7 +44,7 @@ static PyMethodDef methods[] = {
 };
 
 /* The functions of each kind of kernel, in a file of the wrapper each. */
-static PyMethodDef *const tables[] = {checksum_methods, batch_methods, engine_methods};
+static PyMethodDef *const tables[] = {checksum_methods, batch_methods, engine_methods, gather_methods, wire_methods};
 
 static int native_exec(PyObject *module) {
     native_state *state = state_of(module);

@@ -4,8 +4,22 @@ from typing import TYPE_CHECKING
 
 from dataformats.kernels.reference.batch import locate, places
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
+from dataformats.kernels.reference.gather import gather
+from dataformats.kernels.reference.wire import wire_find, wire_numbers, wire_places, wire_steps, wire_survey
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
 
 __all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents", "locate", "places"]
+__all__ = [
+    "crc32",
+    "crc32_extents",
+    "crc32c",
+    "crc32c_extents",
+    "gather",
+    "wire_find",
+    "wire_numbers",
+    "wire_places",
+    "wire_steps",
+    "wire_survey",
+]

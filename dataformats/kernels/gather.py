@@ -1,0 +1,34 @@
+"""Gathering: many extents of one buffer, back to back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.kernels.choosing import kernels
+
+if TYPE_CHECKING:
+    from dataformats.kernels.reference import BytesLike
+
+__all__ = ["gather"]
+
+
+def gather(
+    buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return a copy of each `buffer[starts[i] : starts[i] + lengths[i]]`, back to back, and their offsets int64[n+1].
+
+    Raises:
+        ValueError: An extent does not lie in `buffer`; the message has its number.
+    """
+    starts, lengths = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(lengths, np.int64)
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    values = np.empty(max(0, int(offsets[-1])), np.uint8)
+    failed = kernels().gather(buffer, starts, lengths, values)
+    if failed >= 0:
+        where = f"start {starts[failed]}, length {lengths[failed]}" if failed < len(starts) else "the sum of all"
+        raise ValueError(f"extent {failed} ({where}) is outside the buffer")
+    return values, offsets
