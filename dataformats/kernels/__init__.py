@@ -10,8 +10,13 @@ from __future__ import annotations
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, masked_crc32c
 from dataformats.kernels.choosing import describe, implementation
 from dataformats.kernels.masking import mask
+from dataformats.kernels.permutation import permute, permute_back
+from dataformats.kernels.scan import ENDS, FULL, UNSOUND, scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
 __all__ = [
+    "ENDS",
+    "FULL",
+    "UNSOUND",
     "crc32",
     "crc32_extents",
     "crc32c",
@@ -20,4 +25,9 @@ __all__ = [
     "implementation",
     "mask",
     "masked_crc32c",
+    "permute",
+    "permute_back",
+    "scan_ofrecord",
+    "scan_tfrecord",
+    "scan_tfrecord_header",
 ]

@@ -1,6 +1,8 @@
 /* The module: what it holds, and which functions it has. */
 #include "py_arguments.h"
 #include "py_checksums.h"
+#include "py_permutation.h"
+#include "py_scan.h"
 
 #include "crc32.h"
 #include "crc32c.h"
@@ -40,7 +42,7 @@ static PyMethodDef methods[] = {
 };
 
 /* The functions of each kind of kernel, in a file of the wrapper each. */
-static PyMethodDef *const tables[] = {checksum_methods};
+static PyMethodDef *const tables[] = {checksum_methods, permutation_methods, scan_methods};
 
 static int native_exec(PyObject *module) {
     native_state *state = state_of(module);

@@ -3,8 +3,20 @@
 from typing import TYPE_CHECKING
 
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
+from dataformats.kernels.reference.permutation import permute, permute_back
+from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
 
-__all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents"]
+__all__ = [
+    "crc32",
+    "crc32_extents",
+    "crc32c",
+    "crc32c_extents",
+    "permute",
+    "permute_back",
+    "scan_ofrecord",
+    "scan_tfrecord",
+    "scan_tfrecord_header",
+]
