@@ -15,6 +15,7 @@ from dataformats.backends.framed.framing import Framing, Octets, Positions, leng
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Check, Extents
+from dataformats.kernels import scan_ofrecord
 
 __all__ = ["FRAMING", "HEADER"]
 
@@ -27,6 +28,11 @@ class _OFRecordFraming(Framing):
     head = HEADER.size
     tail = 0
     min_length = 1  # OneFlow's reader ends the process at a length of 0
+
+    def walk(
+        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
+    ) -> tuple[int, int, int]:
+        return scan_ofrecord(window, at, lengths)
 
     def frames(self, blobs: Sequence[bytes]) -> bytes:
         parts: list[bytes] = []
