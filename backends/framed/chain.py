@@ -48,7 +48,7 @@ class Chain:
         self.n_frames = 0
         self.rest: FormatError | None = None
         self._framing, self._file = framing, file
-        self._progress = progress or _unseen
+        self._progress, self._reported = progress, first
         self._lengths = [np.zeros(0, np.int64)]
         self._stored = [np.zeros(0, np.uint32)]
         self._lead = 0  # bytes in front of `at` that the next window begins with
@@ -91,8 +91,8 @@ class Chain:
         if self._lead or n == len(starts) or starts[n] != self.at:
             return False
         self._append(other.lengths[n:], other.stored[n:])
-        self._progress(other.at - self.at)
         self.at = other.at
+        self._report(self.at)
         return True
 
     def _step(self, windows: _Windows, until: int) -> bool:
@@ -112,7 +112,7 @@ class Chain:
         elif n == 0 and len(window) > lead:
             self.rest = no_frame(self._framing, self.at, len(window) - lead, self._file.name)
         self._lead = max(self._framing.tail, 1) if stop > len(window) else 0
-        self._progress(min(self.at, base + len(window)) - base - lead)
+        self._report(min(self.at, base + len(window)))
         return n > 0 and why != UNSOUND
 
     def _read_lead(self, window: Octets) -> bool:
@@ -133,15 +133,17 @@ class Chain:
         self.at -= length + self._framing.extra
         self.rest = cut_short(self._framing, self.at, length, self._file.size, self._file.name)
 
+    def _report(self, done: int) -> None:
+        """Tell that the file has been gone through up to a place that is known to be there."""
+        if self._progress is not None and done > self._reported:
+            self._progress(done - self._reported)
+            self._reported = done
+
     def _append(self, lengths: NDArray[np.int64], stored: NDArray[np.uint32]) -> None:
         if len(lengths):
             self._lengths.append(lengths)
             self._stored.append(stored)
             self.n_frames += len(lengths)
-
-
-def _unseen(n_bytes: int) -> None:
-    """Take progress that nobody looks at."""
 
 
 class _Windows:

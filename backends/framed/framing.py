@@ -53,9 +53,7 @@ class Framing(ABC):
         """Return the frames of these records, back to back."""
 
     @abstractmethod
-    def walk(
-        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
-    ) -> tuple[int, int, int]:
+    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
         """Walk from header to header through a window: `dataformats.kernels.scan_tfrecord`, or its like.
 
         Without footers in the format, `footers` is left alone.

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 
 from dataformats.backends.framed.chain import Chain, only_headers, read_window
 from dataformats.backends.framed.framing import Framing
@@ -46,7 +47,7 @@ def extend_in_pieces(chain: Chain, framing: Framing, file: StoredFile) -> bool:
     if file.size - chain.at < 2 * size:
         return True
     cuts = [*range(chain.at, file.size - size, size), file.size]
-    pieces = [_Piece(framing, file, first, stop, chain.mean_frame) for first, stop in zip(cuts, cuts[1:], strict=False)]
+    pieces = [_Piece(framing, file, first, stop, chain.mean_frame) for first, stop in pairwise(cuts)]
     found = _in_order(pieces)
     try:
         return all(_join(chain, other, piece.stop) for piece, other in zip(pieces, found, strict=True))
@@ -98,10 +99,11 @@ class _Piece:
 
     def _candidate(self, first: int) -> int | None:
         """Return where from `first` on something stands that could be a header, if it is not too far away."""
-        limit = min(first + self._most_searched, self.stop)
+        last = self._file.size - self._framing.extra  # no frame begins behind it
+        limit = min(first + self._most_searched, self.stop, last + 1)
         for at in range(first, limit, _SEARCH):
             window = read_window(self._file, at, min(_SEARCH, limit - at) + self._framing.head - 1)
-            found = self._framing.find(window, self._file.size - at - self._framing.extra)
+            found = self._framing.find(window, last - at)
             if found >= 0:
                 return at + found
         return None

@@ -29,9 +29,7 @@ class _OFRecordFraming(Framing):
     tail = 0
     min_length = 1  # OneFlow's reader ends the process at a length of 0
 
-    def walk(
-        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
-    ) -> tuple[int, int, int]:
+    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
         return scan_ofrecord(window, at, lengths)
 
     def frames(self, blobs: Sequence[bytes]) -> bytes:

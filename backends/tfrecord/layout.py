@@ -137,9 +137,7 @@ class _TFRecordFraming(Framing):
     tail = FOOTER_BYTES
     findable = True
 
-    def walk(
-        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
-    ) -> tuple[int, int, int]:
+    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
         return scan_tfrecord(window, at, lengths, footers)
 
     def find(self, window: Octets, most: int) -> int:

@@ -22,16 +22,12 @@ _GAMMA = 0x9E3779B97F4A7C15
 Words = NDArray[np.uint64]
 
 
-def permute(
-    indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: NDArray[np.int64], /
-) -> None:
+def permute(indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: NDArray[np.int64], /) -> None:
     """Write where each index goes: the contract is `dataformats.kernels.permute`."""
     _walk(_Plan.make(*_checked(domain, key)).forth, indices, domain, out)
 
 
-def permute_back(
-    indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: NDArray[np.int64], /
-) -> None:
+def permute_back(indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: NDArray[np.int64], /) -> None:
     """Write which index goes to each of these: the contract is `dataformats.kernels.permute_back`."""
     _walk(_Plan.make(*_checked(domain, key)).back, indices, domain, out)
 
@@ -78,9 +74,7 @@ class _Plan:
         return folded
 
 
-def _walk(
-    one_pass: Callable[[Words], Words], indices: NDArray[np.int64], domain: int, out: NDArray[np.int64]
-) -> None:
+def _walk(one_pass: Callable[[Words], Words], indices: NDArray[np.int64], domain: int, out: NDArray[np.int64]) -> None:
     _check_arrays(indices, out)
     outside = np.flatnonzero((indices < 0) | (indices >= domain))
     if outside.size:
@@ -100,7 +94,7 @@ def _mixed(word: int) -> int:
     return word ^ word >> 31
 
 
-def _checked(domain: int, key: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+def _checked(domain: int, key: object) -> tuple[int, tuple[int, int]]:
     domain = operator.index(domain)
     if not 1 <= domain < 2**63:
         raise ValueError(f"domain must be in [1, 2**63), found {domain}")

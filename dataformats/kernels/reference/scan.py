@@ -103,7 +103,8 @@ def _stopped(starts: NDArray[np.int64], stop: int, sound: NDArray[np.bool_], las
 
 def _words(octets: Octets, places: NDArray[np.int64], n_bytes: int) -> Octets:
     """Return the bytes at any places of a buffer, `(n, n_bytes) uint8`."""
-    return octets[places[:, np.newaxis] + np.arange(n_bytes)]
+    found: Octets = octets[places[:, np.newaxis] + np.arange(n_bytes)]
+    return found
 
 
 def _crc32c_of_eights(eights: Octets) -> NDArray[np.uint32]:
