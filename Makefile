@@ -6,7 +6,9 @@ BUILD := pyproject.toml setup.py
 CHECKED := dataformats backends codecs tests setup.py $(wildcard examples)
 PIP_FLAGS := --quiet --disable-pip-version-check
 
-.PHONY: demo test check test-native test-reference test-plain test-wheel clean
+SECONDS ?= 30
+
+.PHONY: demo test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
@@ -14,6 +16,8 @@ demo: .venv-demo/stamp
 # The order: what fails fast first, and pytest's own summary last.
 test:
 	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory test-fuzz
+	@$(MAKE) --no-print-directory sanitize
 	@$(MAKE) --no-print-directory test-native
 	@$(MAKE) --no-print-directory test-reference
 	@$(MAKE) --no-print-directory test-plain
@@ -55,6 +59,30 @@ test-wheel: .venv/stamp
 	    cd "$$outside" && DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -c "import dataformats.kernels, sys; \
 	    assert dataformats.kernels.__file__.startswith(sys.prefix), dataformats.kernels.__file__" && \
 	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto
+
+# The targets of tests/fuzz: on fixed inputs by any compiler, and a short run where clang has libFuzzer.
+test-fuzz:
+	$(PYTHON) tests/fuzz/run.py --replay
+	$(PYTHON) tests/fuzz/run.py --total 15
+
+fuzz:
+	$(PYTHON) tests/fuzz/run.py --insist --seconds $(SECONDS)
+
+# The tests of the kernels on an extension that watches its memory. Python itself is not built so: gcc's library is
+# loaded first, and what Python keeps until its end is no leak of ours. Without PYTHONSAFEPATH the checkout, which is the
+# current folder, would be found before the copy.
+SANITIZE := -fsanitize=address,undefined
+SANITIZED = PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/sanitized DATAFORMATS_KERNELS=native ASAN_OPTIONS=detect_leaks=0 \
+    LD_PRELOAD=$$(gcc -print-file-name=libasan.so) .venv/bin/python
+
+sanitize: .venv/stamp
+	rm -rf build
+	CC=gcc LDSHARED="gcc -shared" CFLAGS="-g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer" \
+	    LDFLAGS="$(SANITIZE)" DATAFORMATS_REQUIRE_NATIVE=1 \
+	    .venv/bin/python setup.py --quiet build --build-lib build/sanitized
+	$(SANITIZED) -c "import dataformats.kernels as k; assert 'sanitized' in k.__file__, k.__file__"
+	$(SANITIZED) -m pytest -q tests/kernels tests/backends/test_pieces.py
+	rm -rf build
 
 # A stale build/ would put deleted modules into the package.
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)

@@ -33,6 +33,7 @@ class Framing(ABC):
         head: Bytes of the header.
         tail: Bytes of the footer: 4, a checksum of the data, or 0.
         min_length: The fewest bytes of data that may be written.
+        findable: Headers can be found from any place of a file, because they hold a checksum.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Framing(ABC):
     head: int
     tail: int
     min_length: int = 0
+    findable: bool = False
 
     @property
     def extra(self) -> int:
@@ -49,6 +51,24 @@ class Framing(ABC):
     @abstractmethod
     def frames(self, blobs: Sequence[bytes]) -> bytes:
         """Return the frames of these records, back to back."""
+
+    @abstractmethod
+    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
+        """Walk from header to header through a window: `dataformats.kernels.scan_tfrecord`, or its like.
+
+        Without footers in the format, `footers` is left alone.
+        """
+
+    def find(self, window: Octets, most: int) -> int:
+        """Return where in a window something stands that could be a header, or -1.
+
+        Only headers with a checksum of their own can be found. Whether it is one, the frames before it tell.
+
+        Args:
+            window: A part of the file.
+            most: The longest data that there can be.
+        """
+        return -1
 
     @abstractmethod
     def unsound(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dataformats.backends.framed.chain import read_window
 from dataformats.backends.framed.framing import Framing, Octets
-from dataformats.backends.framed.scan import damage_at, read_window
+from dataformats.backends.framed.scan import damage_at
 from dataformats.backends.framed.walking import Walk, cut_short, no_frame, walk
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError

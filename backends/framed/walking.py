@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from struct import Struct
 
 import numpy as np
 
-from dataformats.backends.framed.framing import MAX_LENGTH, Framing, Octets, Positions, words
+from dataformats.backends.framed.framing import Framing, Octets, Positions, words
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.kernels import UNSOUND
 
-__all__ = ["Walk", "cut_short", "headers_are_sound", "no_frame", "walk"]
-
-_LENGTH = Struct("<Q")
+__all__ = ["Walk", "cut_short", "header_problem", "headers_are_sound", "no_frame", "walk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +42,26 @@ def walk(framing: Framing, window: Octets, at: int, base: int, path: str) -> Wal
         base: Where in the file the window begins, for the problem.
         path: The file, for the problem.
     """
-    memory, last, places = window.data, len(window) - framing.head, []
-    unpack, extra = _LENGTH.unpack_from, framing.extra
-    while at <= last:  # with lengths not yet checked: Python's integers take a sum past 2**64
-        places.append(at)
-        at += unpack(memory, at)[0] + extra
-    starts = np.array(places, np.int64)
-    lengths = words(window, starts, "<u8")
-    wrong = framing.unsound(window, starts) | (lengths > MAX_LENGTH)
-    problem = None
-    if wrong.any():
-        n = int(np.argmax(wrong))
-        at = int(starts[n])
-        problem = framing.header_problem(bytes(memory[at : at + framing.head]), base + at, path)
-        starts, lengths = starts[:n], lengths[:n]
-    lengths = lengths.astype(np.int64)
-    return Walk(starts, lengths, starts + lengths + extra, at, problem)
+    room = len(window) // framing.extra + 1
+    lengths, footers = np.empty(room, np.int64), np.empty(room, np.uint32)
+    n, stop, why = framing.walk(window, at, lengths, footers)
+    lengths = lengths[:n].copy()
+    ends = at + np.cumsum(lengths + framing.extra)
+    problem = header_problem(framing, window, stop, base, path) if why == UNSOUND else None
+    return Walk(ends - lengths - framing.extra, lengths, ends, stop, problem)
+
+
+def header_problem(framing: Framing, window: Octets, at: int, base: int, path: str) -> FormatError:
+    """Return the error of a header in a window that cannot be trusted.
+
+    Args:
+        framing: What a frame is.
+        window: uint8[size], a part of the file.
+        at: Where in the window the header stands.
+        base: Where in the file the window begins.
+        path: The file.
+    """
+    return framing.header_problem(window[at : at + framing.head].tobytes(), base + at, path)
 
 
 def headers_are_sound(framing: Framing, octets: Octets, starts: Positions, lengths: Positions) -> bool:

@@ -16,6 +16,8 @@ from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
 from dataformats.kernels import FrameCheck
+from dataformats.interfaces import Check, Extents
+from dataformats.kernels import scan_ofrecord
 
 __all__ = ["FRAMING", "HEADER"]
 
@@ -28,6 +30,9 @@ class _OFRecordFraming(Framing):
     head = HEADER.size
     tail = 0
     min_length = 1  # OneFlow's reader ends the process at a length of 0
+
+    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
+        return scan_ofrecord(window, at, lengths)
 
     def frames(self, blobs: Sequence[bytes]) -> bytes:
         parts: list[bytes] = []

@@ -19,6 +19,8 @@ from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
 from dataformats.kernels import crc32c_extents, mask, masked_crc32c
+from dataformats.interfaces import Check, Extents
+from dataformats.kernels import crc32c_extents, mask, masked_crc32c, scan_tfrecord, scan_tfrecord_header
 
 __all__ = ["FRAMING", "FRAMING_BYTES", "HEADER", "FrameCheck", "frame", "frames", "header_is_sound"]
 
@@ -140,6 +142,13 @@ class _TFRecordFraming(Framing):
     title = "a TFRecord"
     head = HEADER.size
     tail = FOOTER_BYTES
+    findable = True
+
+    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
+        return scan_tfrecord(window, at, lengths, footers)
+
+    def find(self, window: Octets, most: int) -> int:
+        return scan_tfrecord_header(window, 0, most)
 
     def frames(self, blobs: Sequence[bytes]) -> bytes:
         return frames(blobs)

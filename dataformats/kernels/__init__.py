@@ -20,11 +20,16 @@ from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_e
 from dataformats.kernels.choosing import describe, implementation
 from dataformats.kernels.gather import gather
 from dataformats.kernels.masking import mask
+from dataformats.kernels.permutation import permute, permute_back
+from dataformats.kernels.scan import ENDS, FULL, UNSOUND, scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
 __all__ = [
     "MAX_FRAMING",
     "BlobField",
     "FrameCheck",
+    "ENDS",
+    "FULL",
+    "UNSOUND",
     "crc32",
     "crc32_extents",
     "crc32c",
@@ -38,4 +43,9 @@ __all__ = [
     "places",
     "read_batch",
     "reads_batches",
+    "permute",
+    "permute_back",
+    "scan_ofrecord",
+    "scan_tfrecord",
+    "scan_tfrecord_header",
 ]

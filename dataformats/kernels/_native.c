@@ -5,6 +5,8 @@
 #include "py_engines.h"
 #include "py_gather.h"
 #include "py_wire.h"
+#include "py_permutation.h"
+#include "py_scan.h"
 
 #include "crc32.h"
 #include "crc32c.h"
@@ -44,7 +46,7 @@ static PyMethodDef methods[] = {
 };
 
 /* The functions of each kind of kernel, in a file of the wrapper each. */
-static PyMethodDef *const tables[] = {checksum_methods, batch_methods, engine_methods, gather_methods, wire_methods};
+static PyMethodDef *const tables[] = {checksum_methods, batch_methods, engine_methods, gather_methods, wire_methods, permutation_methods, scan_methods};
 
 static int native_exec(PyObject *module) {
     native_state *state = state_of(module);

@@ -6,6 +6,8 @@ from dataformats.kernels.reference.batch import locate, places
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
 from dataformats.kernels.reference.gather import gather
 from dataformats.kernels.reference.wire import wire_find, wire_numbers, wire_places, wire_steps, wire_survey
+from dataformats.kernels.reference.permutation import permute, permute_back
+from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
@@ -22,4 +24,9 @@ __all__ = [
     "wire_places",
     "wire_steps",
     "wire_survey",
+    "permute",
+    "permute_back",
+    "scan_ofrecord",
+    "scan_tfrecord",
+    "scan_tfrecord_header",
 ]

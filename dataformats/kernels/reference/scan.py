@@ -1,0 +1,142 @@
+"""Scans in plain Python and numpy: from frame to frame through a window of bytes."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.kernels.masking import mask
+from dataformats.kernels.reference.checksums import _byte_table, _octets
+
+if TYPE_CHECKING:
+    from dataformats.kernels.reference.checksums import BytesLike
+
+ENDS = 0
+"""A walk stopped because the next header does not lie in the window with all its bytes."""
+FULL = 1
+"""A walk stopped because there is no room for the next frame in the output."""
+UNSOUND = 2
+"""A walk stopped because the next header cannot be right: its checksum or its length."""
+
+MAX_LENGTH = 2**62  # no file is longer, and positions behind such a record still fit int64
+
+_LENGTH = Struct("<Q")
+_TFRECORD_HEAD, _TFRECORD_TAIL, _OFRECORD_HEAD = 12, 4, 8
+_PIECE_BYTES = 1 << 16  # bounds the temporary arrays of a search
+
+Octets = NDArray[np.uint8]
+Found = tuple[int, int, int]
+
+
+def scan_tfrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], footers: NDArray[np.uint32], /) -> Found:
+    """Walk through the TFRecords of a window: the contract is `dataformats.kernels.scan_tfrecord`."""
+    octets, at = _octets(window), _position("at", at)
+    _check_lengths(lengths)
+    _check_footers(footers)
+    if len(lengths) != len(footers):
+        found = f"{len(lengths)} and {len(footers)}"
+        raise ValueError(f"lengths and footers must be equally long, found {found}")
+    extra = _TFRECORD_HEAD + _TFRECORD_TAIL
+    starts, stop = _chain(octets, at, _TFRECORD_HEAD, extra, len(lengths))
+    headers = _words(octets, starts, _TFRECORD_HEAD)
+    stored = headers[:, 8:].copy().view("<u4").reshape(-1)
+    length = headers[:, :8].copy().view("<u8").reshape(-1)
+    sound = (mask(_crc32c_of_eights(headers[:, :8])) == stored) & (length <= MAX_LENGTH)
+    n, stop, why = _stopped(starts, stop, sound, len(octets) - _TFRECORD_HEAD)
+    ends = starts[:n] + extra + length[:n].astype(np.int64)
+    n_whole = int(np.count_nonzero(ends <= len(octets)))  # all, or all but the last
+    lengths[:n] = length[:n]
+    footers[:n] = 0
+    footers[:n_whole] = _words(octets, ends[:n_whole] - _TFRECORD_TAIL, 4).view("<u4").reshape(-1)
+    return n, stop, why
+
+
+def scan_ofrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], /) -> Found:
+    """Walk through the OFRecords of a window: the contract is `dataformats.kernels.scan_ofrecord`."""
+    octets, at = _octets(window), _position("at", at)
+    _check_lengths(lengths)
+    starts, stop = _chain(octets, at, _OFRECORD_HEAD, _OFRECORD_HEAD, len(lengths))
+    length = _words(octets, starts, _OFRECORD_HEAD).view("<u8").reshape(-1)
+    n, stop, why = _stopped(starts, stop, length <= MAX_LENGTH, len(octets) - _OFRECORD_HEAD)
+    lengths[:n] = length[:n]
+    return n, stop, why
+
+
+def scan_tfrecord_header(window: BytesLike, at: int, most: int, /) -> int:
+    """Search for a header of a TFRecord: the contract is `dataformats.kernels.scan_tfrecord_header`."""
+    at, most = _position("at", at), min(_position("most", most), MAX_LENGTH)
+    octets = _octets(window)
+    for first in range(at, len(octets) - _TFRECORD_HEAD + 1, _PIECE_BYTES):
+        piece = octets[first : first + _PIECE_BYTES + _TFRECORD_HEAD - 1]
+        eights = np.lib.stride_tricks.sliding_window_view(piece, 8)[: len(piece) - _TFRECORD_HEAD + 1]
+        length = eights.copy().view("<u8").reshape(-1)
+        likely = np.flatnonzero(length <= most)
+        stored = _words(piece, likely + 8, 4).view("<u4").reshape(-1)
+        fitting = likely[mask(_crc32c_of_eights(eights[likely])) == stored]
+        if len(fitting):
+            return first + int(fitting[0])
+    return -1
+
+
+def _chain(octets: Octets, at: int, head: int, extra: int, room: int) -> tuple[NDArray[np.int64], int]:
+    """Return where frames begin, int64[n], `n` up to `room`, and where the next one does; nothing is checked."""
+    memory, last, unpack = octets.data, len(octets) - head, _LENGTH.unpack_from
+    places: list[int] = []
+    while at <= last and len(places) < room:  # Python's integers take a sum past 2**64
+        places.append(at)
+        at += unpack(memory, at)[0] + extra
+    return np.array(places, np.int64), at
+
+
+def _stopped(starts: NDArray[np.int64], stop: int, sound: NDArray[np.bool_], last: int) -> Found:
+    """Return how many frames there are up to the first that is not sound, where these stop, and why."""
+    if not sound.all():
+        n = int(np.argmin(sound))
+        return n, int(starts[n]), UNSOUND
+    return len(starts), stop, FULL if stop <= last else ENDS
+
+
+def _words(octets: Octets, places: NDArray[np.int64], n_bytes: int) -> Octets:
+    """Return the bytes at any places of a buffer, `(n, n_bytes) uint8`."""
+    found: Octets = octets[places[:, np.newaxis] + np.arange(n_bytes)]
+    return found
+
+
+def _crc32c_of_eights(eights: Octets) -> NDArray[np.uint32]:
+    """Return the CRC-32C of each row of `(n, 8) uint8`."""
+    table = _table()
+    register = np.full(len(eights), 0xFFFFFFFF, np.uint32)
+    for column in range(8):
+        register = table[(register ^ eights[:, column]) & np.uint32(0xFF)] ^ (register >> np.uint32(8))
+    return register ^ np.uint32(0xFFFFFFFF)
+
+
+@functools.cache
+def _table() -> NDArray[np.uint32]:
+    return np.array(_byte_table(), np.uint32)
+
+
+def _position(name: str, position: int) -> int:
+    position = operator.index(position)
+    if not 0 <= position < 2**63:
+        raise ValueError(f"{name} must be in [0, 2**63), found {position}")
+    return position
+
+
+def _check_lengths(array: NDArray[Any]) -> None:
+    if not _is_out(array, np.dtype(np.int64)):
+        raise TypeError("lengths must be a writable contiguous int64 array of one dimension")
+
+
+def _check_footers(array: NDArray[Any]) -> None:
+    if not _is_out(array, np.dtype(np.uint32)):
+        raise TypeError("footers must be a writable contiguous uint32 array of one dimension")
+
+
+def _is_out(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    return array.ndim == 1 and array.dtype == dtype and bool(array.flags.carray)

@@ -1,0 +1,165 @@
+"""A file that is gone through in pieces at once gives what one pass gives, damage included, whatever its data are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dataformats.backends.framed import chain, pieces
+from dataformats.backends.framed import scan as whole
+from dataformats.backends.framed.framing import Framing
+from dataformats.backends.ofrecord.layout import FRAMING as OFRECORD
+from dataformats.backends.tfrecord.layout import FRAMING as TFRECORD
+from dataformats.backends.tfrecord.layout import frame, frames
+from dataformats.storage.files import LocalFile, StoredFile
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+FORMATS = {"tfrecord": TFRECORD, "ofrecord": OFRECORD}
+FILES = [
+    pytest.param(path, FORMATS[name], id=str(path.relative_to(GOLDEN)))
+    for name in FORMATS
+    for path in sorted((GOLDEN / name).rglob("*"))
+    if path.is_file() and path.suffix not in (".json", ".npz", ".index")
+]
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+class Held(StoredFile):
+    """A file in memory."""
+
+    def __init__(self, content: bytes) -> None:
+        self.name, self.size, self.identity = "held", len(content), (str(len(content)),)
+        self.local = Path("held")  # so that large records are passed over as on a disk
+        self._content = content
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        part = self._content[offset : offset + len(out)]
+        out[: len(part)] = part
+        return len(part)
+
+    def sibling(self, name: str) -> None:
+        return None
+
+
+@pytest.fixture()
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Make pieces and windows so small that small files have many of them; with one thread there are no pieces."""
+
+    def shrink(piece: int, threads: int) -> None:
+        monkeypatch.setattr(pieces, "_PIECE", piece)
+        monkeypatch.setattr(pieces, "_MEAN_FRAMES", 1)
+        monkeypatch.setattr(pieces, "_SEARCH", 37)
+        monkeypatch.setattr(pieces, "_THREADS", threads)
+        monkeypatch.setattr(chain, "_WINDOW", 64 if threads > 1 else 2**19)
+        monkeypatch.setattr(whole, "_FIRST_LOOK", 1)
+
+    return shrink
+
+
+def scanned(framing: Framing, file: StoredFile) -> tuple[object, ...]:
+    steps: list[int] = []
+    found = whole.scan(framing, file, steps.append)
+    assert sum(steps) <= file.size
+    assert found.rest is not None or sum(steps) == file.size
+    stored = None if found.stored is None else found.stored.tolist()
+    return found.lengths.tolist(), stored, found.rest and (type(found.rest), str(found.rest))
+
+
+def assert_same(tiny: Callable[[int, int], None], framing: Framing, file: StoredFile, sizes: list[int]) -> None:
+    tiny(2**24, 1)
+    expected = scanned(framing, file)
+    for size in sizes:
+        tiny(size, 4)
+        assert scanned(framing, file) == expected, size
+
+
+@pytest.mark.parametrize(("path", "framing"), FILES)
+def test_golden_files(path: Path, framing: Framing, tiny: Callable[[int, int], None]) -> None:
+    file = LocalFile(path)
+    assert_same(tiny, framing, file, [64, 257, max(64, file.size // 3)])
+    file.release()
+
+
+def nested(depth: int, width: int) -> bytes:
+    """TFRecords whose data are TFRecords, and so on."""
+    if depth == 0:
+        return bytes(range(width))
+    return frames([nested(depth - 1, width + n) for n in range(4)])
+
+
+@pytest.mark.parametrize("size", [50, 64, 100, 333, 1000])
+def test_records_that_hold_tfrecords(size: int, tiny: Callable[[int, int], None]) -> None:
+    for depth in (1, 2, 3, 4):
+        inner = nested(depth, 10)
+        content = frames([inner, b"", inner[:-3], b"x" * 40, inner])
+        assert_same(tiny, TFRECORD, Held(content), [size])
+
+
+def test_data_made_of_headers(tiny: Callable[[int, int], None]) -> None:
+    header = frame(b"abc")[:12]
+    far = frame(bytes(2000))[:12]
+    content = frames([header * 50, far * 60, b"y" * 30, (far + header) * 40])
+    assert_same(tiny, TFRECORD, Held(content), [64, 100, 500])
+
+
+def test_a_huge_record_across_pieces(tiny: Callable[[int, int], None]) -> None:
+    noise = np.random.default_rng(0).bytes(20_000)
+    content = frames([b"a" * 20, b"b" * 30, noise, b"c", nested(3, 5) * 20, b"d" * 20, b"e" * 20])
+    assert_same(tiny, TFRECORD, Held(content), [64, 700, 5000])
+    assert_same(tiny, TFRECORD, Held(content[:-3]), [64, 700, 5000])
+
+
+def test_records_too_large_to_be_read(tiny: Callable[[int, int], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "_SKIP_LOCAL", 100)
+    monkeypatch.setattr(chain, "_HEADERS_ONLY", 40)
+    content = frames([bytes(n) for n in (5, 500, 3, 400, 0, 300, 200, 1, 150)] * 5)
+    for damaged in (content, content[:-1], content[:-5], content[:-17], content + b"abc"):
+        assert_same(tiny, TFRECORD, Held(damaged), [64, 333])
+        assert_same(tiny, OFRECORD, Held(damaged), [64, 333])
+
+
+@given(seed=st.integers(0, 2**32), size=st.integers(40, 600))
+@QUICK
+def test_random_files_with_cuts_and_flips(seed: int, size: int, tiny: Callable[[int, int], None]) -> None:
+    chance = random.Random(seed)
+    records = [chance.choice([chance.randbytes(chance.randrange(90)), nested(2, 3)]) for _ in range(60)]
+    content = bytearray(frames(records))
+    assert_same(tiny, TFRECORD, Held(bytes(content)), [size])
+    for _ in range(chance.randrange(1, 3)):
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    assert_same(tiny, TFRECORD, Held(bytes(content)), [size])
+    assert_same(tiny, TFRECORD, Held(bytes(content[: chance.randrange(len(content))])), [size])
+
+
+def test_pieces_are_used(tiny: Callable[[int, int], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Held(frames([b"data" * 5] * 500))
+    taken: list[bool] = []
+    adopt = chain.Chain.adopt
+    monkeypatch.setattr(chain.Chain, "adopt", lambda self, other: taken.append(adopt(self, other)) or taken[-1])
+    tiny(2**24, 1)
+    scanned(TFRECORD, file)
+    assert taken == []
+    tiny(1000, 4)
+    scanned(TFRECORD, file)
+    assert len(taken) > 10
+    assert all(taken)
+    scanned(OFRECORD, Held(b"".join(OFRECORD.frames([b"data" * 5] * 500) for _ in range(2))))
+    assert len(taken) < 40  # nothing tells where an OFRecord begins
+
+
+def test_what_a_thread_raises_arrives(tiny: Callable[[int, int], None]) -> None:
+    class Failing(Held):
+        def read_into(self, offset: int, out: memoryview) -> int:
+            if offset > 5000:
+                raise OSError("the disk is gone")
+            return super().read_into(offset, out)
+
+    tiny(1000, 4)
+    with pytest.raises(OSError, match="the disk is gone"):
+        whole.scan(TFRECORD, Failing(frames([b"data" * 5] * 500)))
