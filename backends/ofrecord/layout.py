@@ -15,9 +15,7 @@ from dataformats.backends.framed.framing import Framing, Octets, Positions, leng
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
-from dataformats.kernels import FrameCheck
-from dataformats.interfaces import Check, Extents
-from dataformats.kernels import scan_ofrecord
+from dataformats.kernels import FrameCheck, scan_ofrecord
 
 __all__ = ["FRAMING", "HEADER"]
 

@@ -18,8 +18,6 @@ from dataformats.backends.framed.framing import Framing, Octets, Positions, leng
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
-from dataformats.kernels import crc32c_extents, mask, masked_crc32c
-from dataformats.interfaces import Check, Extents
 from dataformats.kernels import crc32c_extents, mask, masked_crc32c, scan_tfrecord, scan_tfrecord_header
 
 __all__ = ["FRAMING", "FRAMING_BYTES", "HEADER", "FrameCheck", "frame", "frames", "header_is_sound"]

@@ -47,7 +47,7 @@ class Held(StoredFile):
         return None
 
 
-@pytest.fixture()
+@pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     """Make pieces and windows so small that small files have many of them; with one thread there are no pieces."""
 

@@ -5,28 +5,29 @@ from typing import TYPE_CHECKING
 from dataformats.kernels.reference.batch import locate, places
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
 from dataformats.kernels.reference.gather import gather
-from dataformats.kernels.reference.wire import wire_find, wire_numbers, wire_places, wire_steps, wire_survey
 from dataformats.kernels.reference.permutation import permute, permute_back
 from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
+from dataformats.kernels.reference.wire import wire_find, wire_numbers, wire_places, wire_steps, wire_survey
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
 
-__all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents", "locate", "places"]
 __all__ = [
     "crc32",
     "crc32_extents",
     "crc32c",
     "crc32c_extents",
     "gather",
+    "locate",
+    "permute",
+    "permute_back",
+    "places",
+    "scan_ofrecord",
+    "scan_tfrecord",
+    "scan_tfrecord_header",
     "wire_find",
     "wire_numbers",
     "wire_places",
     "wire_steps",
     "wire_survey",
-    "permute",
-    "permute_back",
-    "scan_ofrecord",
-    "scan_tfrecord",
-    "scan_tfrecord_header",
 ]
