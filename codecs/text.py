@@ -6,7 +6,6 @@ from typing import Any
 
 from dataformats.batch import Blobs, Column, Ragged
 from dataformats.interfaces import Codec
-from dataformats.kernels import gather
 
 __all__ = ["BYTES", "UTF8"]
 
@@ -26,7 +25,7 @@ class _Bytes(Codec):
 
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return a `Ragged` over uint8 whose items are `bytes`."""
-        return Ragged(*gather(blobs.buffer, blobs.starts, blobs.lengths), item="bytes")
+        return Ragged(*blobs.contiguous(), item="bytes")
 
 
 class _Utf8(Codec):
@@ -48,7 +47,7 @@ class _Utf8(Codec):
         Raises:
             UnicodeDecodeError: A blob is not UTF-8.
         """
-        values, offsets = gather(blobs.buffer, blobs.starts, blobs.lengths)
+        values, offsets = blobs.contiguous()
         str(values.data, "utf-8")
         # Text that is sound as a whole is so in its parts if no part begins in the middle of a character.
         starts = offsets[:-1][blobs.lengths > 0]

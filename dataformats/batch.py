@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.errors import MissingExtraError
+from dataformats.kernels import gather
 from dataformats.spec import VALUE
 
 if TYPE_CHECKING:
@@ -66,17 +67,7 @@ class Blobs:
         """Return the blobs back to back: (values uint8[sum], offsets int64[n+1]), writable."""
         if self.offsets is not None:
             return self.buffer, self.offsets
-        offsets = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(self.lengths, out=offsets[1:])
-        if len(self) and np.array_equal(self.starts, self.starts[0] + offsets[:-1]):
-            first = int(self.starts[0])
-            return self.buffer[first : first + int(offsets[-1])].copy(), offsets
-        memory = self.buffer.data
-        joined = b"".join(
-            memory[start : start + length]
-            for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
-        )
-        return np.frombuffer(bytearray(joined), np.uint8), offsets
+        return gather(self.buffer, self.starts, self.lengths)
 
     def rows(self, width: int) -> NDArray[np.uint8]:
         """Return uint8[n, width], a copy; every blob must be `width` bytes long."""

@@ -12,7 +12,6 @@ import numpy as np
 from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
 from dataformats.errors import CodecError, MissingExtraError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
-from dataformats.kernels import gather
 from dataformats.spec import Type
 from dataformats.values import DTYPES, exact
 
@@ -119,7 +118,7 @@ def numbers_of(
     _check_widths(kind, blobs, width, counts, field)
     if not sequence:
         _check_counts(kind.element, counts, field)
-    values, ends = gather(blobs.buffer, blobs.starts, blobs.lengths)
+    values, ends = blobs.contiguous()
     if dtype.kind == "b":
         _check_bools(values, ends, counts, field)
     elements = values.view(dtype).reshape(int(ends[-1]) // width if width else len(blobs), *inner)

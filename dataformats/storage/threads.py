@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
     """Do all shares, the first in this thread and the others in those of the pool; return True where all did well."""
+    if len(shares) == 1:
+        return work(shares[0])
     pending = [_POOL.executor().submit(work, share) for share in shares[1:]]
     try:
         done = [work(share) for share in shares[:1]]

@@ -18,7 +18,7 @@ LEVELS = {
     "source": 1,
     "writer": 1,
     "interfaces": 2,
-    "kernels": 2,
+    "kernels": 1,
     "storage": 2,
     "registry": 2,
     "values": 2,
