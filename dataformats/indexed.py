@@ -18,16 +18,19 @@ from dataformats.lookup import Lookup, lookup
 from dataformats.spec import VALUE
 from dataformats.storage.files import StoredFile
 from dataformats.storage.forks import after_fork
+from dataformats.storage.overlapping import overlapped
 
 __all__ = ["FileIndex", "IndexedReader", "LazyProblems", "RecordIndex"]
-
-_REMOTE_THREADS = 16
 
 Made = TypeVar("Made")
 
 
 class IndexedReader(Reader):
     """A reader whose records are single blobs found through an index of each file.
+
+    Args:
+        files: The files, in reading order.
+        indexes_are_local: True where indexes lie on the local disk though the files may not.
 
     Attributes:
         head: Bytes of framing before each blob.
@@ -37,8 +40,9 @@ class IndexedReader(Reader):
     head: int = 0
     tail: int = 0
 
-    def __init__(self, files: Sequence[StoredFile]) -> None:
+    def __init__(self, files: Sequence[StoredFile], *, indexes_are_local: bool = False) -> None:
         self.files = list(files)
+        self._is_local = indexes_are_local or all(file.local is not None for file in self.files)
         self._indexes: list[RecordIndex] | None = None
         self._starts: NDArray[np.int64] | None = None
         self._counts: NDArray[np.int64] | None = None
@@ -78,14 +82,13 @@ class IndexedReader(Reader):
         missing = [file for file, index in found.items() if index is None]
         first = os.getpid() % max(1, len(missing))
         order = missing[first:] + missing[:first]
-        made = dict(zip(order, _each(self.load_index, order, os.cpu_count() or 1), strict=True))
+        with ThreadPoolExecutor(min(max(1, len(order)), os.cpu_count() or 1)) as threads:
+            made = dict(zip(order, threads.map(self.load_index, order), strict=True))
         return [index if index is not None else made[file] for file, index in found.items()]
 
     def each_file(self, quick: Callable[[int], Made]) -> list[Made]:
         """Return what a function that reads little gives for each file."""
-        # A thread costs more than a local file does; files of a server answer late.
-        local = all(file.local is not None for file in self.files)
-        return _each(quick, range(len(self.files)), 1 if local else _REMOTE_THREADS)
+        return overlapped(quick, range(len(self.files)), local=self._is_local)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -113,7 +116,7 @@ class IndexedReader(Reader):
         starts = self.starts
         with self._lock:
             if self._lookup is None:
-                self._lookup = lookup(starts)
+                self._lookup = lookup(starts, local=self._is_local)
         found = self._lookup.find(indices, self.part)
         extents = Extents(
             found.file, found.offset, found.length, self.head, self.tail, found.stored, self.check, found.problems
@@ -123,10 +126,3 @@ class IndexedReader(Reader):
     def digest(self, update: Callable[[bytes], None]) -> None:
         for index in self.indexes:
             update(index.digest.encode())
-
-
-def _each(function: Callable[[int], Made], files: Sequence[int], threads: int) -> list[Made]:
-    if threads == 1 or len(files) < 2:
-        return [function(file) for file in files]
-    with ThreadPoolExecutor(min(threads, len(files))) as pool:
-        return list(pool.map(function, files))

@@ -31,7 +31,7 @@ class FramedReader(IndexedReader):
     """
 
     def __init__(self, files: Sequence[StoredFile], options: OpenOptions, indexes: FrameIndexes) -> None:
-        super().__init__(files)
+        super().__init__(files, indexes_are_local=options.index != "beside")
         self.head = indexes.framing.head
         self.tail = indexes.framing.tail
         self._options = options

@@ -8,14 +8,14 @@ A column that is the same in every row is one number beside the blocks. All inte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.kernels import crc32_extents
+from dataformats.kernels import crc32, crc32_extents
 
 __all__ = ["ROWS", "BrokenBlockError", "Column", "Layout", "Rows", "digest", "pack", "unpack"]
 
@@ -66,19 +66,17 @@ class Layout:
     Attributes:
         n: The number of rows.
         columns: At least one.
+        width: Bytes of a row in all columns.
     """
 
     n: int
     columns: tuple[Column, ...]
+    width: int = field(init=False)
 
     def __post_init__(self) -> None:
         if self.n < 0 or not self.columns:
             raise ValueError(f"no layout of {self.n} rows and {len(self.columns)} columns")
-
-    @property
-    def width(self) -> int:
-        """Bytes of a row in all columns."""
-        return sum(column.width for column in self.columns)
+        object.__setattr__(self, "width", sum(column.width for column in self.columns))
 
     def place(self, block: int) -> int:
         """Return where a block begins."""
@@ -193,21 +191,43 @@ def unpack(layout: Layout, read: Callable[[int, int], bytes], seal: int, first: 
     if not layout.width or first == stop:
         columns = {column.name: _constant(column, stop - first) for column in layout.columns}
         return Rows(columns, first * (summed.constant or 0) if first < stop else 0)
-    parts = []
     block, behind = first // ROWS, -(-stop // ROWS)
     begin, end = layout.place(block), min(layout.place(behind), layout.n_bytes)
-    data = np.frombuffer(read(begin, end - begin), np.uint8)
+    data = read(begin, end - begin)
     if len(data) != end - begin:
         raise BrokenBlockError(f"its blocks end {end - begin - len(data)} bytes early")
-    size = layout.place(1)
-    full = len(data) // size * size
-    for octets in (data[:full].reshape(-1, size), data[full:].reshape(-1, len(data) - full or 1)):
-        if len(octets):
-            parts.append(_rows(layout, octets, seal))
-    rows = parts[0] if len(parts) == 1 else _joined(parts)
+    rows = _one(layout, data, seal) if behind == block + 1 else _several(layout, data, seal)
     skipped = first - block * ROWS
     kept = {name: array[skipped : skipped + stop - first] for name, array in rows.columns.items()}
     return Rows(kept, rows.before + int(rows.columns[summed.name][:skipped].sum(dtype=np.int64)))
+
+
+def _one(layout: Layout, data: bytes, seal: int) -> Rows:
+    """Return the rows of one block: what a lookup needs, which waits for it.
+
+    Raises:
+        BrokenBlockError: The checksum is wrong.
+    """
+    if crc32(memoryview(data)[:-4]) ^ seal != int.from_bytes(data[-4:], "little"):
+        raise BrokenBlockError("a block is damaged, or of another index")
+    n = (len(data) - 12) // layout.width
+    columns, at = {}, 8
+    for column in layout.columns:
+        columns[column.name] = np.frombuffer(data, column.dtype, n, at) if column.width else _constant(column, n)
+        at += n * column.width
+    return Rows(columns, int.from_bytes(data[:8], "little", signed=True))
+
+
+def _several(layout: Layout, data: bytes, seal: int) -> Rows:
+    """Return the rows of neighbouring blocks, of which the last one may be shorter."""
+    octets, size = np.frombuffer(data, np.uint8), layout.place(1)
+    full = len(octets) // size * size
+    rows = _rows(layout, octets[:full].reshape(-1, size), seal)
+    if full == len(octets):
+        return rows
+    last = _one(layout, data[full:], seal)
+    columns = {name: np.concatenate([array, last.columns[name]]) for name, array in rows.columns.items()}
+    return Rows(columns, rows.before)
 
 
 def _rows(layout: Layout, blocks: Octets, seal: int) -> Rows:
@@ -229,11 +249,6 @@ def _rows(layout: Layout, blocks: Octets, seal: int) -> Rows:
         if not np.array_equal(np.diff(before), summed):
             raise BrokenBlockError("the sum of a block is wrong")
     return Rows(columns, int(before[0]))
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
-    return Rows(columns, parts[0].before)
 
 
 def _words(octets: Octets, dtype: str) -> Numbers:
