@@ -18,7 +18,8 @@ from dataformats.storage.rows import ROWS
 
 __all__ = ["BlockLookup", "FlatLookup", "Found", "Lookup", "is_small", "lookup"]
 
-_HELD_BYTES = 64 * 2**20
+_FLAT_BYTES = 64 * 2**20
+_HELD_BYTES = 32 * 2**20
 _RECORD_BYTES = 20  # offset, length, checksum
 _BLOCK_EXTRA = 1000  # bytes of Python objects around the arrays of a block, about
 _AT_ONCE = 1024  # blocks from which records are taken together; each has some 10 KB
@@ -187,7 +188,7 @@ def lookup(starts: NDArray[np.int64], *, local: bool) -> Lookup:
 
 def is_small(n_records: int) -> bool:
     """Return True where the extents of so many records are held whole."""
-    return n_records * _RECORD_BYTES <= _HELD_BYTES
+    return n_records * _RECORD_BYTES <= _FLAT_BYTES
 
 
 def _file_of(starts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int32]:
