@@ -109,7 +109,7 @@ class Shelf:
             with open(str(path), "rb", buffering=0) as opened:
                 start, size = opened.read(_FIRST_READ), os.fstat(opened.fileno()).st_size
             return _parse(_Local(str(path), start), size, file, kind)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except _UNUSABLE as error:
             _LOG.warning("ignored the index %s: %s", path or (sidecar and sidecar.name), error)
@@ -146,7 +146,8 @@ class Shelf:
             _write(path, start, pack(layout, columns, seal))
             read: Read = _Blocks(_Local(str(path)), len(start))
         except (OSError, MemoryError) as error:
-            _LOG.warning("the index of %s is kept in memory only: %s", file.name, error)
+            # The text alone: whoever keeps log records would keep the columns with the error's traceback.
+            _LOG.warning("the index of %s is kept in memory only: %s", file.name, str(error))
             read = partial(_slice, b"".join(pack(layout, columns, seal)))
         return Index(layout, total, told, dict(facts), True, seal, read)
 

@@ -592,6 +592,19 @@ def test_the_fingerprint_does_not_depend_on_where_the_index_came_from(plain: Pat
     assert scanned == kept == fingerprint()
 
 
+def test_an_index_holds_a_few_bytes_a_record_and_on_disk_none(tmp_path: Path) -> None:
+    n = 300_000
+    (tmp_path / "a.tfrecord").write_bytes(frames([b"", b"x", b"yz"]) * (n // 3))
+    for place, most in (("cache", 100_000), (str(tmp_path / "a.tfrecord" / "no folder"), 6 * n)):
+        source = opened(tmp_path / "a.tfrecord", index=place)
+        tracemalloc.start()
+        assert source.counts.tolist() == [n]
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert held < most
+        assert source.part(0, n - 2, n).length.tolist() == [1, 2]
+
+
 def test_progress_ends_at_the_size_of_all_files() -> None:
     names = ["raw.tfrecord", "raw.tfrecord.gz", "many_1000.tfrecord", "corrupt/absurd_2pow62.tfrecord"]
     files = [LocalFile(FOLDER / name) for name in [*names, "empty.tfrecord"]]
