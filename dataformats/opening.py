@@ -196,7 +196,8 @@ def _facts(found: Sequence[StoredFile | Folder], files: Sequence[StoredFile], ne
     try:
         if len(found) == 1 and isinstance(found[0], Folder) and load_facts(found[0]) is None:
             listed = [*files] or listed  # a folder that is no data set of ours may hold some that are
-        said = [(entry, load_facts(entry) or _folder_facts(entry)) for entry in listed[:_SNIFFED]]
+        folders = _FolderFacts()
+        said = [(entry, load_facts(entry) or folders.of(entry)) for entry in listed[:_SNIFFED]]
     except ValueError as error:
         raise FormatError(str(error)) from error
     first = said[0][1] or {}
@@ -226,13 +227,23 @@ def _is_glob(entry: StoredFile | Folder) -> TypeGuard[Folder]:
     return isinstance(entry, Folder) and entry.explicit
 
 
-def _folder_facts(entry: StoredFile | Folder) -> dict[str, Any] | None:
-    """Return what is said of the folder of a file, if it was written as one of its shards."""
-    folder = None if isinstance(entry, Folder) else entry.folder()
-    facts = None if folder is None else load_facts(folder)
-    if facts is None or entry.basename not in [written["name"] for written in facts.get("files") or ()]:
-        return None
-    return facts
+class _FolderFacts:
+    """What is said of the folders of files; each folder's sibling, which may name ten thousand, is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[dict[str, Any] | None, frozenset[str]]] = {}
+
+    def of(self, entry: StoredFile | Folder) -> dict[str, Any] | None:
+        """Return what is said of the folder of a file, if it was written as one of its shards."""
+        folder = None if isinstance(entry, Folder) else entry.folder()
+        if folder is None:
+            return None
+        if folder.name not in self._read:
+            facts = load_facts(folder)
+            written = (facts or {}).get("files") or ()
+            self._read[folder.name] = facts, frozenset(file["name"] for file in written)
+        facts, names = self._read[folder.name]
+        return facts if entry.basename in names else None
 
 
 # ---- which files, which format

@@ -25,6 +25,7 @@ __all__ = [
     "Table",
     "build_header",
     "header_bytes",
+    "parse_entries",
     "parse_prefix",
     "parse_table",
     "verify_header",
@@ -49,39 +50,47 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The index of a file as stored; offsets may be anything.
+    """Neighbouring entries of the index of a file as stored; offsets may be anything.
 
     Attributes:
         checksums: uint32[n], the CRC-32 of each record.
         offsets: int64[n], its first byte.
-        size: Bytes of the file, which is where the last record ends.
+        stop: Where the last of them ends: the offset that follows, or the end of the file.
+        size: Bytes of the file.
+        n_records: Entries of the whole index.
+        at: The number of the first record.
     """
 
     checksums: NDArray[np.uint32]
     offsets: NDArray[np.int64]
+    stop: int
     size: int
+    n_records: int
+    at: int = 0
 
     @property
     def first(self) -> int:
-        """Where the first record must begin."""
-        return header_bytes(len(self.offsets))
+        """Where the first record of the file must begin."""
+        return header_bytes(self.n_records)
 
     def bounds(self) -> NDArray[np.int64]:
-        """Return int64[n + 1]: the offsets, and the end of the file."""
-        return np.append(self.offsets, np.int64(self.size))
+        """Return int64[n + 1]: the offsets, and where the last record ends."""
+        return np.append(self.offsets, np.int64(self.stop))
 
     def impossible(self) -> NDArray[np.bool_]:
         """Return bool[n]: records that begin or end outside the data, or end before they begin."""
         bounds = self.bounds()
         inside = self._inside(bounds)
         wrong: NDArray[np.bool_] = ~inside[:-1] | ~inside[1:] | (bounds[1:] < bounds[:-1])
-        wrong[:1] |= self.offsets[:1] != self.first
+        if self.at == 0:
+            wrong[:1] |= self.offsets[:1] != self.first
         return wrong
 
     def doubtful(self) -> NDArray[np.bool_]:
         """Return bool[n]: records with a bound out of order with the next or the last one.
 
-        Either of the two bounds may be the wrong one.
+        Either of the two bounds may be the wrong one. The first and the last record of a part are judged without
+        their neighbours.
         """
         bounds = self.bounds()
         inside = self._inside(bounds)
@@ -98,12 +107,13 @@ class Table:
 
     def problem(self, position: int, path: str) -> FormatError:
         """Return what is wrong with the bounds of a record that `impossible` or `doubtful` names."""
-        n = len(self.offsets)
         start = int(self.offsets[position])
-        stop = int(self.offsets[position + 1]) if position + 1 < n else self.size
-        error = _wrong_start(position, start, self) or _wrong_stop(start, stop, self) or _in_doubt(start, stop)
+        stop = int(self.offsets[position + 1]) if position + 1 < len(self.offsets) else self.stop
+        error = (
+            _wrong_start(self.at + position, start, self) or _wrong_stop(start, stop, self) or _in_doubt(start, stop)
+        )
         error.path = path
-        error.offset_bytes = PREFIX.size + 4 * n + 8 * position
+        error.offset_bytes = PREFIX.size + 4 * self.n_records + 8 * (self.at + position)
         return error
 
     def _inside(self, bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -154,11 +164,27 @@ def verify_header(header: bytes | bytearray, path: str) -> None:
         raise ChecksumError(what, stored=stored, computed=computed, path=path, offset_bytes=0)
 
 
+def parse_entries(
+    checksums: bytes | memoryview, offsets: bytes | memoryview, *, size: int, n_records: int, at: int = 0
+) -> Table:
+    """Return neighbouring entries; arrays of their own.
+
+    Args:
+        checksums: 4 bytes a record.
+        offsets: 8 bytes a record, and those of the record that follows, if one does.
+        size: Bytes of the file.
+        n_records: Entries of the whole index.
+        at: The number of the first record.
+    """
+    crcs, starts = np.frombuffer(checksums, "<u4"), np.frombuffer(offsets, "<i8").astype(np.int64)
+    stop = int(starts[len(crcs)]) if len(starts) > len(crcs) else size
+    return Table(crcs.astype(np.uint32), starts[: len(crcs)], stop, size, n_records, at)
+
+
 def parse_table(header: bytes | bytearray, n_records: int, size: int) -> Table:
     """Return the table of a whole header; arrays of its own."""
-    checksums = np.frombuffer(header, "<u4", n_records, PREFIX.size)
-    offsets = np.frombuffer(header, "<i8", n_records, PREFIX.size + 4 * n_records)
-    return Table(checksums.astype(np.uint32), offsets.astype(np.int64), size)
+    crcs, end = memoryview(header)[PREFIX.size :], header_bytes(n_records) - PREFIX.size
+    return parse_entries(crcs[: 4 * n_records], crcs[4 * n_records : end], size=size, n_records=n_records)
 
 
 def build_header(lengths: ArrayLike, checksums: ArrayLike) -> bytes:

@@ -121,12 +121,13 @@ class PackedFolder:
         return f"PackedFolder({self._file.name!r}, {self._n_files} files)"
 
     def _read_structure(self) -> Tree:
-        index, n = self._reader.indexes[0], int(self._reader.starts[-1])
+        n = int(self._reader.starts[-1])
         if n == 0:
             what = "not a packed folder: there are no records, and the last one holds the structure"
             raise FormatError(what, path=self._file.name)
+        offset = int(self._reader.part(0, n - 1, n).offset[0])
         record = self._records([n - 1], _MAX_STRUCTURE_BYTES)[0]
-        return parse_structure(record, n - 1, path=self._file.name, offset_bytes=int(index.offset[-1]))
+        return parse_structure(record, n - 1, path=self._file.name, offset_bytes=offset)
 
     def _records(self, indices: Sequence[int], max_bytes: int | None = None) -> Sequence[bytes]:
         wanted = np.array(indices, np.int64)

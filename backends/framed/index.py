@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.framed.framing import Framing, Positions, words
+from dataformats.backends.framed.kept import FrameIndex
 from dataformats.backends.framed.scan import Frames
+from dataformats.backends.framed.told import error_of, told
 from dataformats.backends.framed.walking import headers_are_sound
 from dataformats.batch import Blobs
-from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.interfaces import Extents
-from dataformats.storage import sidecar
 from dataformats.storage.files import StoredFile
 from dataformats.storage.inflate import Inflated
 from dataformats.storage.reading import read_blobs
+from dataformats.storage.shelf import Index, Shelf
 
 __all__ = ["FrameIndexes", "Hint"]
 
 _LOG = logging.getLogger("dataformats")
 _BATCH = 4096  # headers read at once; where records are short, what lies between them is read as well
-_ERRORS = {kind.__name__: kind for kind in (FormatError, TruncatedError, ChecksumError)}
-_FACTS = ("what", "offset_bytes", "remedy")
 
 Hint = tuple[str, NDArray[np.int64]]
 """Where an index came from, and the lengths of all records as it has them."""
@@ -48,74 +47,75 @@ class FrameIndexes:
     framing: Framing
     foreign: Callable[[StoredFile], Iterator[Hint]] = _none
 
-    def exact_frames(self, file: StoredFile, where: str) -> Frames | None:
-        """Return the frames of a file from the index made of it, or `None`.
+    def exact(self, file: StoredFile, shelf: Shelf) -> FrameIndex | None:
+        """Return the index that was made of this very file, or `None`.
 
         Size and time tell that it was; a file that tells no time has only hints.
         """
         lying = _lying(file)
-        index = sidecar.load_index(lying, where, self.framing.name)
-        if index is None or not index.exact or len(lying.identity) < 2:
+        index = shelf.load(lying, self.framing.name) if len(lying.identity) > 1 else None
+        if index is None or not index.exact:
             return None
         try:
-            return self._parsed(index, file)
+            return self._fitting(index, file)
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            _LOG.warning("ignored the index of %s in %s: %s", file.name, where, error)
+            _LOG.warning("ignored the index of %s in %s: %s", file.name, shelf.where, error)
             return None
 
-    def hinted_frames(self, file: StoredFile, where: str) -> Frames | None:
+    def hinted(self, file: StoredFile, shelf: Shelf) -> Frames | None:
         """Return the frames of a file from an index that came with it, each looked at in the file; or `None`."""
         if isinstance(file, Inflated) or file.size == 0:
             return None  # to look at each frame is to go through the file
-        for name, lengths in self._hints(file, where):
+        for name, lengths in self._hints(file, shelf):
             frames = self._proven(file, lengths)
             if frames is not None:
                 return frames
             _LOG.warning("ignored the index %s of %s: it does not fit the file", name, file.name)
         return None
 
-    def save_frames(self, file: StoredFile, where: str, frames: Frames) -> None:
-        """Keep the frames of a file for the next time."""
+    def keep(self, file: StoredFile, shelf: Shelf, frames: Frames) -> FrameIndex:
+        """Keep the frames of a file for the next time; return their index, which holds none of them."""
         facts = {
-            "compression": file.compression if isinstance(file, Inflated) else "none",
+            "compression": _compression(file),
             "size": file.size,
-            "rest": _told(frames.rest),
-            "damage": _told(file.damage) if isinstance(file, Inflated) else None,
+            "rest": told(frames.rest),
+            "damage": told(file.damage) if isinstance(file, Inflated) else None,
         }
-        columns: dict[str, NDArray[Any]] = {"length": frames.lengths.astype("<i8")}
+        columns: dict[str, NDArray[Any]] = {"length": frames.lengths}
         if frames.stored is not None:
-            columns["crc"] = frames.stored.astype("<u4")
-        sidecar.save_index(_lying(file), where, self.framing.name, sidecar.Index(columns, facts))
+            columns["crc"] = frames.stored
+        index = shelf.save(_lying(file), self.framing.name, columns, facts)
+        return FrameIndex(self.framing, index, frames.rest)
 
-    def _parsed(self, index: sidecar.Index, file: StoredFile) -> Frames:
-        lengths, stored = self._columns(index)
+    def _fitting(self, index: Index, file: StoredFile) -> FrameIndex:
+        """Return the index if it fits the file as far as its header tells; blocks are looked at when they are read."""
+        names = tuple(column.name for column in index.layout.columns)
+        if names != (("length", "crc") if self.framing.tail else ("length",)):
+            raise ValueError(f"its columns are not those of {self.framing.title}")
         facts = index.facts
-        compression = file.compression if isinstance(file, Inflated) else "none"
-        if facts["compression"] != compression:
-            raise ValueError(f"it was made for compression {facts['compression']!r}, not {compression!r}")
+        if facts["compression"] != _compression(file):
+            raise ValueError(f"it was made for compression {facts['compression']!r}, not {_compression(file)!r}")
         size = int(facts["size"]) if isinstance(file, Inflated) else file.size
-        rest = _error(facts["rest"], file.name)
-        end = self._tiled(lengths, size)
-        if end is None or (rest is None and end != size):
+        rest = error_of(facts["rest"], file.name)
+        end = index.total + self.framing.extra * len(index)
+        if not 0 <= index.total <= end <= size or (rest is None and end != size):
             raise ValueError("its records do not fill the file")
         if isinstance(file, Inflated):
-            file.known_size(size, _error(facts["damage"], file.name))
-        return Frames(self.framing, lengths, stored, rest)
+            file.known_size(size, error_of(facts["damage"], file.name))
+        return FrameIndex(self.framing, index, rest)
 
-    def _columns(self, index: sidecar.Index) -> tuple[Positions, NDArray[np.uint32] | None]:
-        expected = {"length": np.dtype("<i8")} | ({"crc": np.dtype("<u4")} if self.framing.tail else {})
-        found = {name: column.dtype for name, column in index.columns.items()}
-        if found != expected or len({len(column) for column in index.columns.values()}) > 1:
-            raise ValueError(f"its columns are not those of {self.framing.title}")
-        lengths, stored = index.columns["length"], index.columns.get("crc")
-        return lengths.astype(np.int64, copy=False), None if stored is None else stored.astype(np.uint32, copy=False)
-
-    def _hints(self, file: StoredFile, where: str) -> Iterator[Hint]:
+    def _hints(self, file: StoredFile, shelf: Shelf) -> Iterator[Hint]:
         """Yield the lengths of the records as each index says that is there and can be read."""
-        for place in dict.fromkeys((where, "beside")):
-            index = sidecar.load_index(file, place, self.framing.name)
-            if index is not None and index.facts.get("rest") is None and "length" in index.columns:
-                yield place, index.columns["length"]
+        for place in (shelf,) if shelf.where == "beside" else (shelf, Shelf("beside")):
+            index = place.load(file, self.framing.name)
+            if index is None or index.facts.get("rest") is not None:
+                continue
+            try:
+                lengths = index.rows(0, len(index)).columns["length"]
+            except (ValueError, LookupError, MemoryError) as error:
+                _LOG.warning("ignored the index of %s in %s: %s", file.name, place.where, error)
+                continue
+            yield place.where, lengths.astype(np.int64)
         yield from self.foreign(file)
 
     def _tiled(self, lengths: Positions, size: int) -> int | None:
@@ -159,24 +159,5 @@ def _lying(file: StoredFile) -> StoredFile:
     return file.compressed if isinstance(file, Inflated) else file
 
 
-def _told(error: FormatError | None) -> dict[str, Any] | None:
-    """Return an error as JSON, without the path, which may be another one when it is read."""
-    if error is None:
-        return None
-    facts = {name: getattr(error, name) for name in _FACTS}
-    if isinstance(error, ChecksumError):
-        facts |= {"stored": error.stored, "computed": error.computed}
-    else:
-        facts |= {"expected": _plain(error.expected), "found": _plain(error.found)}
-    return {"type": type(error).__name__, **{name: fact for name, fact in facts.items() if fact is not None}}
-
-
-def _plain(fact: object) -> object:
-    return fact if isinstance(fact, (str, int)) or fact is None else repr(fact)
-
-
-def _error(told: Mapping[str, Any] | None, path: str) -> FormatError | None:
-    if told is None:
-        return None
-    facts = {name: fact for name, fact in told.items() if name not in ("type", "what")}
-    return _ERRORS[told["type"]](str(told["what"]), path=path, **facts)
+def _compression(file: StoredFile) -> str:
+    return file.compression if isinstance(file, Inflated) else "none"

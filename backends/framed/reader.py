@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 from dataformats.backends.framed.index import FrameIndexes
+from dataformats.backends.framed.kept import FrameIndex
 from dataformats.backends.framed.progress import Progress
 from dataformats.backends.framed.scan import Frames
 from dataformats.backends.framed.stream import stream
+from dataformats.errors import FormatError
 from dataformats.indexed import FileIndex, IndexedReader
 from dataformats.interfaces import Check, OpenOptions, Stretch
 from dataformats.storage.files import StoredFile
+from dataformats.storage.rows import BrokenBlockError
+from dataformats.storage.shelf import Shelf
 
 __all__ = ["FramedReader"]
 
@@ -26,13 +31,18 @@ class FramedReader(IndexedReader):
     """
 
     def __init__(self, files: Sequence[StoredFile], options: OpenOptions, indexes: FrameIndexes) -> None:
-        super().__init__(files)
+        super().__init__(files, indexes_are_local=options.index != "beside")
         self.head = indexes.framing.head
         self.tail = indexes.framing.tail
         self._options = options
         self._indexes_kept = indexes
+        self._shelf = Shelf(options.index)
         self._check = indexes.framing.check(options.verify_checksums)
         self._progress = Progress(options.progress, self.files)
+
+    def _unlock(self) -> None:
+        super()._unlock()
+        self._mending = threading.Lock()
 
     @abstractmethod
     def scan(self, file: StoredFile, progress: Callable[[int], None]) -> Frames:
@@ -43,17 +53,59 @@ class FramedReader(IndexedReader):
         """What verifies frames: their length, and with `verify_checksums` what checksums there are."""
         return self._check
 
-    def load_index(self, file: int) -> FileIndex:
-        """Return the index of a file: as kept by whoever opened it before, as hinted, or made now."""
-        stored, where, indexes = self.files[file], self._options.index, self._indexes_kept
-        frames = indexes.exact_frames(stored, where)
-        if frames is None:
+    def quick_index(self, file: int) -> FrameIndex | None:
+        """Return the index of a file as kept by whoever opened it before."""
+        index = self._indexes_kept.exact(self.files[file], self._shelf)
+        if index is not None:
+            self._progress.skip(self.files[file])
+        return index
+
+    def load_index(self, file: int) -> FrameIndex:
+        """Return the index of a file: as another process has made it since, as hinted, or made now."""
+        stored = self.files[file]
+        index = self.quick_index(file)
+        if index is None:
             with self._progress.file(stored) as progress:
-                frames = indexes.hinted_frames(stored, where) or self.scan(stored, progress.add)
-            indexes.save_frames(stored, where, frames)
-        else:
-            self._progress.skip(stored)
-        return frames.index()
+                index = self._made(stored, progress.add)
+        return index
+
+    def _made(self, file: StoredFile, progress: Callable[[int], None]) -> FrameIndex:
+        frames = self._indexes_kept.hinted(file, self._shelf) or self.scan(file, progress)
+        return self._indexes_kept.keep(file, self._shelf, frames)
+
+    def part(self, file: int, first: int, stop: int) -> FileIndex:
+        try:
+            return super().part(file, first, stop)
+        except BrokenBlockError:
+            with self._mending:
+                return self._mended(file, first, stop)
+
+    def _mended(self, file: int, first: int, stop: int) -> FileIndex:
+        """Return a part of an index that cannot be read: another process may have replaced it, else it is made again.
+
+        Raises:
+            FormatError: It is not what the first one said.
+        """
+        before, stored = self.indexes[file], self.files[file]
+        for load in (self._indexes_kept.exact, lambda stored, _: self._made(stored, lambda _: None)):
+            index = load(stored, self._shelf)
+            if index is None:
+                continue
+            if (len(index), index.digest) != (len(before), before.digest):
+                raise FormatError(
+                    "its index was replaced by one that says something else",
+                    path=stored.name,
+                    expected=f"{len(before)} records ({before.digest})",
+                    found=f"{len(index)} records ({index.digest})",
+                    remedy="open the data set again",
+                )
+            try:
+                found = index.part(first, stop)
+            except BrokenBlockError:
+                continue
+            self.indexes[file] = index
+            return found
+        raise FormatError("its index cannot be kept: it breaks as soon as it is made", path=stored.name)
 
     def stream(self, file: int) -> Iterator[Stretch]:
         """Yield the records of one file in order, without an index."""

@@ -42,6 +42,9 @@ def decompressed(file: StoredFile, compression: Compression) -> StoredFile:
     """
     if file.size == 0:
         return file
+    head = file.pread(0, HEADER.size)
+    if header_is_sound(head) and compression in ("auto", "none"):
+        return file  # as nearly every file is: of ten thousand no more is read than this
     head = file.pread(0, _PREFIX)
     found = _compression(head)
     if compression == "auto":

@@ -6,8 +6,6 @@ from dataformats.backends.framed.index import FrameIndexes
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.backends.tfrecord.text_index import text_hints
 
-__all__ = ["INDEXES", "exact_frames", "save_frames"]
+__all__ = ["INDEXES"]
 
 INDEXES = FrameIndexes(FRAMING, text_hints)
-exact_frames = INDEXES.exact_frames
-save_frames = INDEXES.save_frames

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from dataformats.backends.framed.reader import FramedReader
 from dataformats.backends.framed.scan import Frames
@@ -12,10 +11,9 @@ from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.scan import scan
 from dataformats.interfaces import OpenOptions
 from dataformats.storage.files import StoredFile
+from dataformats.storage.overlapping import overlapped
 
 __all__ = ["TFRecordReader"]
-
-_FEW = 8
 
 
 class TFRecordReader(FramedReader):
@@ -38,7 +36,5 @@ class TFRecordReader(FramedReader):
 
 
 def _decompressed(files: Sequence[StoredFile], compression: Compression) -> list[StoredFile]:
-    if len(files) <= _FEW:
-        return [decompressed(file, compression) for file in files]
-    with ThreadPoolExecutor(min(16, len(files))) as threads:  # remote files answer late
-        return list(threads.map(lambda file: decompressed(file, compression), files))
+    local = all(file.local is not None for file in files)
+    return overlapped(lambda file: decompressed(file, compression), files, local=local)

@@ -21,6 +21,7 @@ from dataformats.storage.files import (
     StoredFile,
     is_data,
 )
+from dataformats.storage.overlapping import overlapped
 
 __all__ = ["entries", "is_local", "is_url"]
 
@@ -69,12 +70,13 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
     path = Path(text).expanduser()
     if path.is_dir():
         return [LocalFolder(path)]
-    if not path.exists() and _MAGIC & set(text):
+    if _MAGIC & set(text) and not path.exists():
         import glob
 
         found = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
         files = {name: LocalFile(Path(name)) for name in found if os.path.isfile(name)}
-        return _globbed(text, files, [LocalFolder(Path(name)) for name in found if os.path.isdir(name)])
+        folders = [] if files else [LocalFolder(Path(name)) for name in found if os.path.isdir(name)]
+        return _globbed(text, files, folders)
     return [LocalFile(path)]
 
 
@@ -88,9 +90,11 @@ def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
         return _from_local(path)
     if _MAGIC & set(path) and not fs.exists(path):
-        found = fs.glob(path)
-        files = {name: FsspecFile(fs, name) for name in found if fs.isfile(name)}
-        return _globbed(text, files, [FsspecFolder(fs, name) for name in found if fs.isdir(name)])
+        kinds = {name: about["type"] for name, about in fs.glob(path, detail=True).items()}
+        names = [name for name, kind in kinds.items() if kind == "file"]
+        made = overlapped(lambda name: FsspecFile(fs, name), names, local=False)
+        folders = [FsspecFolder(fs, name) for name, kind in kinds.items() if kind == "directory"]
+        return _globbed(text, dict(zip(names, made, strict=True)), folders)
     return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]
 
 

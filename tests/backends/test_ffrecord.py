@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dataformats import inspecting, lookup
 from dataformats.backends.ffrecord import BACKEND
 from dataformats.backends.ffrecord.layout import build_header
 from dataformats.backends.ffrecord.reader import FFRecordReader
@@ -206,7 +207,7 @@ def test_a_table_of_wrong_offsets_makes_no_heap_of_errors(tmp_path: Path) -> Non
     table = pack("<q", n) + bytes(4 * n) + np.full(n, 2**62, "<i8").tobytes()
     (tmp_path / "a.ffr").write_bytes(pack("<I", crc32(table)) + table)
     tracemalloc.start()
-    index = open_path(tmp_path / "a.ffr").indexes[0]
+    index = open_path(tmp_path / "a.ffr").part(0, 0, n)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 100 * n
@@ -506,3 +507,75 @@ def test_errors_say_where(tmp_path: Path) -> None:
     assert error.stored == crc32(b"x")
     assert error.offset_bytes == len(data) - 1
     assert isinstance(BACKEND.create(tmp_path / "b.ffr"), FFRecordWriter)
+
+
+# ---- many files: headers are verified at the first use of their file
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of four files that counts as large, the header of the third of them broken."""
+    monkeypatch.setattr(lookup, "_FLAT_BYTES", 0)
+    for number in range(4):
+        data = bytearray(plain_file([f"{number}/{i}".encode() for i in range(5)]))
+        data[14] ^= number == 2
+        (tmp_path / f"{number}.ffr").write_bytes(data)
+    return tmp_path
+
+
+def test_a_broken_header_in_a_large_set_hurts_its_own_records(large: Path) -> None:
+    found = read_path(large)
+    for index, blob in enumerate(found):
+        if index // 5 == 2:
+            assert isinstance(blob, ChecksumError)
+            assert "2.ffr" in str(blob)
+            assert "header" in str(blob)
+        else:
+            assert blob == f"{index // 5}/{index % 5}".encode()
+    sound = read_path(large, verify=False)
+    assert all(isinstance(blob, bytes) for blob in sound)
+
+
+def test_a_broken_header_in_a_small_set_fails_at_open(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "_FLAT_BYTES", 2**20)
+    with pytest.raises(ChecksumError, match=r"2\.ffr"):
+        open_path(large)
+
+
+def test_what_stands_in_prefixes_fails_at_open_in_a_large_set_too(large: Path) -> None:
+    (large / "4.ffr").write_bytes(plain_file(SMALL)[:20])
+    with pytest.raises(TruncatedError, match=r"4\.ffr"):
+        open_path(large)
+
+
+def test_verify_looks_at_each_file(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytearray((large / "3.ffr").read_bytes())
+    data[-1] ^= 1
+    (large / "3.ffr").write_bytes(data)
+    expected = [("2.ffr", "ChecksumError"), ("3.ffr", "ChecksumError")]
+    for flat_bytes, header_findings in ((0, 5), (2**20, 1)):
+        monkeypatch.setattr(lookup, "_FLAT_BYTES", flat_bytes)
+        findings = inspecting.verify(large, format="ffrecord").findings
+        found = [(Path(finding.path or "").name, finding.kind) for finding in findings]
+        assert found == expected[:1] * header_findings + expected[1:]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("check", [True, False], ids=["verified", "unverified"])
+def test_parts_of_a_table_are_judged_as_the_whole(tmp_path: Path, size: int, check: bool) -> None:
+    blobs = [bytes(i % 5) for i in range(23)]
+    data = bytearray(plain_file(blobs))
+    at = 12 + 4 * 23
+    for record, offset in ((4, 0), (9, 2**40), (15, 12 + 12 * 23)):  # inside the header, far behind, backwards
+        data[at + 8 * record : at + 8 * record + 8] = pack("<q", offset)
+    data[:4] = pack("<I", crc32(data[4 : 12 + 12 * 23]))
+    (tmp_path / "a.ffr").write_bytes(data)
+    reader = open_path(tmp_path / "a.ffr", verify=check)
+    whole = reader.part(0, 0, 23)
+    assert whole.problems
+    for first in range(0, 23, size):
+        part = reader.part(0, first, min(first + size, 23))
+        assert np.array_equal(part.offset, whole.offset[first : first + size])
+        assert np.array_equal(part.length, whole.length[first : first + size])
+        expected = {i - first: str(error) for i, error in whole.problems.items() if first <= i < first + size}
+        assert {i: str(error) for i, error in part.problems.items()} == expected

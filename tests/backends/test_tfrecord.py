@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.backends.tfrecord import BACKEND, TFRecordReader, index, reader, write_text_index
+from dataformats.backends.tfrecord import BACKEND, TFRecordReader, reader, write_text_index
+from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.backends.tfrecord.scan import scan
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
@@ -27,6 +28,7 @@ from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile, ObjectFile, StoredFile, release
 from dataformats.storage.reading import read_blobs
+from dataformats.storage.shelf import Shelf
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "tfrecord"
@@ -106,7 +108,7 @@ def test_good_files(entry: dict[str, Any], compression: str) -> None:
     assert streamed(source) == found
     assert read(opened(FOLDER / entry["path"])) == found  # now from the index that was kept
     if "offsets" in entry:
-        assert (source.indexes[0].offset - 12).tolist() == entry["offsets"]
+        assert (source.part(0, 0, len(source.indexes[0])).offset - 12).tolist() == entry["offsets"]
     if "part_counts" in entry:
         assert source.counts.tolist() == entry["part_counts"]
 
@@ -183,7 +185,7 @@ def test_tfrecords_are_recognised(path: Path) -> None:
         bytes(200),
         b"name,value\n" * 1000,
         struct.pack("<q", 14) + b"an ofrecord :)" + struct.pack("<q", 3) + b"xyz",
-        gzip.compress(b"name,value\n" * 1000),
+        gzip.compress(b"name,value\n" * 1000, mtime=0),
         zlib.compress(b"name,value\n" * 1000),
         b"\x1f\x8b",
         *(path.read_bytes()[:100_000] for path in sorted((GOLDEN / "ffrecord").rglob("*.ffr"))),
@@ -443,9 +445,9 @@ def test_the_index_of_the_tfrecord_package_is_written_byte_for_byte(tmp_path: Pa
 @pytest.mark.parametrize("name", ["many.tfrecord.index", "many.index"])
 def test_a_text_index_spares_the_scan(name: str, plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_text_index(plain, plain.with_name(name))
-    by_scan = opened(FOLDER / "many_1000.tfrecord").indexes[0]
+    by_scan = opened(FOLDER / "many_1000.tfrecord").part(0, 0, 1000)
     monkeypatch.setattr(reader, "scan", never)
-    by_hint = opened(plain).indexes[0]
+    by_hint = opened(plain).part(0, 0, 1000)
     for column in ("offset", "length", "stored"):
         assert np.array_equal(getattr(by_scan, column), getattr(by_hint, column))
 
@@ -561,17 +563,17 @@ def test_an_index_made_for_another_compression_is_not_taken(tmp_path: Path) -> N
     shutil.copy(FOLDER / "raw.tfrecord.gz", tmp_path / "x.gz")
     os.utime(tmp_path / "x.gz", (10**9, 10**9))  # long before its index is made
     found = read(opened(tmp_path / "x.gz"))
-    original = index.exact_frames(opened(tmp_path / "x.gz").files[0], "cache")
+    original = INDEXES.exact(opened(tmp_path / "x.gz").files[0], Shelf("cache"))
     assert original is not None
-    assert index.exact_frames(LocalFile(tmp_path / "x.gz"), "cache") is None
+    assert INDEXES.exact(LocalFile(tmp_path / "x.gz"), Shelf("cache")) is None
     assert len(found) == 5
 
 
 def test_a_file_that_tells_no_time_has_only_hints(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = read(opened(plain))
     file = ObjectFile(plain)
-    index.save_frames(file, "cache", scan(file))
-    assert index.exact_frames(file, "cache") is None
+    INDEXES.keep(file, Shelf("cache"), scan(file))
+    assert INDEXES.exact(file, Shelf("cache")) is None
     monkeypatch.setattr(reader, "scan", never)
     assert read(BACKEND.open([file], OpenOptions())) == found
     file._handle.close()
@@ -588,6 +590,19 @@ def test_the_fingerprint_does_not_depend_on_where_the_index_came_from(plain: Pat
     shutil.rmtree(tmp_path / "cache")
     write_text_index(plain, tmp_path / "many.index")
     assert scanned == kept == fingerprint()
+
+
+def test_an_index_holds_a_few_bytes_a_record_and_on_disk_none(tmp_path: Path) -> None:
+    n = 300_000
+    (tmp_path / "a.tfrecord").write_bytes(frames([b"", b"x", b"yz"]) * (n // 3))
+    for place, most in (("cache", 100_000), (str(tmp_path / "a.tfrecord" / "no folder"), 6 * n)):
+        source = opened(tmp_path / "a.tfrecord", index=place)
+        tracemalloc.start()
+        assert source.counts.tolist() == [n]
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert held < most
+        assert source.part(0, n - 2, n).length.tolist() == [1, 2]
 
 
 def test_progress_ends_at_the_size_of_all_files() -> None:

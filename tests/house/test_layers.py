@@ -32,6 +32,8 @@ LEVELS = {
     "joining": 3,
     "stored": 3,
     "tracing": 3,
+    "fileindex": 3,
+    "lookup": 3,
     "indexed": 3,
     "encoding": 3,
     "laying": 3,

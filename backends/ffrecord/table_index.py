@@ -1,0 +1,124 @@
+"""The index of an FFRecord file is the table in its header: verified once, and read in parts."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+
+from dataformats.backends.ffrecord.layout import PREFIX, Table, header_bytes, parse_entries, parse_prefix
+from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.fileindex import FileIndex, LazyProblems
+from dataformats.kernels import crc32
+from dataformats.storage.files import StoredFile
+
+__all__ = ["TableIndex"]
+
+_STEP = 2**20
+
+
+class TableIndex:
+    """Where the records of one file lie; nothing of the table is held. Thread-safe.
+
+    Args:
+        file: The file.
+        verify: Check the CRC of the header, which is 12 bytes a record, before anything is read by it.
+
+    Raises:
+        FormatError: The number of records cannot be right.
+    """
+
+    __slots__ = ("_file", "_prefix", "_proven", "_verify")
+
+    def __init__(self, file: StoredFile, *, verify: bool) -> None:
+        self._file = file
+        self._prefix = parse_prefix(file.pread(0, PREFIX.size), file.size, file.name)
+        self._verify = verify
+        self._proven = False
+
+    def __len__(self) -> int:
+        return self._prefix.n_records
+
+    @property
+    def is_old(self) -> bool:
+        """True where the header has no checksum."""
+        return self._prefix.checksum == 0
+
+    @property
+    def digest(self) -> str:
+        """The CRC of the table, or where there is none a digest of it: to read all tables may take minutes."""
+        if not self.is_old:
+            return f"{len(self)} {self._prefix.checksum:08x}"
+        state = hashlib.blake2b(digest_size=16)
+        for at in range(0, header_bytes(len(self)), _STEP):
+            state.update(self._read(at, min(_STEP, header_bytes(len(self)) - at)))
+        return state.hexdigest()
+
+    def prove(self) -> None:
+        """Check the header, once.
+
+        Raises:
+            FormatError: It is broken.
+        """
+        if self._proven:
+            return
+        if self._verify and not self.is_old:
+            self._check_crc()
+        elif len(self):
+            self._check_first_offset()
+        self._proven = True
+
+    def part(self, first: int, stop: int) -> FileIndex:
+        """Return where the records `[first, stop)` lie.
+
+        Raises:
+            FormatError: The header is broken.
+        """
+        self.prove()
+        low, high = max(first - 1, 0), min(stop + 1, len(self))  # a record is judged with its neighbours
+        table = self._table(low, high)
+        wrong = table.impossible()
+        if not self._verify:
+            # A record between two offsets of which one is wrong: its CRC would have told.
+            wrong |= table.doubtful()
+        problems = LazyProblems(wrong, partial(table.problem, path=self._file.name)) if wrong.any() else {}
+        whole = FileIndex(table.offsets, table.lengths(), table.checksums, problems)
+        return whole.part(first - low, stop - low)
+
+    def _table(self, low: int, high: int) -> Table:
+        n = len(self)
+        checksums = self._read(PREFIX.size + 4 * low, 4 * (high - low))
+        offsets = self._read(PREFIX.size + 4 * n + 8 * low, 8 * (min(high + 1, n) - low))
+        return parse_entries(checksums, offsets, size=self._file.size, n_records=n, at=low)
+
+    def _read(self, offset: int, n_bytes: int) -> bytes:
+        data = self._file.pread(offset, n_bytes)
+        if len(data) != n_bytes:
+            raise TruncatedError(
+                "the file ends early",
+                path=self._file.name,
+                offset_bytes=offset,
+                expected=f"{n_bytes} bytes of the header",
+                found=f"{len(data)} bytes",
+            )
+        return data
+
+    def _check_crc(self) -> None:
+        computed, end = 0, header_bytes(len(self))
+        for at in range(4, end, _STEP):
+            computed = crc32(self._read(at, min(_STEP, end - at)), computed)
+        if computed != self._prefix.checksum:
+            what, stored = "the checksum of the header", self._prefix.checksum
+            raise ChecksumError(what, stored=stored, computed=computed, path=self._file.name, offset_bytes=0)
+
+    def _check_first_offset(self) -> None:
+        """Refuse a table that no CRC vouches for where the first offset says that N may be wrong."""
+        place = PREFIX.size + 4 * len(self)
+        found = int.from_bytes(self._read(place, 8), "little", signed=True)
+        if found != header_bytes(len(self)):
+            raise FormatError(
+                "the first offset does not fit the number of records, and no checksum says which is right",
+                path=self._file.name,
+                offset_bytes=place,
+                expected=header_bytes(len(self)),
+                found=found,
+            )

@@ -1,0 +1,259 @@
+"""Columns of numbers as bytes, in blocks that can be read one by one, each with a checksum.
+
+A block holds `ROWS` rows (the last one what is left): the sum of the first column over all rows before it (int64),
+the rows of each column, and the CRC32 of these bytes, combined with a seal that another set of columns does not have.
+A column that is the same in every row is one number beside the blocks. All integers are little-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.kernels import crc32, crc32_extents
+
+__all__ = ["ROWS", "BrokenBlockError", "Column", "Layout", "Rows", "digest", "pack", "unpack"]
+
+ROWS = 512
+"""Rows of a block: a lookup reads a few KB, and the sums and checksums come to 2 % of the rows."""
+
+_DTYPES = ("|u1", "<u2", "<u4", "<i8")
+_AT_ONCE = 128  # blocks that are made at once
+
+Numbers = NDArray[Any]
+Octets = NDArray[np.uint8]
+
+
+class BrokenBlockError(ValueError):
+    """A block that is not what was written, or not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a column is kept.
+
+    Attributes:
+        name: Its name.
+        dtype: Its dtype in the blocks, as NumPy writes it.
+        constant: The number that stands in every row, which no block holds then; or `None`.
+    """
+
+    name: str
+    dtype: str
+    constant: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in _DTYPES:
+            raise ValueError(f"no column is kept as {self.dtype!r}")
+        if self.constant is not None:
+            np.dtype(self.dtype).type(self.constant)  # OverflowError where it does not fit
+
+    @property
+    def width(self) -> int:
+        """Bytes of a row in a block."""
+        return 0 if self.constant is not None else int(self.dtype[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the rows of some columns stand.
+
+    Attributes:
+        n: The number of rows.
+        columns: At least one.
+        width: Bytes of a row in all columns.
+    """
+
+    n: int
+    columns: tuple[Column, ...]
+    width: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.n < 0 or not self.columns:
+            raise ValueError(f"no layout of {self.n} rows and {len(self.columns)} columns")
+        object.__setattr__(self, "width", sum(column.width for column in self.columns))
+
+    def place(self, block: int) -> int:
+        """Return where a block begins."""
+        return block * (ROWS * self.width + 12) if self.width else 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all blocks."""
+        n_blocks = -(-self.n // ROWS)
+        return n_blocks * 12 + self.n * self.width if self.width else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some neighbouring rows.
+
+    Attributes:
+        columns: Name to (n,) of the column's dtype.
+        before: The sum of the first column over all rows in front of them; 0 where there are none of them.
+    """
+
+    columns: Mapping[str, Numbers]
+    before: int
+
+
+def layout_of(columns: Mapping[str, Numbers]) -> Layout:
+    """Return the smallest layout that holds these columns: integers, of the same length, none negative."""
+    first = next(iter(columns.values()))
+    return Layout(len(first), tuple(_narrowed(name, array) for name, array in columns.items()))
+
+
+def _narrowed(name: str, array: Numbers) -> Column:
+    if not len(array):
+        return Column(name, "|u1", 0)
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= 2**63:
+        raise ValueError(f"column {name!r} holds numbers outside [0, 2**63)")
+    dtype = next(dtype for dtype in _DTYPES if high <= np.iinfo(dtype).max)
+    return Column(name, dtype, low if low == high else None)
+
+
+def digest(columns: Mapping[str, Numbers]) -> str:
+    """Return what tells these numbers from others; however they are kept, and whatever their dtype."""
+    state = hashlib.blake2b(digest_size=16)
+    for name, array in columns.items():
+        state.update(f"{name} {len(array)} ".encode())
+        for first in range(0, len(array), ROWS * _AT_ONCE):
+            state.update(array[first : first + ROWS * _AT_ONCE].astype("<i8").tobytes())
+    return state.hexdigest()
+
+
+def pack(layout: Layout, columns: Mapping[str, Numbers], seal: int) -> Iterator[bytes]:
+    """Yield the blocks of these columns, some at a time."""
+    summed = next(iter(columns.values()))
+    before = 0
+    for first in range(0, layout.n if layout.width else 0, ROWS * _AT_ONCE):
+        stop = min(first + ROWS * _AT_ONCE, layout.n)
+        full = (stop - first) // ROWS * ROWS
+        for begin, end in ((first, first + full), (first + full, stop)):
+            if begin == end:
+                continue
+            parts = {name: array[begin:end] for name, array in columns.items()}
+            yield _blocks(layout, parts, before, seal).tobytes()
+            before += int(summed[begin:end].sum(dtype=np.int64))
+
+
+def _blocks(layout: Layout, columns: Mapping[str, Numbers], before: int, seal: int) -> Octets:
+    """Return blocks of equal size, uint8[n_blocks, size]: whole ones, or one that is shorter."""
+    summed = next(iter(columns.values()))
+    rows = min(len(summed), ROWS)
+    n_blocks = len(summed) // rows
+    blocks = np.empty((n_blocks, rows * layout.width + 12), np.uint8)
+    sums = np.cumsum(summed.reshape(n_blocks, rows).sum(axis=1, dtype=np.int64))
+    blocks[:, :8] = np.concatenate([[before], before + sums[:-1]]).astype("<i8").view(np.uint8).reshape(-1, 8)
+    for column, part in _kept_in(layout, rows):
+        blocks[:, part] = columns[column.name].astype(column.dtype).view(np.uint8).reshape(n_blocks, -1)
+    blocks[:, -4:] = _sealed(blocks, seal).view(np.uint8).reshape(n_blocks, 4)
+    return blocks
+
+
+def _kept_in(layout: Layout, rows: int) -> Iterator[tuple[Column, slice]]:
+    """Yield each column that blocks hold, and where in a block of so many rows it stands."""
+    at = 8
+    for column in layout.columns:
+        if column.width:
+            yield column, slice(at, at + rows * column.width)
+            at += rows * column.width
+
+
+def _sealed(blocks: Octets, seal: int) -> Numbers:
+    """Return `<u4[n_blocks]`: the checksums that belong at the end of these blocks."""
+    n_blocks, size = blocks.shape
+    starts = np.arange(n_blocks, dtype=np.int64) * size
+    computed = crc32_extents(blocks.reshape(-1), starts, np.full(n_blocks, size - 4, np.int64))
+    return (computed ^ np.uint32(seal)).astype("<u4")
+
+
+def unpack(layout: Layout, read: Callable[[int, int], bytes], seal: int, first: int, stop: int) -> Rows:
+    """Return the rows `[first, stop)`, which lie in `[0, layout.n]`.
+
+    Args:
+        layout: Where they stand.
+        read: Returns so many bytes from a byte of the blocks on; fewer at the end.
+        seal: As they were written with.
+        first: The first row.
+        stop: Behind the last.
+
+    Raises:
+        BrokenBlockError: A block is not what was written.
+    """
+    summed = layout.columns[0]
+    if not layout.width or first == stop:
+        columns = {column.name: _constant(column, stop - first) for column in layout.columns}
+        return Rows(columns, first * (summed.constant or 0) if first < stop else 0)
+    block, behind = first // ROWS, -(-stop // ROWS)
+    begin, end = layout.place(block), min(layout.place(behind), layout.n_bytes)
+    data = read(begin, end - begin)
+    if len(data) != end - begin:
+        raise BrokenBlockError(f"its blocks end {end - begin - len(data)} bytes early")
+    rows = _one(layout, data, seal) if behind == block + 1 else _several(layout, data, seal)
+    skipped = first - block * ROWS
+    kept = {name: array[skipped : skipped + stop - first] for name, array in rows.columns.items()}
+    return Rows(kept, rows.before + int(rows.columns[summed.name][:skipped].sum(dtype=np.int64)))
+
+
+def _one(layout: Layout, data: bytes, seal: int) -> Rows:
+    """Return the rows of one block: what a lookup needs, which waits for it.
+
+    Raises:
+        BrokenBlockError: The checksum is wrong.
+    """
+    if crc32(memoryview(data)[:-4]) ^ seal != int.from_bytes(data[-4:], "little"):
+        raise BrokenBlockError("a block is damaged, or of another index")
+    n = (len(data) - 12) // layout.width
+    columns, at = {}, 8
+    for column in layout.columns:
+        columns[column.name] = np.frombuffer(data, column.dtype, n, at) if column.width else _constant(column, n)
+        at += n * column.width
+    return Rows(columns, int.from_bytes(data[:8], "little", signed=True))
+
+
+def _several(layout: Layout, data: bytes, seal: int) -> Rows:
+    """Return the rows of neighbouring blocks, of which the last one may be shorter."""
+    octets, size = np.frombuffer(data, np.uint8), layout.place(1)
+    full = len(octets) // size * size
+    rows = _rows(layout, octets[:full].reshape(-1, size), seal)
+    if full == len(octets):
+        return rows
+    last = _one(layout, data[full:], seal)
+    columns = {name: np.concatenate([array, last.columns[name]]) for name, array in rows.columns.items()}
+    return Rows(columns, rows.before)
+
+
+def _rows(layout: Layout, blocks: Octets, seal: int) -> Rows:
+    """Return the rows of blocks of equal size, uint8[n_blocks, size].
+
+    Raises:
+        BrokenBlockError: A checksum is wrong, or a sum.
+    """
+    n_blocks, size = blocks.shape
+    if not np.array_equal(_sealed(blocks, seal), _words(blocks[:, -4:], "<u4")):
+        raise BrokenBlockError("a block is damaged, or of another index")
+    rows = (size - 12) // layout.width
+    columns = {column.name: _constant(column, n_blocks * rows) for column in layout.columns if not column.width}
+    for column, part in _kept_in(layout, rows):
+        columns[column.name] = _words(blocks[:, part], column.dtype)
+    before = _words(blocks[:, :8], "<i8")
+    if n_blocks > 1:
+        summed = columns[layout.columns[0].name].reshape(n_blocks, rows)[:-1].sum(axis=1, dtype=np.int64)
+        if not np.array_equal(np.diff(before), summed):
+            raise BrokenBlockError("the sum of a block is wrong")
+    return Rows(columns, int(before[0]))
+
+
+def _words(octets: Octets, dtype: str) -> Numbers:
+    return np.ascontiguousarray(octets).view(dtype).reshape(-1)
+
+
+def _constant(column: Column, n: int) -> Numbers:
+    return np.full(n, column.constant or 0, column.dtype)

@@ -1,0 +1,241 @@
+"""Indexes: their numbers come back, or are known to be broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataformats.storage.files import LocalFile
+from dataformats.storage.rows import ROWS, BrokenBlockError, Layout, Rows, digest, layout_of, pack, unpack
+from dataformats.storage.shelf import Index, Shelf
+
+COLUMNS = {"length": np.arange(40, dtype="<i8") ** 3, "crc": np.arange(40, dtype="<u4"), "same": np.full(40, 7)}
+FACTS = {"rest": None, "n": 3}
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFile:
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "data"
+    path.write_bytes(b"data")
+    os.utime(path, ns=(10**18, 10**18))
+    return LocalFile(path)
+
+
+def same(rows: Rows, columns: dict[str, Any], first: int, stop: int) -> bool:
+    before = int(next(iter(columns.values()))[:first].sum()) if first < stop else 0
+    return rows.before == before and all(
+        np.array_equal(rows.columns[name], array[first:stop]) for name, array in columns.items()
+    )
+
+
+def is_whole(index: Index | None) -> bool:
+    return index is not None and index.facts == FACTS and same(index.rows(0, len(index)), COLUMNS, 0, 40)
+
+
+def raw(path: object) -> Path:
+    assert path is not None
+    return Path(str(path))
+
+
+# ---- rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 3 * ROWS + 1),
+    st.sampled_from([0, 1, 2**8 - 1, 2**8, 2**16, 2**32, 2**40]),
+    st.booleans(),
+    st.data(),
+)
+def test_any_part_of_any_columns(n: int, most: int, constant: bool, data: st.DataObject) -> None:
+    rng = np.random.default_rng(n)
+    columns = {"x": np.full(n, most) if constant else rng.integers(0, most + 1, n), "y": rng.integers(0, 3, n)}
+    layout = layout_of(columns)
+    kept = b"".join(pack(layout, columns, 5))
+    assert len(kept) == layout.n_bytes
+    first = data.draw(st.integers(0, n))
+    stop = data.draw(st.integers(first, n))
+    found = unpack(layout, lambda offset, length: kept[offset : offset + length], 5, first, stop)
+    assert same(found, columns, first, stop)
+
+
+def test_columns_are_as_narrow_as_their_numbers() -> None:
+    def width(*numbers: int) -> int:
+        return layout_of({"x": np.array(numbers, np.int64)}).width
+
+    assert [width(0, 2**bits - 1) for bits in (8, 16, 32, 33)] == [1, 2, 4, 8]
+    assert [width(), width(2**40), width(2**40, 2**40)] == [0, 0, 0]
+    for wrong in (-1, 2**63):
+        with pytest.raises(ValueError, match="outside"):
+            layout_of({"x": np.array([wrong], np.uint64 if wrong > 0 else np.int64)})
+
+
+def test_another_seal_or_a_wrong_sum_is_seen() -> None:
+    columns = {"x": np.arange(2 * ROWS)}
+    layout = layout_of(columns)
+    kept = b"".join(pack(layout, columns, 5))
+    swapped = kept[layout.place(1) :] + kept[: layout.place(1)]  # each block is sound
+    for data, seal in ((kept, 6), (swapped, 5), (kept[:-1], 5)):
+        with pytest.raises(BrokenBlockError):
+            unpack(layout, lambda offset, length, data=data: data[offset : offset + length], seal, 0, 2 * ROWS)  # type: ignore[misc]
+
+
+def test_the_digest_is_of_numbers_not_of_how_they_are_kept() -> None:
+    numbers = np.arange(200)
+    prints = {digest({"x": numbers.astype(dtype)}) for dtype in ("<u1", ">u4", "<i8")}
+    assert len(prints) == 1
+    others = [{"y": numbers}, {"x": numbers[::-1]}, {"x": numbers[:-1]}, {"x": numbers, "y": numbers}]
+    assert len({*prints, *map(digest, others)}) == 5
+
+
+# ---- files
+
+
+@pytest.mark.parametrize("where", ["cache", "beside", "folder"])
+def test_indexes_come_back(file: LocalFile, where: str, tmp_path: Path) -> None:
+    shelf = Shelf(str(tmp_path / "folder") if where == "folder" else where)
+    assert shelf.load(file, "kind") is None
+    saved = shelf.save(file, "kind", COLUMNS, FACTS)
+    assert is_whole(saved)
+    found = shelf.load(file, "kind")
+    assert is_whole(found)
+    assert found is not None
+    assert found.exact
+    assert (found.digest, found.total, len(found)) == (saved.digest, saved.total, 40)
+    assert shelf.load(file, "other kind") is None
+
+
+def test_links_lead_to_the_same_index(file: LocalFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = Shelf("cache").path(file)
+    (tmp_path / "link").symlink_to(file.name)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in (tmp_path / "link", tmp_path / "folder" / "data", Path("data"), Path("folder/data")):
+        assert Shelf("cache").path(LocalFile(name)) == saved
+
+
+def test_damaged_headers_are_ignored_and_damaged_blocks_are_broken(file: LocalFile) -> None:
+    shelf = Shelf("beside")
+    shelf.save(file, "kind", COLUMNS, FACTS)
+    path = raw(shelf.path(file))
+    whole = path.read_bytes()
+    header = 16 + int.from_bytes(whole[8:12], "little")
+    for n in range(len(whole)):
+        path.write_bytes(whole[:n])
+        assert shelf.load(file, "kind") is None
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        found = shelf.load(file, "kind")
+        assert (found is None) == (bit < 8 * header)
+        if found is not None:
+            with pytest.raises(BrokenBlockError):
+                found.rows(0, 40)
+    path.write_bytes(whole + b"\0")
+    assert shelf.load(file, "kind") is None
+
+
+def test_an_index_that_was_replaced_or_deleted_is_broken(file: LocalFile) -> None:
+    shelf = Shelf("cache")
+    first = shelf.save(file, "kind", COLUMNS, FACTS)
+    second = shelf.save(file, "kind", COLUMNS, FACTS | {"n": 4})
+    with pytest.raises(BrokenBlockError):
+        first.rows(0, 3)
+    raw(shelf.path(file)).unlink()
+    with pytest.raises(BrokenBlockError):
+        second.rows(0, 3)
+
+
+def columns_of(*columns: Any) -> dict[str, Any]:
+    header = {"kind": "kind", "identity": ["4"], "facts": {}, "made_ns": 0, "n": 1, "total": 0, "digest": ""}
+    return header | {"columns": list(columns)}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        [],
+        3,
+        {},
+        columns_of(),
+        columns_of(["x", "O", None]),
+        columns_of(["x", "V0", 0]),
+        columns_of(["x", "|u1", 256]),
+        columns_of(["x", "|u1", -1]),
+        columns_of(["x", "|u1", 1]),
+        columns_of(["x", "|u1", "1"]),
+        columns_of(["x", "<i8", None]),
+        columns_of(["x"]),
+        columns_of(3),
+        columns_of([["x"], "<i8", 0, 0]),
+        columns_of(["x", "|u1", 0]) | {"identity": 4},
+        columns_of(["x", "|u1", 0]) | {"identity": []},
+        columns_of(["x", "|u1", 0]) | {"facts": 1},
+        columns_of(["x", "|u1", 0]) | {"n": -1},
+        columns_of(["x", "|u1", 0]) | {"n": 1e400},
+        columns_of(["x", "|u1", 0]) | {"total": None},
+        columns_of(["x", "|u1", None]) | {"n": 2**70},
+    ],
+)
+def test_crafted_indexes_are_ignored(file: LocalFile, header: Any) -> None:
+    write_index(file, json.dumps(header).encode())
+    assert Shelf("beside").load(file, "kind") is None
+
+
+def test_the_index_that_the_crafted_ones_vary_is_taken(file: LocalFile) -> None:
+    write_index(file, json.dumps(columns_of(["x", "|u1", 0])).encode())
+    assert Shelf("beside").load(file, "kind") is not None
+
+
+@pytest.mark.parametrize("text", [b"[" * 200_000, b" " * 2**21])
+def test_deep_and_long_headers_are_ignored(file: LocalFile, text: bytes) -> None:
+    write_index(file, text)
+    assert Shelf("beside").load(file, "kind") is None
+
+
+def write_index(file: LocalFile, text: bytes) -> None:
+    path = raw(Shelf("beside").path(file))
+    path.write_bytes(struct.pack("<8sII", b"DFINDEX2", len(text), zlib.crc32(text)) + text)
+
+
+def test_headers_of_any_length(file: LocalFile) -> None:
+    facts = {"what": "x" * 10_000}
+    Shelf("cache").save(file, "kind", COLUMNS, facts)
+    found = Shelf("cache").load(file, "kind")
+    assert found is not None
+    assert found.facts == facts
+    assert same(found.rows(3, 9), COLUMNS, 3, 9)
+
+
+def test_indexes_of_changed_files_are_hints(file: LocalFile, tmp_path: Path) -> None:
+    Shelf("beside").save(file, "kind", COLUMNS, FACTS)
+    os.utime(tmp_path / "data", ns=(5, 5))
+    found = Shelf("beside").load(LocalFile(tmp_path / "data"), "kind")
+    assert found is not None
+    assert not found.exact
+    (tmp_path / "data").write_bytes(b"more data")
+    assert Shelf("beside").load(LocalFile(tmp_path / "data"), "kind") is None
+
+
+def test_places_that_cannot_be_written(file: LocalFile, caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf(f"{file.name}/x")
+    assert is_whole(shelf.save(file, "kind", COLUMNS, FACTS))
+    assert "in memory" in caplog.text
+    assert shelf.load(file, "kind") is None
+
+
+def test_a_layout_needs_columns() -> None:
+    for n, columns in ((-1, COLUMNS), (3, {})):
+        with pytest.raises(ValueError, match="layout"):
+            Layout(n, layout_of(COLUMNS).columns if columns else ())
