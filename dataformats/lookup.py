@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
 from dataformats.fileindex import FileIndex, LazyProblems
+from dataformats.kernels import locate
 from dataformats.storage.forks import after_fork
 from dataformats.storage.overlapping import overlapped
 from dataformats.storage.rows import ROWS
 
 __all__ = ["BlockLookup", "FlatLookup", "Found", "Lookup", "is_small", "lookup"]
 
-_FLAT_BYTES = 64 * 2**20
+_FLAT_BYTES = 128 * 2**20
 _HELD_BYTES = 32 * 2**20
 _RECORD_BYTES = 20  # offset, length, checksum
 _BLOCK_EXTRA = 1000  # bytes of Python objects around the arrays of a block, about
@@ -71,12 +72,13 @@ class FlatLookup:
 
     def find(self, indices: NDArray[np.int64], part: Part) -> Found:
         """Return where these records lie, each in `[0, starts[-1])`; `part` reads what is not held."""
-        file = _file_of(self._starts, indices)
-        if not self._complete and not self._there[file].all():
-            self._load(np.unique(file[~self._there[file]]).tolist(), part)
-        stored = None if self._stored is None else self._stored[indices]
+        if not self._complete:
+            file = _file_of(self._starts, indices)
+            if not self._there[file].all():
+                self._load(np.unique(file[~self._there[file]]).tolist(), part)
+        file, offset, length, stored = locate(self._starts, self._offset, self._length, self._stored, indices)
         problems = self._problems_of(file, indices) if self._problems else {}
-        return Found(file, self._offset[indices], self._length[indices], stored, problems)
+        return Found(file, offset, length, stored, problems)
 
     def _load(self, files: list[int], part: Part) -> None:
         with self._lock:

@@ -225,7 +225,7 @@ static int take_index(PyObject *const *args, locate_views *views) {
     }
     const int64_t *starts = views->starts.buf;
     const Py_ssize_t n_starts = views->starts.len / 8, n = views->offset.len / 8;
-    if (n_starts < 2 || starts[0] != 0 || starts[n_starts - 1] != n || views->length.len / 8 != n ||
+    if (n_starts < 1 || starts[0] != 0 || starts[n_starts - 1] != n || views->length.len / 8 != n ||
         (has_stored && views->stored.len / 4 != n)) {
         PyErr_SetString(PyExc_ValueError, "starts must rise from 0 to the number of records of the other arrays");
         return -1;

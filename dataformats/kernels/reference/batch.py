@@ -27,7 +27,7 @@ def locate(
         ValueError: `starts` does not rise from 0 to the number of records, or an array has another length.
     """
     n = len(offset)
-    if len(starts) < 2 or starts[0] != 0 or starts[-1] != n or len(length) != n:
+    if len(starts) < 1 or starts[0] != 0 or starts[-1] != n or len(length) != n:
         raise ValueError("starts must rise from 0 to the number of records of the other arrays")
     outside = np.flatnonzero((indices < 0) | (indices >= n))
     if len(outside):
