@@ -12,7 +12,6 @@ from dataformats.backends.framed.chain import Chain
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.pieces import extend_in_pieces
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.indexed import FileIndex
 from dataformats.storage.files import StoredFile
 from dataformats.storage.inflate import Inflated
 
@@ -41,20 +40,6 @@ class Frames:
     def ends(self) -> NDArray[np.int64]:
         """int64[n], where each frame ends."""
         return np.cumsum(self.lengths + self.framing.extra)
-
-    def index(self) -> FileIndex:
-        """Return the index of the file; the rest is one more record."""
-        ends, stored = self.ends, self.stored
-        offset = ends - self.lengths - self.framing.tail
-        if self.rest is None:
-            return FileIndex(offset, self.lengths, stored)
-        rest_offset = int(ends[-1]) if len(ends) else 0
-        return FileIndex(
-            np.append(offset, np.int64(rest_offset)),
-            np.append(self.lengths, np.int64(0)),
-            None if stored is None else np.append(stored, np.uint32(0)),
-            {len(self.lengths): self.rest},
-        )
 
 
 def scan(framing: Framing, file: StoredFile, progress: Callable[[int], None] | None = None) -> Frames:

@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -106,9 +106,10 @@ class Shelf:
         try:
             if sidecar is not None:
                 return _parse(sidecar.pread, sidecar.size, file, kind)
-            with open(str(path), "rb", buffering=0) as opened:
+            assert path is not None  # one of both is there
+            with open(path, "rb", buffering=0) as opened:
                 start, size = opened.read(_FIRST_READ), os.fstat(opened.fileno()).st_size
-            return _parse(_Local(str(path), start), size, file, kind)
+            return _parse(_Local(path, start), size, file, kind)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except _UNUSABLE as error:
@@ -144,17 +145,17 @@ class Shelf:
             if path is None:
                 raise OSError("it would lie beside data that cannot be written")
             _write(path, start, pack(layout, columns, seal))
-            read: Read = _Blocks(_Local(str(path)), len(start))
+            read: Read = _Blocks(_Local(path), len(start))
         except (OSError, MemoryError) as error:
             # The text alone: whoever keeps log records would keep the columns with the error's traceback.
             _LOG.warning("the index of %s is kept in memory only: %s", file.name, str(error))
             read = partial(_slice, b"".join(pack(layout, columns, seal)))
         return Index(layout, total, told, dict(facts), True, seal, read)
 
-    def path(self, file: StoredFile) -> Path | str | None:
+    def path(self, file: StoredFile) -> str | None:
         """Return where the index of a file lies; `None` where it lies beside a file that is not local."""
         if self.where == "beside":
-            return None if file.local is None else file.local.with_name(file.basename + INDEX_SUFFIX)
+            return None if file.local is None else str(file.local.with_name(file.basename + INDEX_SUFFIX))
         name = hashlib.blake2b(self.resolved(file).encode(errors="surrogateescape"), digest_size=16).hexdigest()
         return os.path.join(self.folder, name + INDEX_SUFFIX)
 
@@ -266,7 +267,7 @@ def _racy(identity: tuple[str, ...], made_ns: int) -> bool:
     return len(identity) > 1 and identity[1].isdecimal() and made_ns - int(identity[1]) < _TICK_NS
 
 
-def _write(path: Path | str, start: bytes, blocks: Any) -> None:
+def _write(path: str, start: bytes, blocks: Iterable[bytes]) -> None:
     """Write a file in one rename; not synced, because what a crash tears shows and is made again."""
     partial_path = f"{path}.{os.getpid()}.{secrets.token_hex(4)}.partial"
     os.makedirs(os.path.dirname(path), exist_ok=True)
