@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from dataformats.codecs.feature_maps import FeatureMap
@@ -40,7 +40,7 @@ EXAMPLE = _Example()
 """`tf.train.Example`."""
 
 
-def guess(samples: Sequence[bytes]) -> str:
+def guess(samples: Iterable[bytes]) -> str:
     """Return which payload TFRecords have, judged by some of them; empty records say nothing.
 
     Returns:

@@ -292,7 +292,7 @@ class Backend(ABC):
 class BlobBackend(Backend):
     """A format that stores one blob a record."""
 
-    def guess_payload(self, samples: Sequence[bytes]) -> str:
+    def guess_payload(self, samples: Iterable[bytes]) -> str:
         """Return the codec of whole records, judged by some of them."""
         return "bytes"
 

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMismatchError
 from dataformats.fields import Codecs
 from dataformats.interfaces import Backend, OpenOptions, Verdict
+from dataformats.meaning import Told
 from dataformats.registry import backends
 from dataformats.source import RecordSource
 from dataformats.spec import Spec, SpecLike, Type
@@ -86,8 +87,8 @@ def open(  # the name that the contract gives it
     backend, files = _choose(found, format or _told_format(found))
     needed = [name for name, given in (("payload", payload), ("spec", spec)) if given is None]
     facts = _facts(found, files, needed) if needed else {}
-    told = payload in (None, facts.get("payload"))  # another payload has other fields than our sibling says
-    wanted = _spec(spec) if spec is not None or not told else _told_spec(facts)
+    is_told = payload in (None, facts.get("payload"))  # another payload has other fields than our sibling says
+    wanted = _spec(spec) if spec is not None or not is_told else _told_spec(facts)
     named = payload if payload is not None else facts.get("payload")
     options = OpenOptions(verify_checksums, index, progress, operator.index(max_record_bytes))
     reader = backend.open(files, options, **backend_options)
@@ -107,7 +108,8 @@ def open(  # the name that the contract gives it
         **backend_options,
     }
     reopen = functools.partial(_reduced, again)
-    return StoredSource(Parts(backend, reader, named, wanted, resolver, index, max_record_bytes, reopen, cache, io))
+    told = Told(named, wanted, resolver, index)
+    return StoredSource(Parts(backend, reader, told, max_record_bytes, reopen, cache, io))
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:

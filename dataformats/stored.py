@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -15,18 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.columns import conform, elements_of
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError, UnknownNameError
-from dataformats.fields import Codecs
 from dataformats.interfaces import (
     Backend,
-    BlobBackend,
     Codec,
     FieldsBackend,
     Located,
     Reader,
-    RecordCodec,
     RecordCoder,
     Streaming,
 )
+from dataformats.meaning import Meaning, Told
 from dataformats.scanning import as_indices, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
@@ -36,7 +34,6 @@ from dataformats.storage.files import StoredFile, release
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.forks import after_fork
 from dataformats.storage.reading import Fetched, read_blobs
-from dataformats.storage.sidecar import load_inferred, save_inferred
 from dataformats.tracing import Places, Run, by_record, cut, placed_at, sound, subset, without
 from dataformats.views import SourceBase
 
@@ -63,10 +60,7 @@ class Parts:
     Attributes:
         backend: The format.
         reader: The opened files.
-        payload: The codec of whole records; `None`: by samples.
-        spec: The fields as the caller or our sibling file gives them; `None`: by samples.
-        codecs: From types to codecs.
-        index: Where indexes are kept.
+        told: What the caller or our sibling file says of the data.
         max_record_bytes: A longer record is refused.
         reopen: Returns what `__reduce__` shall, given fingerprint, payload, spec and shared memory.
         cache: `"memory"`, or the fields whose files are held in memory.
@@ -75,25 +69,11 @@ class Parts:
 
     backend: Backend
     reader: Reader
-    payload: str | None
-    spec: Spec | None
-    codecs: Codecs
-    index: str
+    told: Told
     max_record_bytes: int
     reopen: Callable[[str, str | None, Spec, Mapping[int, Any]], tuple[Any, ...]] = field(repr=False)
     cache: str | Sequence[str] | None = None
     io: str = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class _Decoding:
-    """What every read needs of a source, put together once."""
-
-    spec: Spec
-    coder: RecordCoder | None
-    single: bool
-    whole: dict[str, bool | range]  # the mask of all fields
-    kinds: dict[str, Type] = field(default_factory=dict)  # under which types fields stored apart are decoded
 
 
 class StoredSource(SourceBase):
@@ -104,15 +84,7 @@ class StoredSource(SourceBase):
         self._reader = parts.reader
         self._files = FileSet(self._in_memory(parts.cache), parts.io)
         self._lock = threading.RLock()
-        self._payload: str | None = parts.payload
-        self._spec: Spec | None = parts.spec
-        if parts.spec is not None and self._reader.spec is not None:
-            for name in parts.spec:
-                if name not in self._reader.spec:
-                    raise SpecError(f"the files have no such field: {', '.join(self._reader.spec)}", field=name)
-        self._codec: Codec | None = None
-        self._coder: RecordCoder | None = None
-        self._decoding: _Decoding | None = None
+        self._meaning = Meaning(parts.backend, parts.reader, parts.told, self._samples)
         self._n: int | None = None
         self._fingerprint: str | None = None
         after_fork(self, "_unlock")
@@ -150,7 +122,7 @@ class StoredSource(SourceBase):
 
     def with_spec(self, spec: Spec) -> StoredSource:
         """Return the same records read under another spec."""
-        return StoredSource(replace(self._parts, spec=spec))
+        return StoredSource(replace(self._parts, told=replace(self._parts.told, spec=spec)))
 
     def with_opaque_as_bytes(self) -> StoredSource:
         """Return the same records with the fields that no codec may decode as the bytes that they are."""
@@ -165,7 +137,7 @@ class StoredSource(SourceBase):
 
     def _is_opaque(self, kind: Type) -> bool:
         try:
-            self._parts.codecs.codec(kind)
+            self._parts.told.codecs.codec(kind)
         except UnknownNameError:
             return True
         return False
@@ -178,74 +150,38 @@ class StoredSource(SourceBase):
 
     @property
     def payload(self) -> str | None:
-        if self._reader.spec is not None:
-            return None
-        with self._lock:
-            backend = self._parts.backend
-            if self._payload is None and isinstance(backend, BlobBackend):
-                self._payload = backend.guess_payload(self._samples())
-            return self._payload or "bytes"
+        return self._meaning.payload
 
     @property
     def payload_codec(self) -> Codec | None:
         """The codec of whole records; `None` in formats that store fields apart."""
-        name = self.payload
-        if name is not None and self._codec is None:
-            self._codec = self._parts.codecs.codec(Type.named(name))
-        return self._codec
+        return self._meaning.payload_codec
 
     @property
     def spec_is_inferred(self) -> bool:
         """True where nobody gave the spec and the records told it."""
-        return self._parts.spec is None and isinstance(self.payload_codec, RecordCodec)
+        return self._meaning.spec_is_inferred
 
     @property
     def hidden_fields(self) -> tuple[str, ...]:
-        codec = self.payload_codec
-        if self._parts.spec is None or not isinstance(codec, RecordCodec):
-            return ()
-        return tuple(name for name in codec.infer(_parsing(codec, self._samples())) if name not in self.spec)
+        return self._meaning.hidden_fields
 
     @property
     def spec(self) -> Spec:
-        with self._lock:
-            if self._spec is None:
-                self._spec = self._reader.spec or self._payload_spec()
-            elif self._reader.spec is None and self.single and tuple(self._spec) != (VALUE,):
-                raise SpecError(
-                    f"records of the payload {self.payload!r} are single values without fields; "
-                    "leave out spec=, or pass the payload= that has fields"
-                )
-            return self._spec
-
-    def _payload_spec(self) -> Spec:
-        codec = self.payload_codec
-        if not isinstance(codec, RecordCodec):
-            return Spec({VALUE: Type.named(str(self.payload))})
-        known = load_inferred(self._reader.files, self._parts.index)
-        if known is not None and known.get("payload") == self.payload:
-            return Spec(known["spec"])
-        return codec.infer(_parsing(codec, self._samples()))
+        return self._meaning.spec
 
     @property
     def single(self) -> bool:
-        return self._reader.spec is None and not isinstance(self.payload_codec, RecordCodec)
+        return self._meaning.single
 
     @property
     def coder(self) -> RecordCoder | None:
         """What encodes and decodes the payload; `None` where records are single values or fields stored apart."""
-        codec = self.payload_codec
-        if not isinstance(codec, RecordCodec):
-            return None
-        with self._lock:
-            if self._coder is None:
-                self._coder = codec.bind(self.spec, self._parts.codecs, inferred=self.spec_is_inferred)
-            return self._coder
+        return self._meaning.coder
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Take what was inferred before, in another process, in place of inferring it again."""
-        with self._lock:
-            self._payload, self._spec, self._codec, self._coder, self._decoding = payload, spec, None, None, None
+        self._meaning.adopt(payload, spec)
 
     @property
     def reader(self) -> Reader:
@@ -255,7 +191,7 @@ class StoredSource(SourceBase):
     @property
     def index_place(self) -> str:
         """Where indexes are kept."""
-        return self._parts.index
+        return self._parts.told.index
 
     @property
     def nbytes(self) -> int:
@@ -292,15 +228,8 @@ class StoredSource(SourceBase):
 
     # ---- reading
 
-    def _known(self) -> _Decoding:
-        known = self._decoding
-        if known is None:
-            known = _Decoding(self.spec, self.coder, self.single, dict.fromkeys(self.spec, True))
-            self._decoding = known
-        return known
-
     def mask(self, fields: Fields) -> dict[str, bool | range]:
-        return self._known().whole if fields is None else super().mask(fields)
+        return self._meaning.decoding.whole if fields is None else super().mask(fields)
 
     @property
     def _stored_fields(self) -> tuple[str, ...]:
@@ -391,13 +320,7 @@ class StoredSource(SourceBase):
         Args:
             progress: Called with the number of records after each step.
         """
-        codec = self.payload_codec
-        if not self.spec_is_inferred or not isinstance(codec, RecordCodec):
-            return self.spec
-        spec = codec.infer(_parsing(codec, self._all_sound(progress)))
-        self.adopt(self.payload, spec)
-        save_inferred(self._reader.files, self._parts.index, {"payload": self.payload, "spec": spec.to_json()})
-        return spec
+        return self._meaning.infer_from(self._all_sound(progress)) if self.spec_is_inferred else self.spec
 
     def _all_sound(self, progress: Callable[[int], None] | None) -> Iterator[bytes]:
         for part in self.steps():
@@ -420,12 +343,13 @@ class StoredSource(SourceBase):
                 yield from cut(stretch, first, file.name)
                 first += len(stretch.blobs)
 
-    def _samples(self) -> list[bytes]:
-        """Return up to 512 sound records, the first of each file, spread over all files."""
+    def _samples(self) -> Iterator[bytes]:
+        """Yield up to 512 sound records, the first of each file, spread over all files."""
         files = self._reader.files
         chosen = [len(files) * i // min(_SAMPLES, len(files)) for i in range(min(_SAMPLES, len(files)))]
         each = -(-_SAMPLES // max(1, len(chosen)))
-        return [blob for file in chosen for blob in self._first(file, each)]
+        for file in chosen:
+            yield from self._first(file, each)
 
     def _first(self, file: int, count: int) -> list[bytes]:
         if isinstance(self._reader, Streaming):
@@ -468,7 +392,7 @@ class StoredSource(SourceBase):
     ) -> RecordBatch:
         """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
         try:
-            return RecordBatch(self._columns(stored, mask), numbers, {}, self._known().single)
+            return RecordBatch(self._columns(stored, mask), numbers, {}, self._meaning.decoding.single)
         except (CorruptRecordError, CodecError, SpecError) as error:
             if not len(numbers) and on_failure != "collect":
                 raise
@@ -495,23 +419,23 @@ class StoredSource(SourceBase):
     def _columns(
         self, stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]], mask: Mapping[str, bool | range]
     ) -> dict[str, Column]:
-        coder = self._known().coder
+        coder = self._meaning.decoding.coder
         if coder is not None:
             return coder.decode_batch(stored[VALUE][0], mask)
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
 
     def _column(self, name: str, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
-        known = self._known()
+        known = self._meaning.decoding
         declared = known.spec[name]
         if self._reader.spec is None:
-            return self._parts.codecs.decode(declared, blobs, counts)
+            return self._parts.told.codecs.decode(declared, blobs, counts)
         kind = known.kinds.get(name)
         if kind is None:
             kind = known.kinds[name] = self._reader.decoded_as(name, declared)
         if isinstance(part, range) and counts is not None:  # located already: the dims may be fewer than declared
             kind = replace(kind, dims=(None, *kind.dims[1:]))
-            return self._parts.codecs.decode(kind, blobs, counts, field=name)
-        column = self._parts.codecs.decode(kind, blobs, counts, field=name)
+            return self._parts.told.codecs.decode(kind, blobs, counts, field=name)
+        column = self._parts.told.codecs.decode(kind, blobs, counts, field=name)
         column = column if kind is declared or kind == declared else conform(column, declared, field=name)
         return column if not isinstance(part, range) else elements_of(column, part, name)
 
@@ -533,13 +457,3 @@ class StoredSource(SourceBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._parts.reopen(self.fingerprint, self.payload, self.spec, self._shared_memory())
-
-
-def _parsing(codec: RecordCodec, blobs: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the blobs that parse, unknown fields and all; the others say so when they are read."""
-    for blob in blobs:
-        try:
-            codec.decode(blob)
-        except (CorruptRecordError, ValueError):
-            continue
-        yield blob

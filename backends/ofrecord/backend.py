@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ class OFRecordBackend(BlobBackend):
         _refuse(backend_options)
         return OFRecordReader(files, options)
 
-    def guess_payload(self, samples: Sequence[bytes]) -> str:
+    def guess_payload(self, samples: Iterable[bytes]) -> str:
         """Return `"ofrecord"`, whatever the records are: another payload must be named."""
         return "ofrecord"
 

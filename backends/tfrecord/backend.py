@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -51,7 +51,7 @@ class TFRecordBackend(BlobBackend):
         """
         return TFRecordReader(files, options, chosen_compression(compression))
 
-    def guess_payload(self, samples: Sequence[bytes]) -> str:
+    def guess_payload(self, samples: Iterable[bytes]) -> str:
         """Return `"example"`, `"sequence_example"` or `"bytes"`.
 
         Every SequenceExample parses as an Example too, with an unknown field: an Example must hold nothing

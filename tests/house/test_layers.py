@@ -26,6 +26,7 @@ LEVELS = {
     "fields": 2,
     "opening": 3,
     "parts": 3,
+    "meaning": 3,
     "scanning": 3,
     "moments": 3,
     "views": 3,
