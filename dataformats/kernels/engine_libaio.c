@@ -91,6 +91,11 @@ static void aio_close(read_engine *engine) {
     free(state);
 }
 
+/* Does another file stand where this one belongs? */
+static int displaces(const aio_state *state, int fd) {
+    return fd >= 0 && state->files[fd % N_FILES].used && state->files[fd % N_FILES].fd != fd;
+}
+
 /* Return the file with O_DIRECT, or -1. Files of one call are few; where two share a place, one is opened again. */
 static int direct_of(aio_state *state, int fd) {
     direct_file *file = &state->files[fd % N_FILES];
@@ -159,6 +164,9 @@ static int fill(aio_state *state, cursor *cursor, struct iocb **blocks) {
     int n_blocks = 0;
     while (cursor->number < cursor->n_ops && state->n_free > 0) {
         read_op *op = &cursor->ops[cursor->number];
+        if (n_blocks > 0 && displaces(state, op->fd)) {
+            break; /* the blocks have the number of a descriptor that must stay open until they are submitted */
+        }
         if (cursor->begin == 0 ? !takes_direct(state, op) : cursor->begin == op->length) {
             cursor->number++;
             cursor->begin = 0;

@@ -1,4 +1,6 @@
-/* io_uring on files as they are: reads that are not in memory wait in the kernel, all at once. */
+/* io_uring on files as they are: reads that are not in memory wait in the kernel, all at once.
+ *
+ * Regular files only: from a pipe, which a plain read refuses, the ring would wait for bytes without an end. */
 #define _GNU_SOURCE
 #include "engine.h"
 

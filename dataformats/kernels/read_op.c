@@ -82,7 +82,14 @@ op_warmth op_try(read_op *op) {
         op_advance(op, n_bytes);
         return n_bytes == 0 || op_is_done(op) ? OP_READ : OP_COLD;
     }
-    return errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ? OP_UNKNOWN : OP_COLD;
+    if (errno == EAGAIN || errno == EINTR) {
+        return OP_COLD;
+    }
+    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) {
+        return OP_UNKNOWN;
+    }
+    op_finish(op); /* a failure: what a plain read says of it counts */
+    return OP_READ;
 #else
     (void)op;
     return OP_UNKNOWN;

@@ -8,7 +8,7 @@
 
 /* What a read that does not wait found out. */
 typedef enum {
-    OP_READ,   /* all of it was in memory, or the file ends there */
+    OP_READ,   /* all of it was in memory, or the file ends there, or it cannot be read */
     OP_COLD,   /* some of it is not in memory; newer kernels have begun to fetch it */
     OP_UNKNOWN /* this system or file system cannot tell */
 } op_warmth;
