@@ -15,7 +15,7 @@ typedef struct {
 } auto_state;
 
 static int auto_open(read_engine *engine) {
-    engine_trouble trouble = {0};
+    engine_trouble trouble = {NULL, 0};
     auto_state *state = calloc(1, sizeof *state);
     if (state != NULL) {
         state->threads = engine_open_kind(&engine_threads, &trouble);

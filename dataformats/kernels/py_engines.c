@@ -42,7 +42,7 @@ static PyObject *native_engine_open(PyObject *module, PyObject *const *args, Py_
     if (name == NULL) {
         return NULL;
     }
-    engine_trouble trouble = {0};
+    engine_trouble trouble = {NULL, 0};
     read_engine *engine = engine_open(PyBytes_AsString(name), &trouble);
     Py_DECREF(name);
     if (engine == NULL) {
