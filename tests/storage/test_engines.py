@@ -340,7 +340,7 @@ def test_what_there_is() -> None:
         assert facts[name]["available"] == (facts[name]["reason"] is None), facts[name]
         assert facts[name]["available"] == (facts[name]["cold"] == name)
     if implementation() == "native":
-        assert facts["auto"]["cold"] == ("uring" if facts["uring"]["available"] else "threads")
+        assert facts["auto"]["cold"] == ("uring" if facts["uring"]["available"] else "advised reads")
     else:
         assert facts["auto"]["cold"] == "plain reads"
         assert "DATAFORMATS_KERNELS=reference" in facts["threads"]["reason"]

@@ -108,7 +108,7 @@ for name in ("uring", "auto"):
     assert out.splitlines() == [
         "io='uring' does not work here (io_uring_setup: Operation not permitted): threads instead",
         "uring False threads io_uring_setup: Operation not permitted",
-        "auto True threads io_uring_setup: Operation not permitted",
+        "auto True advised reads io_uring_setup: Operation not permitted",
     ]
 
 
@@ -140,7 +140,9 @@ for _ in range(2):
 print(describe()["uring"]["reason"], "|", engine("auto").cold, "|", engine("auto").reason)
 """,
     )
-    assert out == ("io_uring_enter: Operation not permitted | threads | io_uring_enter: Operation not permitted\n")
+    assert out == (
+        "io_uring_enter: Operation not permitted | advised reads | io_uring_enter: Operation not permitted\n"
+    )
 
 
 @needs_libaio
@@ -210,7 +212,7 @@ check("libaio"), check("uring"), check("auto")
 print(engine("uring").reason, "|", engine("auto").cold)
 """,
     )
-    assert out.splitlines()[-1] == "io_uring_setup: Too many open files | threads"
+    assert out.splitlines()[-1] == "io_uring_setup: Too many open files | advised reads"
 
 
 def test_memory_file_systems(path: Path) -> None:
