@@ -188,7 +188,6 @@ def test_no_threads(path: Path) -> None:
     out = run(
         path,
         f"""
-resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))
 forbid({CALLS["preadv2"]}, errno.EOPNOTSUPP)
 clone = {{"x86_64": 435, "aarch64": 435}}[os.uname().machine]
 forbid(clone, errno.ENOSYS)
