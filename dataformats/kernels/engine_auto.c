@@ -6,8 +6,9 @@
 
 #include "read_op.h"
 
-/* So much is copied from memory before threads are called to help, about a millisecond: a helper that has taken
- * a stretch and then waits for a processor makes all wait, which costs more than it saves on smaller batches. */
+/* So much is copied from memory before threads are called to help, about a millisecond: a helper that has
+ * taken a stretch and then waits for a processor makes all wait, which costs more than it saves on smaller
+ * batches. */
 #define ALONE_BYTES (8 * 1024 * 1024)
 
 typedef struct {
@@ -43,13 +44,16 @@ static void auto_close(read_engine *engine) {
     free(state);
 }
 
-static int has_ring(const auto_state *state) { return state->uring != NULL && !engine_is_broken(state->uring); }
+static int has_ring(const auto_state *state) {
+    return state->uring != NULL && !engine_is_broken(state->uring);
+}
 
 static const char *auto_cold(const read_engine *engine) {
     return has_ring(engine->state) ? engine_uring.name : "advised reads";
 }
 
-/* Read what is in memory, and stop where others do the rest better. Return who that is, or NULL: advice is enough. */
+/* Read what is in memory, and stop where others do the rest better. Return who that is, or NULL: advice is
+ * enough. */
 static read_engine *read_warm(const auto_state *state, read_op *ops, int64_t n_ops) {
     read_engine *next = NULL;
     int64_t n_bytes = 0;

@@ -76,8 +76,8 @@ void op_finish(read_op *op) {
 op_warmth op_try(read_op *op) {
 #ifdef SYS_preadv2
     const int64_t offset = op->offset + op->done;
-    const long n_bytes = syscall(SYS_preadv2, op->fd, op->parts, (unsigned long)op->n_parts, (unsigned long)offset,
-                                 (unsigned long)((uint64_t)offset >> 32), NOWAIT);
+    const long n_bytes = syscall(SYS_preadv2, op->fd, op->parts, (unsigned long)op->n_parts,
+                                 (unsigned long)offset, (unsigned long)((uint64_t)offset >> 32), NOWAIT);
     if (n_bytes >= 0) {
         op_advance(op, n_bytes);
         return n_bytes == 0 || op_is_done(op) ? OP_READ : OP_COLD;

@@ -34,7 +34,8 @@ void op_advise(const read_op *op);
 /* Advise all if the first of them is cold: advice on what is in memory costs as much as reading it. */
 void ops_advise_if_cold(read_op *ops, int64_t n_ops);
 
-/* For all of them: op_advise, then op_finish one after the other. It gives full depth without another thread. */
+/* For all of them: op_advise, then op_finish one after the other. It gives full depth without another thread.
+ */
 void ops_read_advised(read_op *ops, int64_t n_ops);
 
 #endif
