@@ -15,10 +15,10 @@ typedef struct {
 /* How one kind of engine works. `open` and `run` note what goes wrong in `engine->trouble`. */
 typedef struct {
     const char *name;
-    int (*open)(read_engine *engine);                                /* 0; or -1, with nothing left open */
-    void (*run)(read_engine *engine, read_op *ops, int64_t n_ops);   /* reads what is missing; thread-safe */
-    void (*close)(read_engine *engine);                              /* only in the process that opened it */
-    const char *(*cold)(const read_engine *engine);                  /* what reads cold files; NULL: itself */
+    int (*open)(read_engine *engine);                              /* 0; or -1, with nothing left open */
+    void (*run)(read_engine *engine, read_op *ops, int64_t n_ops); /* reads what is missing; thread-safe */
+    void (*close)(read_engine *engine);                            /* only in the process that opened it */
+    const char *(*cold)(const read_engine *engine);                /* what reads cold files; NULL: itself */
 } engine_kind;
 
 struct read_engine {

@@ -6,8 +6,10 @@
 
 #include "read_op.h"
 
-/* So much is copied from memory before threads are called to help: some 100 microseconds. */
-#define ALONE_BYTES (1024 * 1024)
+/* So much is copied from memory before threads are called to help, about a millisecond: a helper that has
+ * taken a stretch and then waits for a processor makes all wait, which costs more than it saves on smaller
+ * batches. */
+#define ALONE_BYTES (8 * 1024 * 1024)
 
 typedef struct {
     read_engine *threads;
@@ -15,7 +17,7 @@ typedef struct {
 } auto_state;
 
 static int auto_open(read_engine *engine) {
-    engine_trouble trouble = {0};
+    engine_trouble trouble = {NULL, 0};
     auto_state *state = calloc(1, sizeof *state);
     if (state != NULL) {
         state->threads = engine_open_kind(&engine_threads, &trouble);
@@ -42,16 +44,16 @@ static void auto_close(read_engine *engine) {
     free(state);
 }
 
-static read_engine *deep(const auto_state *state) {
-    return state->uring != NULL && !engine_is_broken(state->uring) ? state->uring : state->threads;
+static int has_ring(const auto_state *state) {
+    return state->uring != NULL && !engine_is_broken(state->uring);
 }
 
 static const char *auto_cold(const read_engine *engine) {
-    const auto_state *state = engine->state;
-    return deep(state)->kind->name;
+    return has_ring(engine->state) ? engine_uring.name : "advised reads";
 }
 
-/* Read what is in memory. Return the engine for the rest, or NULL if nothing is left. */
+/* Read what is in memory, and stop where others do the rest better. Return who that is, or NULL: advice is
+ * enough. */
 static read_engine *read_warm(const auto_state *state, read_op *ops, int64_t n_ops) {
     read_engine *next = NULL;
     int64_t n_bytes = 0;
@@ -59,13 +61,11 @@ static read_engine *read_warm(const auto_state *state, read_op *ops, int64_t n_o
         /* Also after the first that is cold: newer kernels begin to fetch what they are asked for. */
         const op_warmth warmth = op_is_done(&ops[i]) ? OP_READ : op_try(&ops[i]);
         n_bytes += ops[i].done;
-        if (warmth == OP_UNKNOWN) {
+        if (warmth == OP_UNKNOWN || (next == NULL && n_bytes > ALONE_BYTES)) {
             return state->threads; /* by the clock, they find out what is slow */
         }
-        if (warmth == OP_COLD) {
-            next = deep(state);
-        } else if (next == NULL && n_bytes >= ALONE_BYTES && i + 1 < n_ops) {
-            return state->threads;
+        if (warmth == OP_COLD && has_ring(state)) {
+            next = state->uring;
         }
     }
     return next;
@@ -73,7 +73,9 @@ static read_engine *read_warm(const auto_state *state, read_op *ops, int64_t n_o
 
 static void auto_run(read_engine *engine, read_op *ops, int64_t n_ops) {
     read_engine *next = read_warm(engine->state, ops, n_ops);
-    if (next != NULL) {
+    if (next == NULL) {
+        ops_read_advised(ops, n_ops);
+    } else {
         next->kind->run(next, ops, n_ops);
         if (engine_is_broken(next)) {
             engine_note(engine, next->trouble.what, next->trouble.error);

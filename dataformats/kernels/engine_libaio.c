@@ -1,8 +1,9 @@
-/* Linux' asynchronous I/O of old (io_submit) past the page cache: O_DIRECT, which it needs to be asynchronous.
+/* Linux' asynchronous I/O of old (io_submit) past the page cache: O_DIRECT, which it needs to be
+ * asynchronous.
  *
- * Such reads are whole blocks into aligned memory. So a stretch is cut into chunks, each of which is read with the
- * blocks around it into a slot of the engine's own memory, and copied out of there. Files that refuse O_DIRECT
- * are read through the page cache. */
+ * Such reads are whole blocks into aligned memory. So a stretch is cut into chunks, each of which is read
+ * with the blocks around it into a slot of the engine's own memory, and copied out of there. Files that
+ * refuse O_DIRECT are read through the page cache. */
 #define _GNU_SOURCE /* before any header: O_DIRECT, syscall */
 #include "engine.h"
 
@@ -65,10 +66,12 @@ typedef struct {
 static int aio_open(read_engine *engine) {
     aio_state *state = calloc(1, sizeof *state);
     const char *what = "mmap";
-    void *slots = mmap(NULL, (size_t)DEPTH * SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *slots =
+        mmap(NULL, (size_t)DEPTH * SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (state != NULL && slots != MAP_FAILED) {
         what = "io_setup";
         if (syscall(SYS_io_setup, DEPTH, &state->context) == 0) {
+            (void)madvise(slots, (size_t)DEPTH * SLOT_BYTES, MADV_DONTFORK); /* open(2): O_DIRECT and fork */
             state->slots = slots;
             pthread_mutex_init(&state->lock, NULL);
             engine->state = state;
@@ -91,7 +94,13 @@ static void aio_close(read_engine *engine) {
     free(state);
 }
 
-/* Return the file with O_DIRECT, or -1. Files of one call are few; where two share a place, one is opened again. */
+/* Does another file stand where this one belongs? */
+static int displaces(const aio_state *state, int fd) {
+    return fd >= 0 && state->files[fd % N_FILES].used && state->files[fd % N_FILES].fd != fd;
+}
+
+/* Return the file with O_DIRECT, or -1. Files of one call are few; where two share a place, one is opened
+ * again. */
 static int direct_of(aio_state *state, int fd) {
     direct_file *file = &state->files[fd % N_FILES];
     if (!file->used || file->fd != fd) {
@@ -142,7 +151,8 @@ static struct iocb *block_of(aio_state *state, int slot, int direct) {
     return block;
 }
 
-/* Nothing of a stretch is known to be missing from its first chunk on; a chunk that comes short lowers that. */
+/* Nothing of a stretch is known to be missing from its first chunk on; a chunk that comes short lowers that.
+ */
 static void lower(read_op *op, int64_t done) {
     if (done < op->done) {
         op->done = done;
@@ -159,6 +169,10 @@ static int fill(aio_state *state, cursor *cursor, struct iocb **blocks) {
     int n_blocks = 0;
     while (cursor->number < cursor->n_ops && state->n_free > 0) {
         read_op *op = &cursor->ops[cursor->number];
+        if (n_blocks > 0 && displaces(state, op->fd)) {
+            break; /* the blocks have the number of a descriptor that must stay open until they are submitted
+                    */
+        }
         if (cursor->begin == 0 ? !takes_direct(state, op) : cursor->begin == op->length) {
             cursor->number++;
             cursor->begin = 0;
@@ -205,8 +219,8 @@ static void submit(aio_state *state, struct iocb **blocks, int n_blocks) {
 static int wait_some(aio_state *state, int all) {
     struct io_event events[DEPTH];
     const long n_flying = DEPTH - state->n_free;
-    const long n_events =
-        syscall(SYS_io_getevents, state->context, all ? n_flying : (n_flying + 3) / 4, (long)DEPTH, events, NULL);
+    const long n_events = syscall(SYS_io_getevents, state->context, all ? n_flying : (n_flying + 3) / 4,
+                                  (long)DEPTH, events, NULL);
     for (long i = 0; i < n_events; i++) {
         land(state, (int)events[i].data, events[i].res);
     }

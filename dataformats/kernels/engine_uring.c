@@ -1,4 +1,7 @@
-/* io_uring on files as they are: reads that are not in memory wait in the kernel, all at once. */
+/* io_uring on files as they are: reads that are not in memory wait in the kernel, all at once.
+ *
+ * Regular files only: from a pipe, which a plain read refuses, the ring would wait for bytes without an end.
+ */
 #define _GNU_SOURCE
 #include "engine.h"
 
@@ -61,7 +64,7 @@ static void push(flight *flight, int64_t number) {
     entry->fd = op->fd;
     entry->offset = (uint64_t)(op->offset + op->done);
     entry->address = (uint64_t)(uintptr_t)(single ? op->parts->base : (void *)op->parts);
-    entry->length = !single                              ? (uint32_t)op->n_parts
+    entry->length = !single                           ? (uint32_t)op->n_parts
                     : op->parts->n_bytes < MOST_BYTES ? (uint32_t)op->parts->n_bytes
                                                       : MOST_BYTES;
     entry->user_data = (uint64_t)number;
@@ -76,8 +79,8 @@ static void fill(flight *flight) {
     }
 }
 
-/* Take all answers that are there. What was cut short goes on; what failed is read again by this thread, so that
- * the answer of a plain read is what counts: cancelled, too old a kernel, or a disk that fails. */
+/* Take all answers that are there. What was cut short goes on; what failed is read again by this thread, so
+ * that the answer of a plain read is what counts: cancelled, too old a kernel, or a disk that fails. */
 static void land(flight *flight, int again) {
     uring_cqe answer;
     while (uring_pop(flight->ring, &answer)) {
@@ -94,7 +97,8 @@ static void land(flight *flight, int again) {
     }
 }
 
-/* Wait without the ring for what the kernel was given, because it writes to the caller's memory until then. */
+/* Wait without the ring for what the kernel was given, because it writes to the caller's memory until then.
+ */
 static void drain(flight *flight) {
     const struct timespec pause = {0, 100 * 1000};
     flight->n_flying -= flight->ring->n_waiting;
@@ -107,7 +111,8 @@ static void drain(flight *flight) {
 /* Keep the ring full until all is read. Return 0, or an errno with nothing under way. */
 static int fly(flight *flight) {
     for (fill(flight); flight->n_flying > 0; fill(flight)) {
-        const unsigned n_wanted = flight->next < flight->n_ops ? (flight->n_flying + 3) / 4 : flight->n_flying;
+        const unsigned n_wanted =
+            flight->next < flight->n_ops ? (flight->n_flying + 3) / 4 : flight->n_flying;
         const int error = uring_enter(flight->ring, n_wanted);
         const int stuck = (error == EAGAIN || error == EBUSY) && flight->n_flying > flight->ring->n_waiting;
         if (error != 0 && error != EINTR && !stuck) {

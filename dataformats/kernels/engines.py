@@ -22,14 +22,12 @@ def engine_open(name: str) -> Any:
         OSError: It does not run here; the message says which call was refused, and why.
         NotImplementedError: The kernels run in Python.
     """
-    if implementation() != "native":
-        raise NotImplementedError(f"engines are in C, and the kernels run in Python ({describe()['why_not_native']})")
-    return kernels().engine_open(name)
+    return _native().engine_open(name)
 
 
 def engine_state(engine: Any) -> tuple[str, str | None, int]:
     """Return (which engine reads what is not in memory, which call was refused or None, its errno)."""
-    return kernels().engine_state(engine)  # type: ignore[no-any-return]  # either module
+    return _native().engine_state(engine)  # type: ignore[no-any-return]  # a module
 
 
 def engine_read(
@@ -56,9 +54,16 @@ def engine_read(
     Raises:
         OSError: A read failed; the others were made nevertheless.
         ValueError: A place is outside the buffer, or the arrays are not equally long.
+        NotImplementedError: The kernels run in Python.
     """
     files = np.ascontiguousarray(fds, np.int32)
     done = np.empty(len(files), np.int64)
     numbers = (np.ascontiguousarray(each, np.int64) for each in (offsets, lengths, places))
-    kernels().engine_read(engine, files, *numbers, buffer, done)
+    _native().engine_read(engine, files, *numbers, buffer, done)
     return done
+
+
+def _native() -> Any:
+    if implementation() != "native":
+        raise NotImplementedError(f"engines are in C, and the kernels run in Python ({describe()['why_not_native']})")
+    return kernels()

@@ -42,7 +42,7 @@ static PyObject *native_engine_open(PyObject *module, PyObject *const *args, Py_
     if (name == NULL) {
         return NULL;
     }
-    engine_trouble trouble = {0};
+    engine_trouble trouble = {NULL, 0};
     read_engine *engine = engine_open(PyBytes_AsString(name), &trouble);
     Py_DECREF(name);
     if (engine == NULL) {
@@ -86,16 +86,17 @@ static void release_reads(read_views *views) {
 /* Every stretch must have its place in the buffer. Return 0, or -1 with an exception set. */
 static int check_reads(const read_views *views) {
     const int64_t *lengths = views->lengths.buf, *places = views->places.buf;
-    if (views->fds.len / 4 != views->n || views->lengths.len / 8 != views->n || views->places.len / 8 != views->n ||
-        views->done.len / 8 != views->n) {
+    if (views->fds.len / 4 != views->n || views->lengths.len / 8 != views->n ||
+        views->places.len / 8 != views->n || views->done.len / 8 != views->n) {
         PyErr_SetString(PyExc_ValueError, "fds, offsets, lengths, places and done must be equally long");
         return -1;
     }
     for (int64_t i = 0; i < views->n; i++) {
         const int64_t place = places[i], length = lengths[i];
         if (length < 0 || place < 0 || place > views->buffer.len || length > views->buffer.len - place) {
-            PyErr_Format(PyExc_ValueError, "stretch %lld of %lld bytes at place %lld does not lie in %zd bytes",
-                         (long long)i, (long long)length, (long long)place, views->buffer.len);
+            PyErr_Format(PyExc_ValueError,
+                         "stretch %lld of %lld bytes at place %lld does not lie in %zd bytes", (long long)i,
+                         (long long)length, (long long)place, views->buffer.len);
             return -1;
         }
     }
@@ -104,9 +105,12 @@ static int check_reads(const read_views *views) {
 
 static int take_reads(PyObject *const *args, read_views *views) {
     memset(views, 0, sizeof *views); /* PyBuffer_Release does nothing to a view that was never filled */
-    if (take_array(args[0], &views->fds, 0, "il", 4, "fds must be a contiguous int32 array of one dimension") < 0 ||
-        take_int64(args[1], &views->offsets, "offsets must be a contiguous int64 array of one dimension") < 0 ||
-        take_int64(args[2], &views->lengths, "lengths must be a contiguous int64 array of one dimension") < 0 ||
+    if (take_array(args[0], &views->fds, 0, "il", 4,
+                   "fds must be a contiguous int32 array of one dimension") < 0 ||
+        take_int64(args[1], &views->offsets, "offsets must be a contiguous int64 array of one dimension") <
+            0 ||
+        take_int64(args[2], &views->lengths, "lengths must be a contiguous int64 array of one dimension") <
+            0 ||
         take_int64(args[3], &views->places, "places must be a contiguous int64 array of one dimension") < 0 ||
         PyObject_GetBuffer(args[4], &views->buffer, PyBUF_WRITABLE) < 0 ||
         take_array(args[5], &views->done, PyBUF_WRITABLE, "lq", 8,
@@ -179,8 +183,7 @@ static PyObject *read_all(read_engine *engine, const read_views *views) {
         while (first >= 0 && first < n_ops && ops[first].error == 0) {
             first++; /* the file ended: no error */
         }
-        Py_END_ALLOW_THREADS
-        share_out(views, ops);
+        Py_END_ALLOW_THREADS share_out(views, ops);
         result = first < 0 || first == n_ops ? Py_NewRef(Py_None) : refuse("read", ops[first].error);
     }
     free(parts);

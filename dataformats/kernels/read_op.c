@@ -76,13 +76,20 @@ void op_finish(read_op *op) {
 op_warmth op_try(read_op *op) {
 #ifdef SYS_preadv2
     const int64_t offset = op->offset + op->done;
-    const long n_bytes = syscall(SYS_preadv2, op->fd, op->parts, (unsigned long)op->n_parts, (unsigned long)offset,
-                                 (unsigned long)((uint64_t)offset >> 32), NOWAIT);
+    const long n_bytes = syscall(SYS_preadv2, op->fd, op->parts, (unsigned long)op->n_parts,
+                                 (unsigned long)offset, (unsigned long)((uint64_t)offset >> 32), NOWAIT);
     if (n_bytes >= 0) {
         op_advance(op, n_bytes);
         return n_bytes == 0 || op_is_done(op) ? OP_READ : OP_COLD;
     }
-    return errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ? OP_UNKNOWN : OP_COLD;
+    if (errno == EAGAIN || errno == EINTR) {
+        return OP_COLD;
+    }
+    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) {
+        return OP_UNKNOWN;
+    }
+    op_finish(op); /* a failure: what a plain read says of it counts */
+    return OP_READ;
 #else
     (void)op;
     return OP_UNKNOWN;

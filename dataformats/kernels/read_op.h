@@ -8,7 +8,7 @@
 
 /* What a read that does not wait found out. */
 typedef enum {
-    OP_READ,   /* all of it was in memory, or the file ends there */
+    OP_READ,   /* all of it was in memory, or the file ends there, or it cannot be read */
     OP_COLD,   /* some of it is not in memory; newer kernels have begun to fetch it */
     OP_UNKNOWN /* this system or file system cannot tell */
 } op_warmth;
@@ -34,7 +34,8 @@ void op_advise(const read_op *op);
 /* Advise all if the first of them is cold: advice on what is in memory costs as much as reading it. */
 void ops_advise_if_cold(read_op *ops, int64_t n_ops);
 
-/* For all of them: op_advise, then op_finish one after the other. It gives full depth without another thread. */
+/* For all of them: op_advise, then op_finish one after the other. It gives full depth without another thread.
+ */
 void ops_read_advised(read_op *ops, int64_t n_ops);
 
 #endif

@@ -15,8 +15,9 @@
 
 #define MOST_THREADS 16
 #define THREADS_PER_CPU 4 /* they wait more than they work */
-/* Waking a thread costs some 30 microseconds, so a batch that is in memory is read before anybody is called. */
-#define ALONE_NS 100000
+/* Waking threads costs some 30 microseconds, and far more where other work has the processors; after advice,
+ * or from memory, most batches are read before anybody is called. */
+#define ALONE_NS 500000
 
 /* One call's reads. It lies on the caller's stack, who waits until no helper holds it. */
 typedef struct job {
@@ -93,7 +94,7 @@ static void *help(void *argument) {
 /* Start what is missing of all threads; signals are the business of others. Under the lock. */
 static void start(thread_pool *pool) {
     const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const int n_wanted = n_cpus < 1 ? THREADS_PER_CPU
+    const int n_wanted = n_cpus < 1                                ? THREADS_PER_CPU
                          : n_cpus * THREADS_PER_CPU < MOST_THREADS ? (int)n_cpus * THREADS_PER_CPU
                                                                    : MOST_THREADS;
     sigset_t all, before;

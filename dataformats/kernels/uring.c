@@ -115,7 +115,8 @@ uring_sqe *uring_push(uring *ring) {
     return entry;
 }
 
-/* Without a thread of the kernel's (SQPOLL) it takes entries only during the call, so the tail may move back. */
+/* Without a thread of the kernel's (SQPOLL) it takes entries only during the call, so the tail may move back.
+ */
 void uring_unpush(uring *ring) { ring->n_waiting = 0; }
 
 int uring_enter(uring *ring, unsigned n_wanted) {

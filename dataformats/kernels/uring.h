@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernel's structures (include/uapi/linux/io_uring.h), which many systems' headers lack or have too old. */
+/* The kernel's structures (include/uapi/linux/io_uring.h), which many systems' headers lack or have too old.
+ */
 typedef struct {
     uint8_t opcode, flags;
     uint16_t priority;

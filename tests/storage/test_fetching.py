@@ -1,0 +1,130 @@
+"""Pieces of files that no engine reads: one call a remote file system, threads for the rest."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage.engines import Piece, fetch, fetching
+from dataformats.storage.files import FsspecFile, LocalFile, ObjectFile
+
+DATA = np.random.default_rng(3).bytes(300_000)
+
+
+class Store:
+    """The file system in memory, which notes what it is asked for and answers as `answering` says."""
+
+    def __init__(self) -> None:
+        self.fs = fsspec.filesystem("memory")
+        self.folder = f"/{uuid.uuid4().hex}"
+        self.calls: list[int] = []
+        self.answering: Any = lambda answer: answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fs, name)
+
+    def file(self, name: str, data: bytes) -> FsspecFile:
+        self.fs.pipe_file(f"{self.folder}/{name}", data)
+        return FsspecFile(self, f"{self.folder}/{name}")
+
+    def cat_ranges(self, paths: Any, starts: Any, ends: Any, **options: Any) -> list[Any]:
+        assert options == {"on_error": "return"}
+        self.calls.append(len(paths))
+        return [self.answering(answer) for answer in self.fs.cat_ranges(paths, starts, ends, on_error="return")]
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    store = Store()
+    store.fs.makedirs(store.folder)
+    yield store
+    store.fs.rm(store.folder, recursive=True)
+
+
+def fetched(files: list[Any], rows: list[tuple[int, int, int]]) -> list[bytes]:
+    """Fetch (file, offset, length) back to back; return the bytes of each."""
+    places = np.cumsum([0, *(row[2] for row in rows)]).tolist()
+    buffer = bytearray(places[-1])
+    pieces = [
+        Piece(files[file], offset, place, length)
+        for (file, offset, length), place in zip(rows, places[:-1], strict=True)
+    ]
+    fetch(pieces, memoryview(buffer))
+    return [bytes(buffer[first:last]) for first, last in pairwise(places)]
+
+
+def test_one_call_for_all(store: Store, tmp_path: Path) -> None:
+    """Of one file system, whatever the files; others go by threads meanwhile."""
+    (tmp_path / "local").write_bytes(DATA)
+    files = [
+        store.file("a", DATA),
+        store.file("b", DATA[::-1]),
+        LocalFile(tmp_path / "local"),
+        ObjectFile(tmp_path / "local"),
+    ]
+    whole = [DATA, DATA[::-1], DATA, DATA]
+    random = np.random.default_rng(4)
+    rows = [(i % 4, int(random.integers(0, 290_000)), int(random.integers(0, 9000))) for i in range(400)]
+    assert fetched(files, rows) == [whole[file][offset : offset + length] for file, offset, length in rows]
+    files[3].release()
+    assert store.calls == [sum(1 for row in rows if row[0] < 2 and row[2])]
+
+
+def test_each_file_system_by_itself(store: Store) -> None:
+    other = Store()
+    files = [store.file("a", DATA), other.file("a", DATA)]
+    try:
+        assert fetched(files, [(0, 5, 10), (1, 6, 10)]) == [DATA[5:15], DATA[6:16]]
+    finally:
+        other.fs.rm(other.folder, recursive=True)
+    assert (store.calls, other.calls) == ([1], [1])
+
+
+def test_nothing_is_asked_for_nothing(store: Store) -> None:
+    assert fetched([store.file("a", DATA)], [(0, 5, 0)]) == [b""]
+    assert fetched([], []) == []
+    assert store.calls == []
+
+
+def test_large_pieces_are_asked_for_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "_SPLIT_BYTES", 1000)
+    assert fetched([store.file("a", DATA)], [(0, 7, 123_456)]) == [DATA[7:123_463]]
+    assert store.calls == [124]
+
+
+def test_files_that_became_shorter(store: Store) -> None:
+    file = store.file("a", DATA)
+    store.fs.pipe_file(f"{store.folder}/a", DATA[:1000])
+    with pytest.raises(TruncatedError, match="the file ends early") as caught:
+        fetched([file], [(0, 0, 10), (0, 990, 20)])
+    assert (caught.value.path, caught.value.offset_bytes) == (file.name, 990)
+
+
+def test_files_that_are_gone(store: Store) -> None:
+    file = store.file("a", DATA)
+    store.fs.rm(f"{store.folder}/a")
+    with pytest.raises(FileNotFoundError) as caught:
+        fetched([file], [(0, 4, 10)])
+    assert caught.value.__notes__ == [f"while 10 bytes of {file.name!r} were read from byte 4 on"]
+
+
+def test_answers_that_are_too_long(store: Store) -> None:
+    """As of a server that knows no ranges, and sends the whole file."""
+    store.answering = lambda answer: DATA
+    with pytest.raises(FormatError, match="more than was asked for"):
+        fetched([store.file("a", DATA)], [(0, 4, 10)])
+
+
+def test_file_systems_that_keep_what_they_read(store: Store, tmp_path: Path) -> None:
+    store.file("a", DATA)
+    cached = fsspec.filesystem("simplecache", fs=store.fs, cache_storage=str(tmp_path))
+    file = FsspecFile(cached, f"{store.folder}/a")
+    assert fetched([file], [(0, 4, 10), (0, 299_990, 10)]) == [DATA[4:14], DATA[299_990:]]
