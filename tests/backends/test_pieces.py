@@ -141,7 +141,12 @@ def test_pieces_are_used(tiny: Callable[[int, int], None], monkeypatch: pytest.M
     file = Held(frames([b"data" * 5] * 500))
     taken: list[bool] = []
     adopt = chain.Chain.adopt
-    monkeypatch.setattr(chain.Chain, "adopt", lambda self, other: taken.append(adopt(self, other)) or taken[-1])
+
+    def watched(self: chain.Chain, other: chain.Chain) -> bool:
+        taken.append(adopt(self, other))
+        return taken[-1]
+
+    monkeypatch.setattr(chain.Chain, "adopt", watched)
     tiny(2**24, 1)
     scanned(TFRECORD, file)
     assert taken == []
