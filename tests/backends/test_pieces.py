@@ -108,6 +108,16 @@ def test_data_made_of_headers(tiny: Callable[[int, int], None]) -> None:
     assert_same(tiny, TFRECORD, Held(content), [64, 100, 500])
 
 
+def test_a_header_in_data_that_leads_over_true_frames(tiny: Callable[[int, int], None]) -> None:
+    padding, between = b"p" * 250, [b"true", b"frames", b"x" * 50, b""]
+    inner = frames([b"inside"] * 30)
+    to_inner = len(frames(between)) + 4 + 12  # from the end of the header: a footer, true frames, a header
+    lure = frame(bytes(to_inner - 4))[:12]
+    content = frames([b"first", padding + lure, *between, inner, *between])
+    assert content.index(inner) == content.index(lure) + 12 + to_inner
+    assert_same(tiny, TFRECORD, Held(content), [*range(40, 300, 7)])
+
+
 def test_a_huge_record_across_pieces(tiny: Callable[[int, int], None]) -> None:
     noise = np.random.default_rng(0).bytes(20_000)
     content = frames([b"a" * 20, b"b" * 30, noise, b"c", nested(3, 5) * 20, b"d" * 20, b"e" * 20])
