@@ -8,18 +8,17 @@ it. Where the chain arrives at none, the piece is gone through again, from where
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from itertools import pairwise
 
 from dataformats.backends.framed.chain import Chain, only_headers, read_window
 from dataformats.backends.framed.framing import Framing
 from dataformats.storage.files import StoredFile
-from dataformats.storage.forks import after_fork
 from dataformats.storage.inflate import Inflated
+from dataformats.storage.threads import N_THREADS, submit
 
 __all__ = ["extend_in_pieces"]
 
@@ -28,7 +27,6 @@ _MEAN_FRAMES = 64  # a piece has at least so many: finding the first costs half 
 _SEARCH = 2**18  # bytes searched at once for a header
 _SEARCHED_FRAMES = 16  # records may differ in size, but not all pieces lie inside one
 _ATTEMPTS = 8  # data may be made of what looks like headers, and each costs a window
-_THREADS = min(8, os.cpu_count() or 1)
 
 
 def extend_in_pieces(chain: Chain, framing: Framing, file: StoredFile) -> bool:
@@ -41,7 +39,7 @@ def extend_in_pieces(chain: Chain, framing: Framing, file: StoredFile) -> bool:
         framing: What a frame is.
         file: The file, decompressed.
     """
-    if not framing.findable or isinstance(file, Inflated) or only_headers(file, chain.mean_frame) or _THREADS < 2:
+    if not framing.findable or isinstance(file, Inflated) or only_headers(file, chain.mean_frame) or N_THREADS < 2:
         return True
     size = max(_PIECE, _MEAN_FRAMES * chain.mean_frame)
     if file.size - chain.at < 2 * size:
@@ -117,30 +115,10 @@ def _in_order(pieces: list[_Piece]) -> Generator[Chain | None]:
     try:
         for _ in pieces:
             for piece in left:
-                waiting.append(_POOL.executor().submit(piece.walk, stopped))
-                if len(waiting) > _THREADS:
+                waiting.append(submit(piece.walk, stopped))
+                if len(waiting) > N_THREADS:
                     break
             yield waiting.popleft().result()
     finally:
         stopped.set()
-        for future in waiting:
-            future.cancel()
-
-
-class _Pool:
-    """The threads of this process that go through pieces, started at first use and again in a forked child."""
-
-    def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
-        after_fork(self, "_forget")
-
-    def _forget(self) -> None:
-        self._executor = None
-
-    def executor(self) -> ThreadPoolExecutor:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="dataformats-scan")
-        return self._executor
-
-
-_POOL = _Pool()
+        wait([future for future in waiting if not future.cancel()])  # those that have begun are reading the file

@@ -172,7 +172,7 @@ def _converted(
 
     if options["spec"] is not None and "spec" not in read:
         read = read | {"spec": _told(path, read, options["spec"], options["rename"])}
-    with bar("converting (records)") as progress, _opened(path, read) as source:
+    with bar("converting") as progress, _opened(path, read) as source:
         _check_names(source, options["rename"])
         if format == "granular":
             _check_bag(source, target, options)

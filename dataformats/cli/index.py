@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dataformats.cli.info import print_spec
+from dataformats.cli.info import SHOWN_FILES, print_more_files, print_spec
 from dataformats.cli.options import AsJson, Format, Paths, one_or_all, reading
 from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
@@ -51,7 +51,7 @@ def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> Stor
     from dataformats.opening import open as open_source
     from dataformats.stored import StoredSource
 
-    with bar("indexing (bytes)") as progress:
+    with bar("indexing", "bytes") as progress:
         source = open_source(path, index=where, progress=progress, **options)
         len(source)
     if not isinstance(source, StoredSource):
@@ -60,7 +60,7 @@ def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> Stor
 
 
 def _inferred(source: StoredSource) -> dict[str, str]:
-    with bar("inferring (records)") as progress:
+    with bar("inferring") as progress:
         done = 0
 
         def add(n: int) -> None:
@@ -86,8 +86,10 @@ def _text_indexes(source: StoredSource) -> list[str]:
 def _print_made(made: dict[str, Any]) -> None:
     fact("format", made["format"])
     fact("records", made["records"])
-    for path, records in made["files"].items():
+    fact("files", len(made["files"]))
+    for path, records in list(made["files"].items())[:SHOWN_FILES]:
         fact(f"file {path}", counted(records, "record"))
+    print_more_files(len(made["files"]))
     for name in made["text_indexes"]:
         fact("text index", name)
     if "spec" in made:

@@ -27,9 +27,9 @@ from dataformats.spec import VALUE, Type
 if TYPE_CHECKING:
     from dataformats.inspecting import Info
 
-__all__ = ["info", "print_spec"]
+__all__ = ["SHOWN_FILES", "info", "print_more_files", "print_spec"]
 
-_FILES = 10
+SHOWN_FILES = 10
 
 Build = Annotated[bool, typer.Option("--build", help="Tell how this installation was built; needs no PATH.")]
 
@@ -59,7 +59,7 @@ def info(
 def _about(path: str | list[str], options: dict[str, object]) -> Info:
     from dataformats.inspecting import info as about
 
-    with bar("indexing (bytes)") as progress:
+    with bar("indexing", "bytes") as progress:
         return about(path, progress=progress, **options)
 
 
@@ -71,10 +71,9 @@ def _print_info(about: Info, declared: Collection[str]) -> None:
     fact("records", about.records)
     fact("bytes", about.nbytes)
     fact("files", len(about.files))
-    for file in about.files[:_FILES]:
+    for file in about.files[:SHOWN_FILES]:
         fact(f"file {file.path}", f"{counted(file.records, 'record')}, {counted(file.nbytes, 'byte')}")
-    if len(about.files) > _FILES:
-        fact("more files", f"{len(about.files) - _FILES}; --json lists them all")
+    print_more_files(len(about.files))
     for name, value in about.facts.items():
         fact(name, value)
     fact("fingerprint", about.fingerprint)
@@ -82,6 +81,12 @@ def _print_info(about: Info, declared: Collection[str]) -> None:
         fact("spec", "none: a record is one value")
     else:
         print_spec(about.spec, about.spec_is_inferred, declared)
+
+
+def print_more_files(n_files: int) -> None:
+    """Print how many files were left out, if any were."""
+    if n_files > SHOWN_FILES:
+        fact("more files", f"{n_files - SHOWN_FILES}; --json lists them all")
 
 
 def print_spec(spec: Mapping[str, str], is_inferred: bool, declared: Collection[str] = ()) -> None:

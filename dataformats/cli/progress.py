@@ -3,28 +3,61 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 __all__ = ["Report", "bar"]
 
 Report = Callable[[int, int], None]
 
+_SECONDS = 0.05  # between two changes of a bar: those who work may tell of each file and each megabyte
+
 
 @contextmanager
-def bar(what: str) -> Iterator[Report | None]:
-    """Give what is called with (done, in all), or `None` in a pipe.
+def bar(what: str, unit: Literal["records", "bytes"] = "records") -> Iterator[Report | None]:
+    """Give what is called with (done, in all), from any thread, or `None` in a pipe.
 
     Args:
         what: What is being done, as `"verifying"`.
+        unit: What is counted.
     """
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*_columns(unit), console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        shown = 0.0
+
+        def report(done: int, total: int) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if now - shown >= _SECONDS or done >= total:
+                shown = now
+                progress.update(task, completed=done, total=total)
+
+        yield report
+
+
+def _columns(unit: str) -> list[ProgressColumn]:
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    if unit == "bytes":
+        text = TextColumn("{task.description}")
+        return [text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
+    text = TextColumn("{task.description} (records)")
+    return [text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]

@@ -36,7 +36,7 @@ def verify(
 
     path = one_or_all(paths)
     opaque, options = opaque_in(path, reading(format, payload, spec))
-    with bar("verifying (records)") as progress:
+    with bar("verifying") as progress:
         report = verified(path, progress=progress, **options)
     if as_json:
         print_json(report.to_json() | {"opaque": {name: str(kind) for name, kind in opaque.items()}})

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import ParamSpec, TypeVar
 
 from dataformats.storage.forks import after_fork
 
-__all__ = ["N_THREADS", "in_parallel"]
+__all__ = ["N_THREADS", "in_parallel", "submit"]
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -28,6 +29,11 @@ def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
     finally:
         wait(pending)  # whatever happens here, they may still be writing
     return all([*done, *(future.result() for future in pending)])
+
+
+def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
+    """Have work done by a thread of the pool. It must not wait for other work of the pool."""
+    return _POOL.executor().submit(work, *arguments, **named)
 
 
 class _Pool:

@@ -55,7 +55,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         monkeypatch.setattr(pieces, "_PIECE", piece)
         monkeypatch.setattr(pieces, "_MEAN_FRAMES", 1)
         monkeypatch.setattr(pieces, "_SEARCH", 37)
-        monkeypatch.setattr(pieces, "_THREADS", threads)
+        monkeypatch.setattr(pieces, "N_THREADS", threads)
         monkeypatch.setattr(chain, "_WINDOW", 64 if threads > 1 else 2**19)
         monkeypatch.setattr(whole, "_FIRST_LOOK", 1)
 
@@ -108,6 +108,16 @@ def test_data_made_of_headers(tiny: Callable[[int, int], None]) -> None:
     assert_same(tiny, TFRECORD, Held(content), [64, 100, 500])
 
 
+def test_a_header_in_data_that_leads_over_true_frames(tiny: Callable[[int, int], None]) -> None:
+    padding, between = b"p" * 250, [b"true", b"frames", b"x" * 50, b""]
+    inner = frames([b"inside"] * 30)
+    to_inner = len(frames(between)) + 4 + 12  # from the end of the header: a footer, true frames, a header
+    lure = frame(bytes(to_inner - 4))[:12]
+    content = frames([b"first", padding + lure, *between, inner, *between])
+    assert content.index(inner) == content.index(lure) + 12 + to_inner
+    assert_same(tiny, TFRECORD, Held(content), [*range(40, 300, 7)])
+
+
 def test_a_huge_record_across_pieces(tiny: Callable[[int, int], None]) -> None:
     noise = np.random.default_rng(0).bytes(20_000)
     content = frames([b"a" * 20, b"b" * 30, noise, b"c", nested(3, 5) * 20, b"d" * 20, b"e" * 20])
@@ -141,7 +151,12 @@ def test_pieces_are_used(tiny: Callable[[int, int], None], monkeypatch: pytest.M
     file = Held(frames([b"data" * 5] * 500))
     taken: list[bool] = []
     adopt = chain.Chain.adopt
-    monkeypatch.setattr(chain.Chain, "adopt", lambda self, other: taken.append(adopt(self, other)) or taken[-1])
+
+    def watched(self: chain.Chain, other: chain.Chain) -> bool:
+        taken.append(adopt(self, other))
+        return taken[-1]
+
+    monkeypatch.setattr(chain.Chain, "adopt", watched)
     tiny(2**24, 1)
     scanned(TFRECORD, file)
     assert taken == []

@@ -99,6 +99,9 @@ def test_info_names_few_of_many_files(run: Run, tmp_path: Path) -> None:
     assert result.facts["more files"] == "2; --json lists them all"
     assert f"file {tmp_path / 'part-9.tfrecord'}" in result.facts
     assert len(run("info", tmp_path, "--json").json["files"]) == 12
+    result = run("index", tmp_path)
+    assert (result.facts["files"], result.facts["more files"]) == ("12", "2; --json lists them all")
+    assert len(run("index", tmp_path, "--json").json["files"]) == 12
 
 
 def test_info_of_the_installation(run: Run) -> None:

@@ -130,7 +130,7 @@ def test_names_move_no_cursor(environment: dict[str, str], tmp_path: Path) -> No
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["verify"], ["info"]])
+@pytest.mark.parametrize("arguments", [["verify"], ["info"], ["index"]])
 def test_progress_on_a_terminal_only(arguments: list[str], environment: dict[str, str]) -> None:
     command = [*PROGRAM, *arguments, "photos.tfrecord", "--json"]
     parent, child = pty.openpty()

@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 KERNELS = HERE.parents[1] / "dataformats" / "kernels"
 GOLDEN = HERE.parent / "golden"
-FLAGS = ["-g", "-O1", "-std=c11", "-D_GNU_SOURCE", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
+FLAGS = ["-g", "-O1", "-std=c11", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
 SANITIZERS = "address,undefined"
 ENVIRONMENT = os.environ | {"ASAN_OPTIONS": "abort_on_error=1", "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
 MAX_SEED_BYTES = 4096

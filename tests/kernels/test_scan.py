@@ -1,0 +1,205 @@
+"""Walks through windows of frames: C and its twin on the same bytes, whole, cut, flipped and hostile."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataformats import kernels
+from dataformats.kernels import ENDS, FULL, UNSOUND, masked_crc32c, reference
+
+try:
+    _native: Any = importlib.import_module("dataformats.kernels._native")
+except ImportError:
+    _native = None  # test_choice.py fails then, if the compiled kernels were asked for
+
+SUITES = [
+    pytest.param(module, id=str(module.__name__.rsplit(".")[-1]))
+    for module in (kernels, reference, _native)
+    if module is not None
+]
+GOLDEN = Path(__file__).parents[1] / "golden"
+# The header that TensorFlow 2.21.0's TFRecordWriter wrote for a record of 30 bytes.
+WRITTEN = bytes.fromhex("1e00000000000000d9dc1232")
+RECORDS = [b"first", b"", b"the third record", bytes(40)]
+
+Found = tuple[list[int], list[int], int, int]
+
+
+def tfrecord(data: bytes) -> bytes:
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
+
+
+def ofrecord(data: bytes) -> bytes:
+    return struct.pack("<q", len(data)) + data
+
+
+def walk_tfrecords(suite: Any, window: bytes, at: int = 0, room: int = 100) -> Found:
+    lengths, footers = np.full(room, -7, np.int64), np.full(room, 7, np.uint32)
+    n, stop, why = suite.scan_tfrecord(window, at, lengths, footers)
+    assert (lengths[n:] == -7).all()
+    assert (footers[n:] == 7).all()
+    return lengths[:n].tolist(), footers[:n].tolist(), stop, why
+
+
+def walk_ofrecords(suite: Any, window: bytes, at: int = 0, room: int = 100) -> Found:
+    lengths = np.full(room, -7, np.int64)
+    n, stop, why = suite.scan_ofrecord(window, at, lengths)
+    assert (lengths[n:] == -7).all()
+    return lengths[:n].tolist(), [], stop, why
+
+
+def plain_walk(window: bytes, at: int, room: int, head: int, tail: int) -> Found:
+    """The law, read off the headers."""
+    lengths: list[int] = []
+    footers: list[int] = []
+    while at + head <= len(window):
+        (length,) = struct.unpack_from("<Q", window, at)
+        if len(lengths) == room:
+            return lengths, footers, at, FULL
+        fits = not tail or masked_crc32c(window[at : at + 8]) == int.from_bytes(window[at + 8 : at + 12], "little")
+        if length > 2**62 or not fits:
+            return lengths, footers, at, UNSOUND
+        at += head + length + tail
+        lengths.append(length)
+        if tail:
+            footers.append(int.from_bytes(window[at - tail : at], "little") if at <= len(window) else 0)
+    return lengths, footers, at, ENDS
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_whole_frames(suite: Any) -> None:
+    window = b"".join(map(tfrecord, RECORDS))
+    sizes, stored = [len(data) for data in RECORDS], [masked_crc32c(data) for data in RECORDS]
+    assert walk_tfrecords(suite, window) == (sizes, stored, len(window), ENDS)
+    assert walk_tfrecords(suite, b"abc" + window, at=3) == (sizes, stored, len(window) + 3, ENDS)
+    window = b"".join(map(ofrecord, RECORDS))
+    assert walk_ofrecords(suite, window) == (sizes, [], len(window), ENDS)
+    assert suite.scan_tfrecord_header(WRITTEN, 0, 30) == 0
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_cut_at_every_byte(suite: Any) -> None:
+    frames = b"".join(map(tfrecord, RECORDS))
+    plain = b"".join(map(ofrecord, RECORDS))
+    for cut in range(len(frames) + 1):
+        assert walk_tfrecords(suite, frames[:cut]) == plain_walk(frames[:cut], 0, 100, 12, 4), cut
+    for cut in range(len(plain) + 1):
+        assert walk_ofrecords(suite, plain[:cut]) == plain_walk(plain[:cut], 0, 100, 8, 0), cut
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_bit_flipped(suite: Any) -> None:
+    for frame, walk, head, tail in ((tfrecord, walk_tfrecords, 12, 4), (ofrecord, walk_ofrecords, 8, 0)):
+        content = b"".join(map(frame, RECORDS))
+        for bit in range(8 * len(content)):
+            flipped = bytearray(content)
+            flipped[bit // 8] ^= 1 << bit % 8
+            window = bytes(flipped)
+            assert walk(suite, window) == plain_walk(window, 0, 100, head, tail), bit
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("room", [0, 1, 2, 3, 4, 5])
+def test_little_room(suite: Any, room: int) -> None:
+    window = b"".join(map(tfrecord, RECORDS))
+    expected = plain_walk(window, 0, room, 12, 4)
+    assert expected[3] == (FULL if room < 4 else ENDS)
+    assert walk_tfrecords(suite, window, room=room) == expected
+    window = b"".join(map(ofrecord, RECORDS))
+    assert walk_ofrecords(suite, window, room=room) == plain_walk(window, 0, room, 8, 0)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("length", [2**31, 2**32 + 5, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 1])
+def test_absurd_lengths(suite: Any, length: int) -> None:
+    header = struct.pack("<Q", length)
+    frame = tfrecord(b"sound") + header + struct.pack("<I", masked_crc32c(header)) + b"data"
+    expected = plain_walk(frame, 0, 100, 12, 4)
+    assert expected[3] == (ENDS if length <= 2**62 else UNSOUND)
+    assert walk_tfrecords(suite, frame) == expected
+    assert suite.scan_tfrecord_header(frame, 1, 2**63 - 1) == (len(tfrecord(b"sound")) if length <= 2**62 else -1)
+    frame = ofrecord(b"sound") + header + b"data"
+    assert walk_ofrecords(suite, frame) == plain_walk(frame, 0, 100, 8, 0)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_search_for_a_header(suite: Any) -> None:
+    noise = np.random.default_rng(0).bytes(70_000)
+    window = noise + tfrecord(b"x" * 50) + noise + tfrecord(b"yy")
+    first, second = len(noise), 2 * len(noise) + 66
+    assert suite.scan_tfrecord_header(window, 0, 1000) == first
+    assert suite.scan_tfrecord_header(window, first, 50) == first
+    assert suite.scan_tfrecord_header(window, 0, 49) == second
+    assert suite.scan_tfrecord_header(window, first + 1, 1000) == second
+    assert suite.scan_tfrecord_header(window, second + 1, 1000) == -1
+    assert suite.scan_tfrecord_header(window[: second + 11], first + 1, 1000) == -1  # not with all its bytes
+    assert suite.scan_tfrecord_header(window[: second + 12], first + 1, 1000) == second
+    assert suite.scan_tfrecord_header(bytes(200_000), 0, 1000) == -1  # zeros are no header
+    for at in (len(window), len(window) + 1, 2**63 - 1):
+        assert suite.scan_tfrecord_header(window, at, 1000) == -1
+        assert walk_tfrecords(suite, window, at) == ([], [], at, ENDS)
+        assert walk_ofrecords(suite, window, at) == ([], [], at, ENDS)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@given(data=st.data())
+@settings(deadline=None)
+def test_any_bytes(suite: Any, data: st.DataObject) -> None:
+    parts = st.one_of(
+        st.binary(max_size=40), st.binary(max_size=40).map(tfrecord), st.binary(max_size=40).map(ofrecord)
+    )
+    window = b"".join(data.draw(st.lists(parts, max_size=8)))
+    at, room = data.draw(st.integers(0, len(window) + 3)), data.draw(st.integers(0, 12))
+    assert walk_tfrecords(suite, window, at, room) == plain_walk(window, at, room, 12, 4)
+    assert walk_ofrecords(suite, window, at, room) == plain_walk(window, at, room, 8, 0)
+    sound = [place for place in range(at, len(window)) if plain_walk(window, place, 1, 12, 4)[0]]
+    found = [place for place in sound if plain_walk(window, place, 1, 12, 4)[0][0] <= 35]
+    assert suite.scan_tfrecord_header(window, at, 35) == (found[0] if found else -1)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_golden_files(suite: Any) -> None:
+    for path in sorted((GOLDEN / "tfrecord").rglob("*.tfrecord")):
+        window = path.read_bytes()
+        assert walk_tfrecords(suite, window, room=2000) == plain_walk(window, 0, 2000, 12, 4), path
+    for path in sorted((GOLDEN / "ofrecord").rglob("*.ofrecord")):
+        window = path.read_bytes()
+        assert walk_ofrecords(suite, window, room=2000) == plain_walk(window, 0, 2000, 8, 0), path
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_what_is_refused(suite: Any) -> None:
+    lengths, footers = np.zeros(3, np.int64), np.zeros(3, np.uint32)
+    for at in (-1, 2**63, -(2**70)):
+        with pytest.raises(ValueError, match=rf"^at must be in \[0, 2\*\*63\), found {at}$"):
+            suite.scan_tfrecord(b"", at, lengths, footers)
+        with pytest.raises(ValueError, match=rf"^at must be in \[0, 2\*\*63\), found {at}$"):
+            suite.scan_ofrecord(b"", at, lengths)
+        with pytest.raises(ValueError, match=rf"^most must be in \[0, 2\*\*63\), found {at}$"):
+            suite.scan_tfrecord_header(b"", 0, at)
+    with pytest.raises(ValueError, match=r"^lengths and footers must be equally long, found 2 and 3$"):
+        suite.scan_tfrecord(b"", 0, lengths[:2], footers)
+    frozen = lengths.copy()
+    frozen.flags.writeable = False
+    for wrong in (footers, lengths[::2], lengths.reshape(1, 3), lengths.astype(">i8"), frozen):
+        with pytest.raises(TypeError, match=r"^lengths must be a writable contiguous int64 array of one dimension$"):
+            suite.scan_ofrecord(b"", 0, wrong)
+    for wrong in (lengths, footers[::2], footers.astype(np.int32)):
+        with pytest.raises(TypeError, match=r"^footers must be a writable contiguous uint32 array of one dimension$"):
+            suite.scan_tfrecord(b"", 0, lengths, wrong)
+    for wrong_window in ("text", 5, None):
+        with pytest.raises(TypeError):
+            suite.scan_ofrecord(wrong_window, 0, lengths)
+    with pytest.raises(ValueError, match=r"^data must be C-contiguous$"):
+        suite.scan_ofrecord(np.zeros(10)[::2], 0, lengths)
+    with pytest.raises(TypeError):
+        suite.scan_ofrecord(b"", 1.0, lengths)
