@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "batch.h"
+#include "py_engines.h"
 
 #define INT64_FORMATS "lq"
 #define FIELD_ITEMS 9
@@ -186,10 +187,7 @@ static PyObject *native_read_batch(PyObject *module, PyObject *const *args, Py_s
     memset(&held, 0, sizeof held);
     read_engine *engine = NULL;
     const int warm_first = PyObject_IsTrue(args[6]);
-    if (args[5] != Py_None && (engine = PyCapsule_GetPointer(args[5], ENGINE_CAPSULE)) == NULL) {
-        return NULL;
-    }
-    if (warm_first < 0 || take_files(args, &held) < 0 || take_fields(args[4], &held) < 0) {
+    if (warm_first < 0 || take_engine(args[5], &engine) < 0 || take_files(args, &held) < 0 || take_fields(args[4], &held) < 0) {
         release(&held);
         return NULL;
     }

@@ -3,8 +3,6 @@
 
 #include "py_arguments.h"
 
-#define ENGINE_CAPSULE "dataformats.read_engine"
-
 extern PyMethodDef batch_methods[];
 
 #endif
