@@ -6,8 +6,7 @@ import os
 import stat
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +20,7 @@ try:
 except ImportError:  # Windows
     resource = None
 
-__all__ = ["Folder", "FsspecFile", "LocalFile", "ObjectFile", "StoredFile", "borrowed", "most_open"]
+__all__ = ["Folder", "FsspecFile", "LocalFile", "ObjectFile", "StoredFile", "give_back", "most_open", "take"]
 
 _MAX_OPEN = 256
 _FEW_OPEN = 4  # up to here nobody asks what the process may have open, which costs as much as a read
@@ -100,13 +99,16 @@ class LocalFile(StoredFile):
 
     def read_into(self, offset: int, out: memoryview) -> int:
         done = 0
-        with borrowed([self]) as (descriptor,):
+        (descriptor,) = take([self])
+        try:
             while done < len(out):
                 n = os.preadv(descriptor, [out[done:]], offset + done)
                 if n == 0:
                     break
                 done += n
             self._check_unchanged(os.fstat(descriptor))
+        finally:
+            give_back([self])
         if done < len(out) and offset + done < self.size:
             raise TruncatedError(
                 "the file became shorter while it was open",
@@ -217,18 +219,18 @@ def most_open() -> int:
 _DESCRIPTORS = _Descriptors()
 
 
-@contextmanager
-def borrowed(files: Sequence[LocalFile]) -> Iterator[list[int]]:
-    """Give descriptors of files, which stay open inside the block.
+def take(files: Sequence[LocalFile]) -> list[int]:
+    """Return descriptors of files, which stay open until `give_back`.
 
     Raises:
         FormatError: One was replaced or changed since it was first looked at.
     """
-    descriptors = _DESCRIPTORS.take(files)
-    try:
-        yield descriptors
-    finally:
-        _DESCRIPTORS.give_back(files)
+    return _DESCRIPTORS.take(files)
+
+
+def give_back(files: Sequence[LocalFile]) -> None:
+    """Let go of what `take` gave for these files."""
+    _DESCRIPTORS.give_back(files)
 
 
 def release(file: StoredFile) -> None:

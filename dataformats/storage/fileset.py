@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from dataformats.storage.cached import MemoryFile
 from dataformats.storage.engines import NAMES, engine
-from dataformats.storage.files import LocalFile, StoredFile, borrowed
+from dataformats.storage.files import LocalFile, StoredFile, give_back, take
 
 __all__ = ["FileSet"]
 
@@ -42,7 +41,8 @@ class FileSet(Sequence[StoredFile]):
         self._files = list(files)
         self.engine = engine(io if io in NAMES else "auto")
         self.gathers = all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
-        local = [file if isinstance(file, LocalFile) else None for file in self._files]
+        local: list[Any] = [file if isinstance(file, LocalFile) else None for file in self._files]
+        self._local = local
         self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)
         self.mtimes_ns = np.array([-1 if file is None else file.mtime_ns for file in local], np.int64)
         self.memories = np.zeros(len(local), np.uint64)
@@ -77,14 +77,21 @@ class FileSet(Sequence[StoredFile]):
         self.memories[number] = memory.ctypes.data
         self._waiting.discard(number)
 
-    @contextmanager
-    def descriptors(self, numbers: Sequence[int]) -> Iterator[NDArray[np.int32]]:
-        """Give int32[n], descriptors of the files of these numbers, which stay open inside the block."""
+    def take(self, numbers: Sequence[int]) -> NDArray[np.int32]:
+        """Return int32[n], descriptors of the files of these numbers; they stay open until `give_back`.
+
+        Raises:
+            FormatError: A file was replaced or changed since it was first looked at.
+        """
         if not numbers:
-            yield self._no_descriptors
-            return
-        files: list[Any] = [self._files[number] for number in numbers]
+            return self._no_descriptors
+        taken = take([self._local[number] for number in numbers])
+        if len(taken) == len(self._files):
+            return np.array(taken, np.int32)
         found = self._no_descriptors.copy()
-        with borrowed(files) as descriptors:
-            found[numbers] = descriptors
-            yield found
+        found[numbers] = taken
+        return found
+
+    def give_back(self, numbers: Sequence[int]) -> None:
+        """Let go of what `take` gave for these numbers."""
+        give_back([self._local[number] for number in numbers])

@@ -73,13 +73,12 @@ def _groups(numbers: list[int]) -> list[list[int]]:
 
 
 def _read(files: FileSet, numbers: list[int], fields: list[BlobField]) -> bool:
-    with files.descriptors(numbers) as fds:
-
-        def read(part: list[BlobField]) -> bool:
-            where = (fds, files.memories, files.sizes, files.mtimes_ns)
-            return read_batch(*where, part, files.engine.capsule, warm_first=files.engine.name == "auto")
-
-        return in_parallel(read, _shares(fields))
+    where = (files.take(numbers), files.memories, files.sizes, files.mtimes_ns)
+    how = {"engine": files.engine.capsule, "warm_first": files.engine.name == "auto"}
+    try:
+        return in_parallel(lambda part: read_batch(*where, part, **how), _shares(fields))
+    finally:
+        files.give_back(numbers)
 
 
 def _shares(fields: list[BlobField]) -> list[list[BlobField]]:
