@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import cold, examples, ffrecord, granular, indexing, syrah, tables, tfrecord
-from tests.benchmarks.harness import Case, Data, Result, measure, profile
+from tests.benchmarks import cold, examples, ffrecord, granular, indexing, neighbours, syrah, tables, tfrecord
+from tests.benchmarks.harness import OURS, Case, Data, Result, measure, profile
 from tests.benchmarks.machine import facts
 
 CASES: tuple[Case, ...] = (
@@ -28,6 +28,7 @@ CASES: tuple[Case, ...] = (
     *syrah.CASES,
     *granular.CASES,
     *indexing.CASES,
+    *neighbours.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125
@@ -46,7 +47,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="where the data are made, and used again")
     parser.add_argument("--markdown", type=Path, metavar="PAGE", help="put the table between the marks of this page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times")
-    parser.add_argument("--profile", metavar="CASE", help=f"run our side of one case for {PROFILE_S:g} s")
+    parser.add_argument("--profile", metavar="CASE", help=f"run our side of a case for {PROFILE_S:g} s")
+    parser.add_argument("--side", default=OURS, help="another side to run with --profile, as the table names it")
     parser.add_argument("--together", action="store_true", help="all cases in this process, for a test of the harness")
     parser.add_argument("--alone", metavar="CASE", help=argparse.SUPPRESS)  # what runs in a process of its own
     options = parser.parse_args(arguments)
@@ -80,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data = Data(options.data, options.scale)
     if options.profile:
         print(f"process {os.getpid()}")
-        print(f"{profile(case_named(options.profile), data, PROFILE_S)} runs")
+        print(f"{profile(case_named(options.profile), options.side, data, PROFILE_S)} runs")
         return 0
     if options.alone:
         print(json.dumps(dataclasses.asdict(measure(case_named(options.alone), data, options.rounds))))

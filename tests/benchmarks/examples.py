@@ -117,7 +117,7 @@ def _plain_tensors(batch: Any) -> dict[str, Any]:
 
 def of_tfrecord(data: Data, content: Content) -> Work:
     """Return the work of parsing a TFRecord of Examples."""
-    path, n, steps = _made(data, content, "tfrecord")
+    path, n, steps = made(data, content, "tfrecord")
     return Work(
         f"TFRecord, {n:,} Examples {content.what}, batches of {content.batch} as columns",
         {
@@ -130,14 +130,15 @@ def of_tfrecord(data: Data, content: Content) -> Work:
 
 def of_ofrecord(data: Data, content: Content) -> Work:
     """Return the work of parsing a file of OFRecords."""
-    path, n, steps = _made(data, content, "ofrecord")
+    path, n, steps = made(data, content, "ofrecord")
     return Work(
         f"OFRecord, {n:,} × {content.what}, batches of {content.batch} as columns",
         {"dataformats": reads(path, steps), "Python": lambda: python_ofrecords(path, steps, content)},
     )
 
 
-def _made(data: Data, content: Content, format: str) -> tuple[Path, int, list[range]]:
+def made(data: Data, content: Content, format: str) -> tuple[Path, int, list[range]]:
+    """Return a file of this content, how many records it has, and the batches."""
     n = data.count(content.full)
     name = f"{'-'.join(content.spec)}-{n}.{format}"
     path = data.made(name, lambda path: write(path, content.records(n), format, spec=content.spec))

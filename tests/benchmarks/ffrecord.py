@@ -16,7 +16,7 @@ KB = 1024
 BATCH = 64
 RECORDS = {KB: 200_000, 16 * KB: 16_000, 128 * KB: 4_000, 1024 * KB: 500}
 """How many records of each size: a few hundred megabytes, more than any processor's cache."""
-BATCHES = {KB: 3_000, 16 * KB: 1_000, 128 * KB: 200, 1024 * KB: 30}
+BATCHES = {KB: 3_000, 16 * KB: 1_000, 128 * KB: 150, 1024 * KB: 10}
 IN_MEMORY, MAPPED = 'dataformats, cache="memory"', 'dataformats, io="mmap"'
 
 

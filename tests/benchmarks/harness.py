@@ -18,7 +18,8 @@ from tests.benchmarks.machine import scaling
 
 OURS = "dataformats"
 LEAST_SCALING = 1.8
-"""Below this, two threads of pure work were not twice as fast as one, and no figure that may use two is counted."""
+"""Below this two threads of pure work were not nearly twice as fast as one, and no round that may use two counts."""
+LEAST_ROUNDS = 3
 
 
 class UnavailableError(Exception):
@@ -118,22 +119,51 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured of one case: seconds by side and round, and the speedup of two threads beside each round."""
+    """What was measured of one case.
+
+    Attributes:
+        name: The case.
+        title: What it did.
+        one_thread: True where the scaling does not matter.
+        seconds: Side to its time in each round.
+        missing: Side to why it could not run.
+        scaling: The speedup of two threads, measured just before each round.
+    """
 
     name: str
     title: str
+    one_thread: bool
     seconds: dict[str, list[float]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     scaling: list[float] = field(default_factory=list)
 
+    @property
+    def counted(self) -> list[int]:
+        """The rounds in which the machine had what it says it has."""
+        return [n for n, speedup in enumerate(self.scaling) if self.one_thread or speedup >= LEAST_SCALING]
+
+    @property
+    def counts(self) -> bool:
+        """False where too few rounds are left; then all of them are shown, and not to be counted."""
+        return len(self.counted) >= min(LEAST_ROUNDS, len(self.scaling))
+
     def median_s(self, side: str) -> float | None:
         """Return the median over the rounds; `None` for a side that could not run."""
-        return statistics.median(self.seconds[side]) if side in self.seconds else None
+        return statistics.median(self._of(self.seconds[side])) if side in self.seconds else None
 
     def ratio(self, row: Target) -> float | None:
-        """Return how many times as fast our side was."""
-        ours, theirs = self.median_s(row.side), self.median_s(row.against)
-        return None if ours is None or theirs is None else theirs / ours
+        """Return how many times as fast our side was: the median of the rounds' ratios, which drift leaves alone."""
+        if row.side not in self.seconds or row.against not in self.seconds:
+            return None
+        pairs = zip(self.seconds[row.against], self.seconds[row.side], strict=True)
+        return statistics.median(self._of([theirs / ours for theirs, ours in pairs]))
+
+    def scaling_of_rounds(self) -> float:
+        """Return the median of the probe over the rounds that the medians are of."""
+        return statistics.median(self._of(self.scaling))
+
+    def _of(self, values: list[float]) -> list[float]:
+        return [values[n] for n in self.counted] if self.counts else values
 
 
 def measure(case: Case, data: Data, rounds: int) -> Result:
@@ -144,7 +174,7 @@ def measure(case: Case, data: Data, rounds: int) -> Result:
     """
     os.environ["DATAFORMATS_CACHE"] = str(data.folder / "cache")
     work = case.build(data)
-    result = Result(case.name, work.title)
+    result = Result(case.name, work.title, case.one_thread)
     sides = _opened(work, result.missing)
     _check(work, sides)
     for _ in range(rounds):
@@ -154,11 +184,13 @@ def measure(case: Case, data: Data, rounds: int) -> Result:
     return result
 
 
-def profile(case: Case, data: Data, seconds: float) -> int:
-    """Run our side of a case over and over, for a profiler to look at; return how often."""
+def profile(case: Case, name: str, data: Data, seconds: float) -> int:
+    """Run one side of a case over and over, for a profiler to look at; return how often."""
     os.environ["DATAFORMATS_CACHE"] = str(data.folder / "cache")
     work = case.build(data)
-    side = work.sides[OURS]()
+    if name not in work.sides:
+        raise SystemExit(f"no side {name!r} in this case; there are {', '.join(map(repr, work.sides))}")
+    side = work.sides[name]()
     runs, until = 0, time.perf_counter() + seconds
     while time.perf_counter() < until:
         _time_s(side, work.before)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks.harness import LEAST_SCALING, Case, Result, Target
+from tests.benchmarks.harness import Case, Result, Target
 
 HEADS = ("work", "side", "median", "against", "its median", "ratio", "target", "", "two threads")
 BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
@@ -45,14 +44,15 @@ def failed_row(case: Case, reason: str) -> Row:
 
 def terminal(rows: Sequence[Row], facts: Mapping[str, str]) -> str:
     """Return lines for a terminal; the work stands above its rows, which keeps them short."""
-    widths = [max(len(row.cells()[column]) for row in rows) for column in range(len(HEADS))]
-    lines, work = [], None
+    widths = [
+        max(len(cells[column]) for cells in (HEADS, *(row.cells() for row in rows))) for column in range(len(HEADS))
+    ]
+    lines, work = [_line(HEADS, widths)], None
     for row in rows:
         if row.work != work:
             lines += ["", row.work]
             work = row.work
-        cells = [cell.ljust(width) for cell, width in zip(row.cells(), widths, strict=True)]
-        lines.append(("  " + "  ".join(cells[1:])).rstrip())
+        lines.append(_line(row.cells(), widths))
     return "\n".join([*lines, "", *(f"{name}: {value}" for name, value in facts.items())])
 
 
@@ -77,9 +77,13 @@ def put_into(page: Path, table: str) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}", "utf-8")
 
 
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+    return "  ".join(["", *padded[1:]]).rstrip()
+
+
 def _row(case: Case, result: Result, target: Target) -> Row:
     ratio = result.ratio(target)
-    scaling = statistics.median(result.scaling)
     return Row(
         result.title,
         target.side,
@@ -88,19 +92,22 @@ def _row(case: Case, result: Result, target: Target) -> Row:
         _seconds(result.median_s(target.against)),
         "" if ratio is None else f"{ratio:.2f}×",
         "" if target.at_least is None else f"{target.at_least:g}×",
-        _verdict(case, result, target, scaling),
-        "" if case.one_thread else f"{scaling:.2f}×",
+        _verdict(result, target),
+        "" if case.one_thread else _scaling(result),
     )
 
 
-def _verdict(case: Case, result: Result, target: Target, scaling: float) -> str:
+def _verdict(result: Result, target: Target) -> str:
     ratio = result.ratio(target)
     if ratio is None:
         reasons = [result.missing[side] for side in (target.side, target.against) if side in result.missing]
         return f"not run: {', '.join(reasons)}"
     verdict = "" if target.at_least is None else "met" if ratio >= target.at_least else "missed"
-    counted = case.one_thread or scaling >= LEAST_SCALING
-    return verdict if counted else f"{verdict} (not to be counted)".strip()
+    return verdict if result.counts else f"{verdict} (not to be counted)".strip()
+
+
+def _scaling(result: Result) -> str:
+    return f"{result.scaling_of_rounds():.2f}× ({len(result.counted)} of {len(result.scaling)} rounds)"
 
 
 def _seconds(seconds: float | None) -> str:
