@@ -93,26 +93,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _all(options: argparse.Namespace, cases: Sequence[Case]) -> int:
     rows: list[tables.Row] = []
     results: list[Result] = []
-    failures = 0
-    found: Result | str
     for case in cases:
-        print(f"{case.name} ...", file=sys.stderr, flush=True)
-        if options.together:
-            found = measure(case, Data(options.data, options.scale), options.rounds)
-        else:
-            found = _in_process_of_its_own(options, case)
+        found = _measured(options, case)
         if isinstance(found, str):
-            failures += 1
             rows.append(tables.failed_row(case, found))
-        else:
-            results.append(found)
-            rows += tables.rows_of(case, found)
-    print(tables.terminal(rows, facts()))
+            print(f"{rows[-1].work}\n", flush=True)
+            continue
+        results.append(found)
+        of_case = tables.rows_of(case, found)
+        print(tables.terminal(of_case), flush=True)
+        rows += of_case
+    print("\n".join(f"{name}: {value}" for name, value in facts().items()))
     if options.json:
         options.json.write_text(json.dumps([dataclasses.asdict(result) for result in results], indent=1), "utf-8")
     if options.markdown:
         tables.put_into(options.markdown, tables.markdown(rows, facts()))
-    return 1 if failures else 0
+    return 0 if len(results) == len(cases) else 1
+
+
+def _measured(options: argparse.Namespace, case: Case) -> Result | str:
+    """Return what was measured, or why the case failed."""
+    print(f"{case.name} ...", file=sys.stderr, flush=True)
+    if options.together:
+        return measure(case, Data(options.data, options.scale), options.rounds)
+    return _in_process_of_its_own(options, case)
 
 
 def _in_process_of_its_own(options: argparse.Namespace, case: Case) -> Result | str:

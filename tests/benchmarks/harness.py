@@ -20,8 +20,8 @@ OURS = "dataformats"
 LEAST_SCALING = 1.8
 """Below this two threads of pure work were not nearly twice as fast as one, and no round that may use two counts."""
 LEAST_ROUNDS = 3
-MOST_TRIES = 2
-"""How many times the rounds asked for to go through, so that enough of them count."""
+MOST_TRIES, ENOUGH_S = 2, 20
+"""How many times the rounds asked for to go through so that enough of them count, and when to leave it at once."""
 
 
 class UnavailableError(Exception):
@@ -179,7 +179,10 @@ def measure(case: Case, data: Data, rounds: int) -> Result:
     result = Result(case.name, work.title, case.one_thread)
     sides = _opened(work, result.missing)
     _check(work, sides)
+    begin = time.perf_counter()
     while len(result.counted) < rounds and len(result.scaling) < MOST_TRIES * rounds:
+        if len(result.scaling) >= rounds and time.perf_counter() - begin > ENOUGH_S:
+            break
         result.scaling.append(scaling())
         for name, side in sides.items():
             result.seconds.setdefault(name, []).append(_time_s(side, work.before))

@@ -42,18 +42,12 @@ def failed_row(case: Case, reason: str) -> Row:
     return Row(f"{case.name}: failed: {reason}", "", "", "", "", "", "", "", "")
 
 
-def terminal(rows: Sequence[Row], facts: Mapping[str, str]) -> str:
-    """Return lines for a terminal; the work stands above its rows, which keeps them short."""
-    widths = [
-        max(len(cells[column]) for cells in (HEADS, *(row.cells() for row in rows))) for column in range(len(HEADS))
-    ]
-    lines, work = [_line(HEADS, widths)], None
-    for row in rows:
-        if row.work != work:
-            lines += ["", row.work]
-            work = row.work
-        lines.append(_line(row.cells(), widths))
-    return "\n".join([*lines, "", *(f"{name}: {value}" for name, value in facts.items())])
+def terminal(rows: Sequence[Row]) -> str:
+    """Return lines for a terminal, of one case: its work, and under it the rows."""
+    lines = [HEADS, *(row.cells() for row in rows)]
+    widths = [max(len(cells[column]) for cells in lines) for column in range(len(HEADS))]
+    padded = ([cell.ljust(width) for cell, width in zip(cells, widths, strict=True)] for cells in lines)
+    return "\n".join([rows[0].work, *("  ".join(["", *cells[1:]]).rstrip() for cells in padded), ""])
 
 
 def markdown(rows: Sequence[Row], facts: Mapping[str, str]) -> str:
@@ -75,11 +69,6 @@ def put_into(page: Path, table: str) -> None:
     if not (begin and end):
         raise SystemExit(f"{page}: expected the lines {BEGIN} and {END}, between which the table goes")
     page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}", "utf-8")
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-    return "  ".join(["", *padded[1:]]).rstrip()
 
 
 def _row(case: Case, result: Result, target: Target) -> Row:
