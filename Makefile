@@ -8,10 +8,14 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 
 SECONDS ?= 30
 
-.PHONY: demo test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize clean
+.PHONY: demo bench test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
+
+# BENCH holds options: make bench BENCH="--quick -k ffrecord", or BENCH=--help.
+bench: .venv-bench/stamp
+	.venv-bench/bin/python -m tests.benchmarks $(BENCH)
 
 # The order: what fails fast first, and pytest's own summary last.
 test:
@@ -95,6 +99,13 @@ sanitize: .venv/stamp
 	rm -rf build .venv-demo
 	$(PYTHON) -m venv .venv-demo
 	.venv-demo/bin/python -m pip $(PIP_FLAGS) install .
+	touch $@
+
+.venv-bench/stamp: $(BUILD) tests/benchmarks/constraints.txt $(KERNELS)
+	rm -rf build
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	DATAFORMATS_REQUIRE_NATIVE=1 .venv-bench/bin/python -m pip $(PIP_FLAGS) install -e '.[bench]' \
+	    -c tests/benchmarks/constraints.txt
 	touch $@
 
 clean:

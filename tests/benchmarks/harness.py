@@ -1,0 +1,279 @@
+"""The same work done by several sides: checked to be equal, then timed in turn."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks.machine import scaling
+
+OURS = "dataformats"
+LEAST_SCALING = 1.8
+"""Below this two threads of pure work were not nearly twice as fast as one, and no round that may use two counts."""
+LEAST_ROUNDS = 3
+MOST_TRIES, ENOUGH_S = 2, 20
+"""How many times the rounds asked for to go through so that enough of them count, and when to leave it at once."""
+
+
+class UnavailableError(Exception):
+    """A side cannot run here; the text says why."""
+
+
+class UnequalError(Exception):
+    """Two sides gave different values, so that their times mean nothing."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """The folder that holds what is read, made once and then used again.
+
+    Attributes:
+        folder: Where files are made, and indexes kept.
+        scale: 1 for the sizes that the targets speak of; smaller ones for a quick look.
+    """
+
+    folder: Path
+    scale: float = 1.0
+
+    def count(self, full: int, least: int = 4) -> int:
+        """Return how many records or batches to take where the whole benchmark takes `full`."""
+        return max(least, round(full * self.scale))
+
+    def made(self, name: str, make: Callable[[Path], None]) -> Path:
+        """Return the path of `name`, which `make` writes if it is not there.
+
+        `make` may not leave half a file under the name: what `dataformats.create` writes appears in one piece.
+        """
+        path = self.folder / name
+        if not path.exists():
+            make(path)
+        return path
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to do the work.
+
+    Attributes:
+        batches: Begins the work anew and yields what each step gives.
+        plain: Turns what one step gave into arrays and lists by name, which must be equal on all sides.
+    """
+
+    batches: Callable[[], Iterable[Any]]
+    plain: Callable[[Any], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one case does, on data that are there.
+
+    Attributes:
+        title: The first column of the table, with the numbers as they are.
+        sides: Name to what opens the side, in the order in which they run; may raise `UnavailableError`.
+        before: Runs before each step of each side, outside the timing.
+    """
+
+    title: str
+    sides: Mapping[str, Callable[[], Side]]
+    before: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """One row of the table.
+
+    Attributes:
+        against: The side that is compared with.
+        at_least: How many times as fast we mean to be; `None` only shows the ratio.
+        side: Our side.
+    """
+
+    against: str
+    at_least: float | None = None
+    side: str = OURS
+
+
+@dataclass(frozen=True)
+class Case:
+    """A piece of work with what it is held against.
+
+    Attributes:
+        name: What `-k` selects by.
+        build: Makes the data that are missing, and the work.
+        rows: The comparisons to show.
+        one_thread: True where no side can use a second thread, so that the scaling probe does not matter.
+    """
+
+    name: str
+    build: Callable[[Data], Work]
+    rows: tuple[Target, ...]
+    one_thread: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured of one case.
+
+    Attributes:
+        name: The case.
+        title: What it did.
+        one_thread: True where the scaling does not matter.
+        seconds: Side to its time in each round.
+        missing: Side to why it could not run.
+        scaling: The speedup of two threads, measured just before each round.
+    """
+
+    name: str
+    title: str
+    one_thread: bool
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    scaling: list[float] = field(default_factory=list)
+
+    @property
+    def counted(self) -> list[int]:
+        """The rounds in which the machine had what it says it has."""
+        return [n for n, speedup in enumerate(self.scaling) if self.one_thread or speedup >= LEAST_SCALING]
+
+    @property
+    def counts(self) -> bool:
+        """False where too few rounds are left; then all of them are shown, and not to be counted."""
+        return len(self.counted) >= min(LEAST_ROUNDS, len(self.scaling))
+
+    def median_s(self, side: str) -> float | None:
+        """Return the median over the rounds; `None` for a side that could not run."""
+        return statistics.median(self._of(self.seconds[side])) if side in self.seconds else None
+
+    def ratio(self, row: Target) -> float | None:
+        """Return how many times as fast our side was: the median of the rounds' ratios, which drift leaves alone."""
+        if row.side not in self.seconds or row.against not in self.seconds:
+            return None
+        pairs = zip(self.seconds[row.against], self.seconds[row.side], strict=True)
+        return statistics.median(self._of([theirs / ours for theirs, ours in pairs]))
+
+    def scaling_of_rounds(self) -> float:
+        """Return the median of the probe over the rounds that the medians are of."""
+        return statistics.median(self._of(self.scaling))
+
+    def _of(self, values: list[float]) -> list[float]:
+        return [values[n] for n in self.counted] if self.counts else values
+
+
+def measure(case: Case, data: Data, rounds: int) -> Result:
+    """Return the times of all sides of a case that can run here.
+
+    Raises:
+        UnequalError: Two sides do not give the same values.
+    """
+    os.environ["DATAFORMATS_CACHE"] = str(data.folder / "cache")
+    work = case.build(data)
+    result = Result(case.name, work.title, case.one_thread)
+    sides = _opened(work, result.missing)
+    _check(work, sides)
+    begin = time.perf_counter()
+    while len(result.counted) < rounds and len(result.scaling) < MOST_TRIES * rounds:
+        if len(result.scaling) >= rounds and time.perf_counter() - begin > ENOUGH_S:
+            break
+        result.scaling.append(scaling())
+        for name, side in sides.items():
+            result.seconds.setdefault(name, []).append(_time_s(side, work.before))
+    return result
+
+
+def profile(case: Case, name: str, data: Data, seconds: float) -> int:
+    """Run one side of a case over and over, for a profiler to look at; return how often."""
+    os.environ["DATAFORMATS_CACHE"] = str(data.folder / "cache")
+    work = case.build(data)
+    if name not in work.sides:
+        raise SystemExit(f"no side {name!r} in this case; there are {', '.join(map(repr, work.sides))}")
+    side = work.sides[name]()
+    runs, until = 0, time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        _time_s(side, work.before)
+        runs += 1
+    return runs
+
+
+def peer(name: str) -> Any:
+    """Return the module of another program.
+
+    Raises:
+        UnavailableError: It is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise UnavailableError(f"{name} is not installed") from error
+
+
+def _opened(work: Work, missing: dict[str, str]) -> dict[str, Side]:
+    sides = {}
+    for name, make in work.sides.items():
+        try:
+            sides[name] = make()
+        except UnavailableError as reason:
+            missing[name] = str(reason)
+    return sides
+
+
+def _check(work: Work, sides: Mapping[str, Side]) -> None:
+    """Run all sides once, step by step beside each other; this warms them up, too."""
+    names = list(sides)
+    for step, given in enumerate(zip_longest(*(_steps(side, work.before) for side in sides.values()))):
+        plain = [
+            None if batch is None else side.plain(batch) for side, batch in zip(sides.values(), given, strict=True)
+        ]
+        for name, values in zip(names, plain, strict=True):
+            difference = _difference(plain[0], values)
+            if difference:
+                raise UnequalError(f"{work.title}: step {step}: {names[0]} and {name} differ in {difference}")
+
+
+def _steps(side: Side, before: Callable[[], None] | None) -> Iterator[Any]:
+    batches = iter(side.batches())
+    while True:
+        if before is not None:
+            before()
+        try:
+            yield next(batches)
+        except StopIteration:
+            return
+
+
+def _difference(expected: Mapping[str, Any] | None, found: Mapping[str, Any] | None) -> str | None:
+    if expected is None or found is None:
+        return None if expected is found else "the number of steps"
+    if expected.keys() != found.keys():
+        return f"their names, {sorted(expected)} and {sorted(found)}"
+    unequal = [name for name in expected if not _equal(expected[name], found[name])]
+    return ", ".join(unequal) or None
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other)
+
+
+def _time_s(side: Side, before: Callable[[], None] | None) -> float:
+    """Return the seconds that all steps took; the last batch is kept until the next is there, as a trainer does."""
+    total = 0.0
+    batches = iter(side.batches())
+    batch: Any = None
+    done = object()
+    while batch is not done:
+        if before is not None:
+            before()
+        begin = time.perf_counter()
+        batch = next(batches, done)
+        total += time.perf_counter() - begin
+    return total

@@ -1,0 +1,75 @@
+"""The harness of the benchmarks, on a handful of records and with whichever peers are installed.
+
+It runs as a program, as `make bench` does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+TINY = ("--quick", "--scale", "0.001", "--rounds", "1")
+UNEQUAL = """
+import pathlib
+from tests.benchmarks.harness import Case, Data, Side, Target, Work, measure
+
+right = Side(lambda: iter([1, 2]), lambda batch: {"value": batch})
+wrong = Side(lambda: iter(%s), lambda batch: {"value": batch})
+work = Work("a list", {"dataformats": lambda: right, "another": lambda: wrong})
+measure(Case("a", lambda data: work, (Target("another"),)), Data(pathlib.Path("unused")), rounds=1)
+"""
+
+
+def run(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.benchmarks", "--data", str(data), *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def run_code(text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", text], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_every_case_runs(tmp_path: Path) -> None:
+    names = run("--list", data=tmp_path).stdout.split()
+    done = run(*TINY, "--together", "--json", str(tmp_path / "times.json"), data=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "failed" not in done.stdout
+    results = json.loads((tmp_path / "times.json").read_text("utf-8"))
+    assert [result["name"] for result in results] == names
+    assert all(result["title"] in done.stdout for result in results)
+    ran = [result for result in results if result["seconds"]]
+    assert all(len(times) == len(result["scaling"]) for result in ran for times in result["seconds"].values())
+    assert {"ffrecord-1kb", "ofrecord-waves", "syrah-open", "index"} <= {result["name"] for result in ran}
+
+
+def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n\n<!-- make bench: begin -->\nold\n<!-- make bench: end -->\n\nafter\n", "utf-8")
+    for _ in range(2):
+        done = run(*TINY, "-k", "ffrecord-1kb", "--markdown", str(page), data=tmp_path)
+        assert done.returncode == 0, done.stderr
+    text = page.read_text("utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
+    assert text.count("| work |") == 1
+    assert len(list(tmp_path.glob("*.ffr"))) == 1
+
+
+def test_sides_that_differ_are_not_timed() -> None:
+    assert run_code(UNEQUAL % "[1, 2]").returncode == 0
+    assert "step 1: dataformats and another differ in value" in run_code(UNEQUAL % "[1, 3]").stderr
+    assert "differ in the number of steps" in run_code(UNEQUAL % "[1]").stderr
+
+
+def test_it_says_which_case_it_does_not_know(tmp_path: Path) -> None:
+    done = run("-k", "no such case", data=tmp_path)
+    assert done.returncode != 0
+    assert "--list" in done.stderr
+    assert os.listdir(tmp_path) == []
