@@ -37,8 +37,9 @@ static void walk(const stored_file *file, int64_t base, int64_t end, int64_t at,
     uint32_t *footers = found->footers + found->n;
     const uint8_t *window = file->bytes + base;
     const scan_found step =
-        file->is_tfrecord ? scan_tfrecord(crc_choose(crc32c_variants), window, end - base, at - base, lengths, footers, room)
-                          : scan_ofrecord(window, end - base, at - base, lengths, room);
+        file->is_tfrecord
+            ? scan_tfrecord(crc_choose(crc32c_variants), window, end - base, at - base, lengths, footers, room)
+            : scan_ofrecord(window, end - base, at - base, lengths, room);
     require(step.n_frames >= 0 && step.n_frames <= room);
     found->stop = at;
     for (int64_t i = 0; i < step.n_frames; i++) {

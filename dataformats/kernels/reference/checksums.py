@@ -35,7 +35,7 @@ def crc32c(data: BytesLike, value: int = 0, /) -> int:
     Raises:
         ValueError: `data` is not C-contiguous, or `value` is not in [0, 2**32).
     """
-    octets = _octets(data)
+    octets = octets_of(data)
     register = _checked(value) ^ 0xFFFFFFFF
     for begin in range(0, len(octets), PIECE_BYTES):
         piece = octets[begin : begin + PIECE_BYTES]
@@ -52,7 +52,7 @@ def crc32(data: BytesLike, value: int = 0, /) -> int:
     Raises:
         ValueError: `data` is not C-contiguous, or `value` is not in [0, 2**32).
     """
-    return zlib.crc32(_octets(data).data, _checked(value))
+    return zlib.crc32(octets_of(data).data, _checked(value))
 
 
 def crc32c_extents(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: Words, /) -> None:
@@ -75,7 +75,7 @@ def crc32_extents(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray
 
 def _register_after_bytes(register: int, octets: NDArray[np.uint8]) -> int:
     """The textbook loop: one byte, one look-up."""
-    table = _byte_table()
+    table = byte_table()
     for octet in octets.tobytes():
         register = table[(register ^ octet) & 0xFF] ^ (register >> 8)
     return register
@@ -122,14 +122,14 @@ def _zeros_table(level: int) -> Words:
         return _advance(half, half)
     shifts = np.array([[0], [8], [16], [24]], dtype=np.uint32)
     registers: Words = np.arange(256, dtype=np.uint32) << shifts
-    byte_table = np.array(_byte_table(), dtype=np.uint32)
+    table = np.array(byte_table(), dtype=np.uint32)
     for _ in range(4):
-        registers = byte_table[registers & np.uint32(0xFF)] ^ (registers >> np.uint32(8))
+        registers = table[registers & np.uint32(0xFF)] ^ (registers >> np.uint32(8))
     return registers
 
 
 @functools.cache
-def _byte_table() -> list[int]:
+def byte_table() -> list[int]:
     """Return what a register of 0 to 255 becomes after one zero byte."""
     table = []
     for register in range(256):
@@ -146,7 +146,7 @@ def _write_extents(
     lengths: NDArray[np.int64],
     out: Words,
 ) -> None:
-    octets = _octets(buffer)
+    octets = octets_of(buffer)
     _check_extents(len(octets), starts, lengths, out)
     for i, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
         out[i] = checksum(octets[start : start + length])
@@ -168,7 +168,7 @@ def _check_extents(n_bytes: int, starts: NDArray[np.int64], lengths: NDArray[np.
         raise ValueError(f"{extent} is outside the buffer of {n_bytes} bytes")
 
 
-def _octets(data: BytesLike) -> NDArray[np.uint8]:
+def octets_of(data: BytesLike) -> NDArray[np.uint8]:
     """Return the bytes of `data` as `(n,) uint8`, without a copy."""
     view = memoryview(cast("Buffer", data))
     if not view.c_contiguous:

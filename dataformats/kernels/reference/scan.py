@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels.masking import mask
-from dataformats.kernels.reference.checksums import _byte_table, _octets
+from dataformats.kernels.reference.checksums import byte_table, octets_of
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike
@@ -35,7 +35,7 @@ Found = tuple[int, int, int]
 
 def scan_tfrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], footers: NDArray[np.uint32], /) -> Found:
     """Walk through the TFRecords of a window: the contract is `dataformats.kernels.scan_tfrecord`."""
-    octets, at = _octets(window), _position("at", at)
+    octets, at = octets_of(window), _position("at", at)
     _check_lengths(lengths)
     _check_footers(footers)
     if len(lengths) != len(footers):
@@ -58,7 +58,7 @@ def scan_tfrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], footer
 
 def scan_ofrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], /) -> Found:
     """Walk through the OFRecords of a window: the contract is `dataformats.kernels.scan_ofrecord`."""
-    octets, at = _octets(window), _position("at", at)
+    octets, at = octets_of(window), _position("at", at)
     _check_lengths(lengths)
     starts, stop = _chain(octets, at, _OFRECORD_HEAD, _OFRECORD_HEAD, len(lengths))
     length = _words(octets, starts, _OFRECORD_HEAD).view("<u8").reshape(-1)
@@ -70,7 +70,7 @@ def scan_ofrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], /) -> 
 def scan_tfrecord_header(window: BytesLike, at: int, most: int, /) -> int:
     """Search for a header of a TFRecord: the contract is `dataformats.kernels.scan_tfrecord_header`."""
     at, most = _position("at", at), min(_position("most", most), MAX_LENGTH)
-    octets = _octets(window)
+    octets = octets_of(window)
     for first in range(at, len(octets) - _TFRECORD_HEAD + 1, _PIECE_BYTES):
         piece = octets[first : first + _PIECE_BYTES + _TFRECORD_HEAD - 1]
         eights = np.lib.stride_tricks.sliding_window_view(piece, 8)[: len(piece) - _TFRECORD_HEAD + 1]
@@ -118,7 +118,7 @@ def _crc32c_of_eights(eights: Octets) -> NDArray[np.uint32]:
 
 @functools.cache
 def _table() -> NDArray[np.uint32]:
-    return np.array(_byte_table(), np.uint32)
+    return np.array(byte_table(), np.uint32)
 
 
 def _position(name: str, position: int) -> int:
