@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dataformats.codecs.features import FEATURE, any_feature, check_listable, stored_as
+from dataformats.codecs.features import FEATURE, any_feature, check_listable, encode_blobs, stored_as
 from dataformats.codecs.lists import BYTES, Lists
 from dataformats.codecs.payloads import check_fields, check_missing, may_lack
 from dataformats.codecs.text import BYTES as PLAIN_BYTES
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["RecordEncoder"]
+
+_WIDEST = 8  # bytes of the numbers that the kernel knows; float128 is numpy's alone
 
 
 class RecordEncoder:
@@ -90,7 +92,8 @@ class RecordEncoder:
         """Return the list that values of a type go to, what they are, and their dtype's kind and width."""
         try:
             if holds_numbers(self._codecs, kind) and kind.dtype is not None:
-                return stored_as(self._lists, kind), NUMBERS_ITEM, kind.dtype.kind, kind.dtype.itemsize
+                item = NUMBERS_ITEM if kind.dtype.itemsize <= _WIDEST else OTHER_ITEM
+                return stored_as(self._lists, kind), item, kind.dtype.kind, kind.dtype.itemsize
             codec = self._codecs.codec(kind.element)
         except (SpecError, UnknownNameError):
             codec = None  # whoever gives a value is told
@@ -110,7 +113,7 @@ class RecordEncoder:
         if holds_numbers(self._codecs, kind):
             array = exact(kind, value, field=name)
             check_listable(self._lists, kind, array, name)
-            return array
+            return array if array.dtype.itemsize <= _WIDEST else encode_blobs(kind, array)
         if self._codecs.codec(kind.element) is FEATURE:
             return any_feature(self._lists, value, name)
         return encode_value(self._codecs, kind, value, field=name)

@@ -28,6 +28,7 @@ __all__ = [
     "Facts",
     "any_feature",
     "check_listable",
+    "encode_blobs",
     "encode_feature",
     "feature_value",
     "number_feature",
@@ -172,6 +173,11 @@ def stored_as(lists: Lists, kind: Type) -> int:
     return lists.for_type(kind.codec, of_scalars)
 
 
+def encode_blobs(kind: Type, array: NDArray[Any]) -> list[bytes]:
+    """Return the bytes values of an array whose numbers have no list: one, or one an element of a sequence."""
+    return [part.tobytes() for part in (array if kind.dims[:1] == (None,) else [array])]
+
+
 def check_listable(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> None:
     """Raise where a list of integers cannot hold an array that fits its type exactly.
 
@@ -184,10 +190,9 @@ def check_listable(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> 
 
 def number_feature(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> bytes:
     """Return the `Feature` message of an array that fits `kind` exactly."""
-    sequence = kind.dims[:1] == (None,)
     stored = stored_as(lists, kind)
     if stored == BYTES:
-        return _message(lists, BYTES, packed_bytes([part.tobytes() for part in (array if sequence else [array])]))
+        return _message(lists, BYTES, packed_bytes(encode_blobs(kind, array)))
     check_listable(lists, kind, array, name)
     return _number_message(lists, stored, array.reshape(-1))
 

@@ -183,8 +183,10 @@ static int take_numbers(const plan *p, const field *f, PyObject *value, holder *
         held->number[0] = value == Py_True;
         return one_number(f, held, 1, 0, out);
     }
+    /* Numpy's scalars of text and of dates show their bytes as a row of numbers; text may be one byte. */
     if ((PyObject *)Py_TYPE(value) == p->array_type ||
-        PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)p->scalar_type)) {
+        (f->n_dims == 0 && PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)p->scalar_type) &&
+         !PyBytes_Check(value))) {
         return take_buffer(f, value, held, out);
     }
     return 0;
@@ -369,7 +371,7 @@ static int plan_field(PyObject *described, field *f) {
     }
     f->n_dims = (int)PyTuple_Size(dims);
     if (f->n_dims > MOST_DIMS || f->part < 0 || f->part > 1 || f->kind <= WIRE_MISSING || f->kind > WIRE_STEPS ||
-        kind_of_item < 0 || kind_of_item >= ITEMS || f->width < 1 || f->width > 16) {
+        kind_of_item < 0 || kind_of_item >= ITEMS || f->width < 1 || f->width > 8) {
         PyErr_SetString(PyExc_ValueError, "no such field");
         return -1;
     }
