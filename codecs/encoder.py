@@ -91,9 +91,9 @@ class RecordEncoder:
     def _storage(self, kind: Type) -> tuple[int, int, str, int]:
         """Return the list that values of a type go to, what they are, and their dtype's kind and width."""
         try:
-            if holds_numbers(self._codecs, kind) and kind.dtype is not None:
-                item = NUMBERS_ITEM if kind.dtype.itemsize <= _WIDEST else OTHER_ITEM
-                return stored_as(self._lists, kind), item, kind.dtype.kind, kind.dtype.itemsize
+            dtype = kind.dtype if holds_numbers(self._codecs, kind) else None
+            if dtype is not None and dtype.itemsize <= _WIDEST:
+                return stored_as(self._lists, kind), NUMBERS_ITEM, dtype.kind, dtype.itemsize
             codec = self._codecs.codec(kind.element)
         except (SpecError, UnknownNameError):
             codec = None  # whoever gives a value is told

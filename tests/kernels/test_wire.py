@@ -272,8 +272,8 @@ def test_names(shape: Shape, name: bytes) -> None:
         check(shape, blob)
 
 
-@pytest.mark.parametrize("n_bytes", range(1, 13))
-@pytest.mark.parametrize("last", [0, 1, 2, 0x7F])
+@pytest.mark.parametrize("n_bytes", [1, 2, 5, 8, 9, 10, 11])
+@pytest.mark.parametrize("last", [1, 0x7F])
 def test_varints_of_any_length(n_bytes: int, last: int) -> None:
     number = b"\xff" * (n_bytes - 1) + bytes([last])
     for value in (b"\x08" + number, delimited(1, number), delimited(1, b"\x01" * 9 + number + b"\x02" * 9)):
@@ -376,7 +376,7 @@ class Maker:
         return self.random.choice([blob[:at], flipped, blob[:at] + blob[to:], blob[:to] + blob[at:]])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_records_at_random(seed: int) -> None:
     maker, parsed = Maker(seed), 0
     for _ in range(60):
