@@ -10,7 +10,6 @@ from dataformats.codecs.lists import EXAMPLE_LISTS
 from dataformats.codecs.messages import EXAMPLE_MESSAGE
 from dataformats.codecs.payloads import looks_like
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
-from dataformats.codecs.wire import delimited
 from dataformats.kernels.wire import Shape
 
 __all__ = ["EXAMPLE", "SEQUENCE_EXAMPLE", "guess"]
@@ -27,9 +26,6 @@ class _Example(FeatureMap):
 
     def features(self, message: Any) -> Any:
         return message.features.feature
-
-    def enclose(self, entries: bytes) -> bytes:
-        return delimited(1, entries)
 
     def recognises(self, blob: bytes) -> bool:
         """Return True for a message of nothing but features."""

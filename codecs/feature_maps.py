@@ -8,18 +8,16 @@ from typing import Any
 
 from dataformats.batch import Blobs, Column
 from dataformats.codecs.columns import Target, to_column
-from dataformats.codecs.features import Facts, encode_feature, feature_value
+from dataformats.codecs.encoder import RecordEncoder
+from dataformats.codecs.features import Facts, feature_value
 from dataformats.codecs.found import find
 from dataformats.codecs.lists import Lists
 from dataformats.codecs.messages import parse
 from dataformats.codecs.payloads import (
-    check_fields,
     check_known,
-    check_missing,
     check_types,
     range_of,
 )
-from dataformats.codecs.wire import map_entry
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import Shape
@@ -46,10 +44,6 @@ class FeatureMap(RecordCodec):
     @abstractmethod
     def features(self, message: Any) -> Any:
         """Return the map in a message: name to `Feature`."""
-
-    @abstractmethod
-    def enclose(self, entries: bytes) -> bytes:
-        """Return the message of these map entries, of which there is at least one."""
 
     def encode(self, value: Any) -> bytes:
         """Refuse: without a spec nothing says which list a value goes to.
@@ -86,22 +80,14 @@ class _Coder(RecordCoder):
         self._payload = payload
         self._spec = spec
         self._codecs = codecs
+        self._encode = RecordEncoder(payload.shape, payload.lists, codecs, spec, {name: (0, name) for name in spec})
         self._targets = {name: Target(name, kind) for name, kind in spec.items()}
         self._names = frozenset(spec)
         self._known = frozenset((0, name) for name in spec) if inferred else None
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return a message, its features in the spec's order; without any, no bytes at all."""
-        check_fields(record, self._spec)
-        lists, codecs = self._payload.lists, self._codecs
-        entries = []
-        for name, kind in self._spec.items():
-            value = record.get(name)
-            if value is None:
-                check_missing(kind, name)
-            else:
-                entries.append(map_entry(1, name.encode(), encode_feature(lists, codecs, kind, value, name=name)))
-        return self._payload.enclose(b"".join(entries)) if entries else b""
+        return self._encode(record)
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each field asked for; others are not looked at."""

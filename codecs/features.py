@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 __all__ = [
     "FEATURE",
     "Facts",
+    "any_feature",
+    "check_listable",
+    "encode_blobs",
     "encode_feature",
     "feature_value",
     "number_feature",
+    "stored_as",
 ]
 
 # ---- reading
@@ -147,28 +151,50 @@ def encode_feature(lists: Lists, codecs: FieldCodecs, kind: Type, value: Any, *,
     if holds_numbers(codecs, kind):
         return number_feature(lists, kind, exact(kind, value, field=name), name)
     if codecs.codec(kind.element) is FEATURE:
-        return _any_feature(lists, value, name)
+        return any_feature(lists, value, name)
     return _message(lists, BYTES, packed_bytes(encode_value(codecs, kind, value, field=name)))
 
 
-def _any_feature(lists: Lists, value: Any, name: str) -> bytes:
+def any_feature(lists: Lists, value: Any, name: str) -> bytes:
+    """Return the `Feature` message of a value of the codec `feature`.
+
+    Raises:
+        CodecError: It is none.
+    """
     try:
         return _Feature(lists).encode(value)
     except (TypeError, SpecError) as error:
         raise CodecError(words(error), codec=FEATURE.name, field=name) from error
 
 
+def stored_as(lists: Lists, kind: Type) -> int:
+    """Return the list that values of a number type go to."""
+    of_scalars = not (kind.item if kind.dims[:1] == (None,) else kind).dims
+    return lists.for_type(kind.codec, of_scalars)
+
+
+def encode_blobs(kind: Type, array: NDArray[Any]) -> list[bytes]:
+    """Return the bytes values of an array whose numbers have no list: one, or one an element of a sequence."""
+    return [part.tobytes() for part in (array if kind.dims[:1] == (None,) else [array])]
+
+
+def check_listable(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> None:
+    """Raise where a list of integers cannot hold an array that fits its type exactly.
+
+    Raises:
+        SpecError: It has an integer from 2^63 on.
+    """
+    if array.dtype.kind == "u" and array.size and stored_as(lists, kind) != BYTES and int(array.max()) >= 2**63:
+        raise SpecError(f"{int(array.max())} does not fit an Int64List", field=name)
+
+
 def number_feature(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> bytes:
     """Return the `Feature` message of an array that fits `kind` exactly."""
-    sequence = kind.dims[:1] == (None,)
-    of_scalars = not (kind.item if sequence else kind).dims
-    stored = lists.for_type(kind.codec, of_scalars)
+    stored = stored_as(lists, kind)
     if stored == BYTES:
-        return _message(lists, BYTES, packed_bytes([part.tobytes() for part in (array if sequence else [array])]))
-    flat = array.reshape(-1)
-    if flat.dtype.kind == "u" and flat.size and int(flat.max()) >= 2**63:
-        raise SpecError(f"{int(flat.max())} does not fit an Int64List", field=name)
-    return _number_message(lists, stored, flat)
+        return _message(lists, BYTES, packed_bytes(encode_blobs(kind, array)))
+    check_listable(lists, kind, array, name)
+    return _number_message(lists, stored, array.reshape(-1))
 
 
 def _number_message(lists: Lists, kind: int, values: NDArray[Any]) -> bytes:

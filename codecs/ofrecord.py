@@ -25,9 +25,6 @@ class _OFRecord(FeatureMap):
     def features(self, message: Any) -> Any:
         return message.feature
 
-    def enclose(self, entries: bytes) -> bytes:
-        return entries
-
     def recognises(self, blob: bytes) -> bool:
         """Return True for a message with a feature at least, and for no bytes at all.
 

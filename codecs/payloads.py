@@ -19,6 +19,7 @@ __all__ = [
     "check_missing",
     "check_types",
     "looks_like",
+    "may_lack",
     "range_of",
 ]
 
@@ -92,13 +93,18 @@ def check_fields(record: Mapping[str, Any], spec: Spec) -> None:
         raise SpecError(f"the spec has no such field; it has {', '.join(spec) or 'none'}", field=str(extra[0]))
 
 
+def may_lack(kind: Type) -> bool:
+    """Return True where a record may lack a field of this type: it is optional, or a sequence."""
+    return kind.optional or kind.dims[:1] == (None,)
+
+
 def check_missing(kind: Type, name: str) -> None:
     """Raise where a record lacks a field that it must have.
 
     Raises:
         SpecError: The type is neither optional nor a sequence.
     """
-    if not kind.optional and kind.dims[:1] != (None,):
+    if not may_lack(kind):
         raise SpecError(f"expected {kind}, found nothing; give a value, or declare '{kind}?'", field=name)
 
 

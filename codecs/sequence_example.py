@@ -13,6 +13,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, Ragged, concat_columns, take_column
 from dataformats.codecs.columns import Target, refuse, to_column
+from dataformats.codecs.encoder import RecordEncoder
 from dataformats.codecs.features import (
     FEATURE,
     Facts,
@@ -24,14 +25,12 @@ from dataformats.codecs.found import FeatureColumn, find
 from dataformats.codecs.lists import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.payloads import (
-    check_fields,
     check_known,
-    check_missing,
     check_types,
     looks_like,
     range_of,
 )
-from dataformats.codecs.wire import delimited, map_entry
+from dataformats.codecs.wire import delimited
 from dataformats.columns import check_part, numbered, offsets_of
 from dataformats.errors import SpecError
 from dataformats.fields import holds_numbers
@@ -136,28 +135,19 @@ class _SequenceCoder(RecordCoder):
         check_types(spec, in_steps=self._listed)
         self._targets = {name: Target(name, kind) for name, kind in spec.items()}
         self._step_targets = {name: Target(name, spec[name].item, in_steps=True) for name in self._listed}
+        places = {name: (int(name in self._listed), key) for name, (_, key) in self._places.items()}
+        self._encode = RecordEncoder(Shape.SEQUENCE_EXAMPLE, EXAMPLE_LISTS, codecs, spec, places, self._steps)
         self._known = frozenset(place for places in self._wanted.values() for place in places) if inferred else None
 
     # ---- writing
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return a SequenceExample: `[]` fields are feature lists unless they are called `context/NAME`."""
-        check_fields(record, self._spec)
-        context, lists = [], []
-        for name, kind in self._spec.items():
-            value = record.get(name)
-            if value is None:
-                check_missing(kind, name)
-                continue
-            key = self._places[name].key.encode()
-            if name in self._listed:
-                lists.append(map_entry(1, key, self._steps(name, kind, value)))
-            else:
-                context.append(map_entry(1, key, encode_feature(EXAMPLE_LISTS, self._codecs, kind, value, name=name)))
-        parts = [delimited(1, b"".join(context))] if context else []
-        return b"".join([*parts, delimited(2, b"".join(lists))] if lists else parts)
+        return self._encode(record)
 
-    def _steps(self, name: str, kind: Type, value: Any) -> bytes:
+    def _steps(self, name: str, value: Any) -> bytes:
+        """Return a FeatureList."""
+        kind = self._spec[name]
         item = kind.item
         if None not in item.dims and holds_numbers(self._codecs, kind):
             features = [number_feature(EXAMPLE_LISTS, item, step, name) for step in exact(kind, value, field=name)]

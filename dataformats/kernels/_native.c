@@ -4,9 +4,10 @@
 #include "py_checksums.h"
 #include "py_engines.h"
 #include "py_gather.h"
-#include "py_wire.h"
 #include "py_permutation.h"
 #include "py_scan.h"
+#include "py_wire.h"
+#include "py_wire_write.h"
 
 #include "crc32.h"
 #include "crc32c.h"
@@ -46,7 +47,10 @@ static PyMethodDef methods[] = {
 };
 
 /* The functions of each kind of kernel, in a file of the wrapper each. */
-static PyMethodDef *const tables[] = {checksum_methods, batch_methods, engine_methods, gather_methods, wire_methods, permutation_methods, scan_methods};
+static PyMethodDef *const tables[] = {
+    checksum_methods, batch_methods,       engine_methods, gather_methods,
+    wire_methods,     wire_write_methods, permutation_methods, scan_methods,
+};
 
 static int native_exec(PyObject *module) {
     native_state *state = state_of(module);

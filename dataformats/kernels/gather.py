@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.kernels.buffers import empty
 from dataformats.kernels.choosing import kernels
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def gather(
     starts, lengths = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(lengths, np.int64)
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    values = np.empty(max(0, int(offsets[-1])), np.uint8)
+    values = empty(max(0, int(offsets[-1])))
     failed = kernels().gather(buffer, starts, lengths, values)
     if failed >= 0:
         where = f"start {starts[failed]}, length {lengths[failed]}" if failed < len(starts) else "the sum of all"

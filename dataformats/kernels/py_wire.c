@@ -163,11 +163,7 @@ static PyObject *native_wire_survey(PyObject *module, PyObject *const *args, Py_
 /* ---- taking values out */
 
 /* Take `(shape, buffer, features, out...)`. */
-static int take_values(const char *name, PyObject *const *args, Py_ssize_t n_args, const wanted *wants, int n_wants,
-                       held *taken) {
-    if (check_count(name, n_args, n_wants + 1, n_wants + 2) < 0) {
-        return -1;
-    }
+static int take_values(PyObject *const *args, const wanted *wants, int n_wants, held *taken) {
     const int shape = take(args, wants, n_wants, taken);
     if (shape >= 0 && taken->views[1].len % ROW != 0) {
         refuse(taken);
@@ -195,7 +191,7 @@ static PyObject *native_wire_numbers(PyObject *module, PyObject *const *args, Py
         return NULL;
     }
     const int kind = take_kind(args[4]);
-    const int shape = kind < 0 ? -1 : take_values("wire_numbers", args, n_args, numbers, 3, &taken);
+    const int shape = kind < 0 ? -1 : take_values(args, numbers, 3, &taken);
     if (shape < 0) {
         return NULL;
     }
@@ -214,7 +210,8 @@ static PyObject *native_wire_places(PyObject *module, PyObject *const *args, Py_
                                     {"lengths", 'q', PyBUF_WRITABLE}};
     (void)module;
     held taken;
-    const int shape = take_values("wire_places", args, n_args, places, 4, &taken);
+    const int shape =
+        check_count("wire_places", n_args, 5, 5) < 0 ? -1 : take_values(args, places, 4, &taken);
     if (shape < 0) {
         return NULL;
     }
@@ -233,7 +230,7 @@ static PyObject *native_wire_steps(PyObject *module, PyObject *const *args, Py_s
     static const wanted steps[] = {{"buffer", 'B', 0}, {"lists", 'q', 0}, {"out", 'q', PyBUF_WRITABLE}};
     (void)module;
     held taken;
-    const int shape = take_values("wire_steps", args, n_args, steps, 3, &taken);
+    const int shape = check_count("wire_steps", n_args, 4, 4) < 0 ? -1 : take_values(args, steps, 3, &taken);
     if (shape < 0) {
         return NULL;
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.kernels.buffers import empty
 from dataformats.kernels.choosing import kernels
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def numbers_of(shape: Shape, buffer: BytesLike, features: NDArray[np.int64], kin
     Raises:
         ValueError: The features are not of this kind, or not of this buffer.
     """
-    values = np.empty(n_values, _DTYPES[kind])
+    dtype = _DTYPES[kind]
+    values: NDArray[Any] = empty(n_values * dtype.itemsize).view(dtype)
     _check(kernels().wire_numbers(shape, buffer, features, values.view(np.uint8), kind))
     return values
 

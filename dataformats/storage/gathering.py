@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.interfaces import Extents, KernelCheck
-from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, places, read_batch, reads_batches
-from dataformats.storage import buffers
+from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, buffers, places, read_batch, reads_batches
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.threads import N_THREADS, in_parallel

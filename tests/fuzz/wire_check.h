@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "wire.h"
+#include "wire_write.h"
 
 #define CHECK(condition) ((condition) ? (void)0 : abort())
 
@@ -67,17 +68,71 @@ static void take_out(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, c
     }
 }
 
-static void check_record(wire_shape shape, const uint8_t *data, size_t size) {
-    static const uint8_t letters[] = "abbc", parts[] = {0, 0, 0, 0, 1, 1};
-    static const int64_t ends[] = {1, 3, 4, 4, 4, 4};
-    const int64_t start = 0, length = (int64_t)size;
-    wire_names names = {letters, ends, parts, 4, 3}; /* wanted are "a", "bb", "c"; "" is only known */
-    static const int64_t sequence_ends[] = {1, 3, 4, 5, 7, 7};
-    static const uint8_t sequence_letters[] = "abbcabb";
-    if (shape == WIRE_SEQUENCE_EXAMPLE) {
-        static const uint8_t sequence_parts[] = {0, 0, 0, 1, 1, 1};
-        names = (wire_names){sequence_letters, sequence_ends, sequence_parts, 6, 5};
+/* Turn a feature that was found into one to be written; numbers and blobs go to `room` and `blobs`. */
+static wire_value as_value(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature,
+                           wire_span name, uint8_t *room, wire_span *blobs) {
+    const int kind = (int)feature->kind, width = kind == WIRE_INTEGERS || kind == WIRE_DOUBLES ? 8 : 4;
+    wire_value value = {.name = name, .kind = kind, .blobs = blobs, .numbers = room, .count = feature->count};
+    value.width = width;
+    value.is_signed = 1;
+    if (kind == WIRE_BYTES) {
+        int64_t *starts = exact_room((size_t)feature->count * 8), *lengths = exact_room((size_t)feature->count * 8);
+        CHECK(wire_places(shape, buffer, n_bytes, feature, 1, starts, lengths, feature->count) == -1);
+        for (int64_t i = 0; i < feature->count; i++) {
+            blobs[i] = (wire_span){buffer + starts[i], buffer + starts[i] + lengths[i]};
+        }
+        free(starts);
+        free(lengths);
+    } else {
+        CHECK(wire_numbers(shape, buffer, n_bytes, feature, 1, kind, room, feature->count * width) == -1);
     }
+    return value;
+}
+
+/* What was found and is written again is found again, with the same values. */
+static void check_round_trip(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature) {
+    static const uint8_t letter[] = "a", part = 0;
+    static const int64_t end = 1, start = 0;
+    if (feature->kind <= WIRE_MISSING || feature->kind >= WIRE_STEPS) {
+        return;
+    }
+    const size_t room_bytes = (size_t)feature->count * 8;
+    uint8_t *room = exact_room(room_bytes), *again = exact_room(room_bytes), stray;
+    wire_span *blobs = exact_room((size_t)feature->count * sizeof *blobs);
+    wire_value value = as_value(shape, buffer, n_bytes, feature, (wire_span){letter, letter + 1}, room, blobs);
+    const int64_t size = wire_write_size(shape, &value, 1);
+    uint8_t *record = exact_room((size_t)size);
+    wire_write(shape, &value, 1, record);
+    wire_feature found;
+    int64_t after[2];
+    const wire_names names = {letter, &end, &part, 1, 1};
+    CHECK(wire_find(shape, record, size, &start, &size, 1, &names, after, &found, &stray) == -1);
+    CHECK(found.kind == feature->kind && found.count == feature->count && !stray);
+    if (value.kind == WIRE_BYTES) {
+        wire_span *back = exact_room((size_t)feature->count * sizeof *back);
+        as_value(shape, record, size, &found, value.name, again, back);
+        for (int64_t i = 0; i < feature->count; i++) {
+            const size_t n = (size_t)(blobs[i].end - blobs[i].at);
+            CHECK(n == (size_t)(back[i].end - back[i].at) && (n == 0 || memcmp(blobs[i].at, back[i].at, n) == 0));
+        }
+        free(back);
+    } else {
+        as_value(shape, record, size, &found, value.name, again, NULL);
+        CHECK(value.count == 0 || memcmp(room, again, (size_t)(value.count * value.width)) == 0);
+    }
+    free(record);
+    free(blobs);
+    free(again);
+    free(room);
+}
+
+static void check_record(wire_shape shape, const uint8_t *data, size_t size) {
+    /* "a", "bb", "c" and in the lists "a", "bb" are wanted; the name "" is only known. */
+    static const uint8_t one_part[] = "abbc", two_parts[] = "abbcabb", parts[] = {0, 0, 0, 1, 1, 0}, zeros[] = {0, 0, 0, 0};
+    static const int64_t one_ends[] = {1, 3, 4, 4}, two_ends[] = {1, 3, 4, 5, 7, 7};
+    const wire_names names = shape == WIRE_SEQUENCE_EXAMPLE ? (wire_names){two_parts, two_ends, parts, 6, 5}
+                                                            : (wire_names){one_part, one_ends, zeros, 4, 3};
+    const int64_t start = 0, length = (int64_t)size;
     uint8_t *buffer = exact_copy(data, size), stray;
     wire_feature features[6];
     int64_t after[7];
@@ -86,6 +141,9 @@ static void check_record(wire_shape shape, const uint8_t *data, size_t size) {
     CHECK(failed == -1 || failed == 0);
     if (failed < 0) {
         take_out(shape, buffer, length, features, names.n_wanted, 1);
+        for (int64_t i = 0; i < names.n_wanted; i++) {
+            check_round_trip(shape, buffer, length, &features[i]);
+        }
     }
     free(buffer);
 }

@@ -8,6 +8,7 @@ from dataformats.kernels.reference.gather import gather
 from dataformats.kernels.reference.permutation import permute, permute_back
 from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 from dataformats.kernels.reference.wire import wire_find, wire_numbers, wire_places, wire_steps, wire_survey
+from dataformats.kernels.reference.wire_write import wire_plan, wire_write
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
@@ -28,6 +29,8 @@ __all__ = [
     "wire_find",
     "wire_numbers",
     "wire_places",
+    "wire_plan",
     "wire_steps",
     "wire_survey",
+    "wire_write",
 ]

@@ -1,8 +1,9 @@
 """Memory for what is read: fresh for small arrays; large ones are used again once nobody holds them.
 
 Memory that the allocator gives back to the operating system is given out cleared, page by page, while it is filled:
-for a 64 MB array that costs as much as the copy into it. Up to 32 MB glibc keeps what was freed, and numpy asks for
-huge pages: there it costs nothing (both measured).
+that costs more than the copy into it. glibc keeps some megabytes of what was freed, so that one array of 2 MB after the
+other costs nothing; two in turn, what was read and what was made of it, are given back and faulted in each time: 1,028
+page faults a batch of 256 records of 9 KB, and 2.1 ms of processor time for 0.9 ms without (measured).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 __all__ = ["empty"]
 
-_LARGE = 32 * 2**20
+_LARGE = 2**19
 _KEPT = 256 * 2**20
 _CLASSES = 8  # sizes for each doubling: what is used again is at most an eighth too large
 

@@ -1,0 +1,119 @@
+"""From records to the bytes of payloads made of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dataformats.codecs.features import FEATURE, any_feature, check_listable, encode_blobs, stored_as
+from dataformats.codecs.lists import BYTES, Lists
+from dataformats.codecs.payloads import check_fields, check_missing, may_lack
+from dataformats.codecs.text import BYTES as PLAIN_BYTES
+from dataformats.codecs.text import UTF8
+from dataformats.errors import SpecError, UnknownNameError
+from dataformats.fields import encode_value, holds_numbers
+from dataformats.interfaces import FieldCodecs
+from dataformats.kernels.wire import Shape
+from dataformats.kernels.wire_write import (
+    BYTES_ITEM,
+    MESSAGE,
+    NUMBERS_ITEM,
+    OTHER_ITEM,
+    TEXT_ITEM,
+    Field,
+    Write,
+    writer_of,
+)
+from dataformats.spec import Spec, Type
+from dataformats.values import exact
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["RecordEncoder"]
+
+_WIDEST = 8  # bytes of the numbers that the kernel knows; float128 is numpy's alone
+
+
+class RecordEncoder:
+    """Encodes records of one spec. Thread-safe.
+
+    Args:
+        shape: What records become.
+        lists: The lists that their features have.
+        codecs: Where the fields' codecs come from.
+        spec: The fields, in the order in which they are written.
+        places: The part and the name of each field in there.
+        listed: Returns the `FeatureList` message of a field in part 1, from its name and its value.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        lists: Lists,
+        codecs: FieldCodecs,
+        spec: Spec,
+        places: Mapping[str, tuple[int, str]],
+        listed: Callable[[str, Any], bytes] | None = None,
+    ) -> None:
+        self._shape = shape
+        self._lists = lists
+        self._codecs = codecs
+        self._spec = spec
+        self._places = places
+        self._listed = listed
+        self._names = frozenset(spec)
+        self._order = tuple(spec)
+
+    def __call__(self, record: Mapping[str, Any]) -> bytes:
+        """Return the bytes of a record; without any value, no bytes at all.
+
+        Raises:
+            SpecError: The record has other fields than the spec, lacks one, or a value does not fit its type.
+            CodecError: A codec refuses a value.
+        """
+        if not record.keys() <= self._names:
+            check_fields(record, self._spec)
+        return self._write(tuple([record.get(name) for name in self._order]), self._normalised)
+
+    @cached_property
+    def _write(self) -> Write:
+        # Not before it is needed: resolving codecs may import what they stand on.
+        return writer_of(self._shape, [self._field(name, kind) for name, kind in self._spec.items()])
+
+    def _field(self, name: str, kind: Type) -> Field:
+        part, key = self._places[name]
+        stored, item, letter, width = self._storage(kind) if part == 0 else (MESSAGE, OTHER_ITEM, "b", 1)
+        dims = tuple(-1 if size is None else size for size in kind.dims)
+        return Field(key.encode(), part, stored, not may_lack(kind), item, letter, width, dims)
+
+    def _storage(self, kind: Type) -> tuple[int, int, str, int]:
+        """Return the list that values of a type go to, what they are, and their dtype's kind and width."""
+        try:
+            dtype = kind.dtype if holds_numbers(self._codecs, kind) else None
+            if dtype is not None and dtype.itemsize <= _WIDEST:
+                return stored_as(self._lists, kind), NUMBERS_ITEM, dtype.kind, dtype.itemsize
+            codec = self._codecs.codec(kind.element)
+        except (SpecError, UnknownNameError):
+            codec = None  # whoever gives a value is told
+        if codec is FEATURE:
+            return MESSAGE, OTHER_ITEM, "b", 1
+        item = BYTES_ITEM if codec is PLAIN_BYTES else TEXT_ITEM if codec is UTF8 else OTHER_ITEM
+        return BYTES, item, "b", 1
+
+    def _normalised(self, number: int, value: Any) -> NDArray[Any] | list[bytes] | bytes:
+        """Return what `wire_write` takes for a value that is not what it is stored as."""
+        name = self._order[number]
+        kind = self._spec[name]
+        if value is None:
+            check_missing(kind, name)
+        if self._places[name][0] == 1 and self._listed is not None:
+            return self._listed(name, value)
+        if holds_numbers(self._codecs, kind):
+            array = exact(kind, value, field=name)
+            check_listable(self._lists, kind, array, name)
+            return array if array.dtype.itemsize <= _WIDEST else encode_blobs(kind, array)
+        if self._codecs.codec(kind.element) is FEATURE:
+            return any_feature(self._lists, value, name)
+        return encode_value(self._codecs, kind, value, field=name)

@@ -1,0 +1,495 @@
+"""Reading batches of features: the C kernel, its twin and protobuf find the same, or all refuse."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dataformats.codecs.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE
+from dataformats.codecs.wire import delimited, varint
+from dataformats.kernels import gather, reference
+from dataformats.kernels.wire import Names, Shape, find_features
+
+try:
+    _native: Any = importlib.import_module("dataformats.kernels._native")
+except ImportError:
+    _native = None  # test_choice.py fails then, if the compiled kernels were asked for
+
+KERNELS = {"reference": reference} | ({} if _native is None else {"native": _native})
+GOLDEN = Path(__file__).parents[1] / "golden"
+MESSAGES = {
+    Shape.EXAMPLE: EXAMPLE_MESSAGE,
+    Shape.SEQUENCE_EXAMPLE: SEQUENCE_MESSAGE,
+    Shape.OFRECORD: OFRECORD_MESSAGE,
+}
+KINDS = {None: 0, "bytes_list": 1, "float_list": 2, "int64_list": 3, "double_list": 4, "int32_list": 5}
+DTYPES = {2: "<f4", 3: "<i8", 4: "<f8", 5: "<i4"}
+ABSENT, BYTES, STEPS = -1, 1, 6
+NAMES = ("", "a", "b", "é", "longer name")
+
+Record = dict[tuple[int, str], Any]
+
+
+# ---- what protobuf says
+
+
+def oracle(shape: Shape, blob: bytes) -> Record | None:
+    """Return part and name to values, as protobuf parses them; `None` where it refuses."""
+    try:
+        message = MESSAGES[shape].FromString(blob)
+    except Exception:
+        return None
+    maps = {
+        Shape.EXAMPLE: lambda: message.features.feature,
+        Shape.SEQUENCE_EXAMPLE: lambda: message.context.feature,
+        Shape.OFRECORD: lambda: message.feature,
+    }
+    found: Record = {(0, name): stored(feature) for name, feature in maps[shape]().items()}
+    if shape == Shape.SEQUENCE_EXAMPLE:
+        for name, steps in message.feature_lists.feature_list.items():
+            found[1, name] = [stored(step) for step in steps.feature]
+    return found
+
+
+def stored(feature: Any) -> tuple[int, Any]:
+    kind = feature.WhichOneof("kind")
+    if kind is None:
+        return 0, None
+    values = getattr(feature, kind).value
+    code = KINDS[kind]
+    return code, list(values) if code == BYTES else np.array(values, DTYPES[code]).tobytes()
+
+
+# ---- what the kernels say
+
+
+def find(kernel: Any, shape: Shape, blobs: Sequence[bytes], names: Sequence[str] = NAMES) -> tuple[int, Any, Any, Any]:
+    """Return the record that does not parse, the tables, and the values: a record each."""
+    lengths = np.array([len(blob) for blob in blobs], np.int64)
+    starts, buffer = np.cumsum(lengths) - lengths, np.frombuffer(b"".join(blobs), np.uint8)
+    parts = (0, 1) if shape == Shape.SEQUENCE_EXAMPLE else (0,)
+    wanted = [(part, name) for part in parts for name in names]
+    given = Names.of(wanted, [(0, "known")])
+    tables = (
+        np.empty((len(wanted), len(blobs), 6), np.int64),
+        np.empty((len(wanted), 4), np.int64),
+        np.empty(len(blobs), np.uint8),
+    )
+    failed = kernel.wire_find(shape, buffer, starts, lengths, given.joined, given.ends, given.parts, *tables)
+    if failed >= 0:
+        return failed, None, None, None
+    found = [
+        {
+            name: values(kernel, shape, buffer, row)
+            for name, row in zip(wanted, tables[0][:, record], strict=True)
+            if row[3] > ABSENT
+        }
+        for record in range(len(blobs))
+    ]
+    return -1, tables, found, wanted
+
+
+def values(kernel: Any, shape: Shape, buffer: np.ndarray, row: np.ndarray) -> Any:
+    features, count, kind = row.reshape(1, 6), int(row[2]), int(row[3])
+    if kind == 0:
+        return 0, None
+    if kind == BYTES:
+        starts, lengths = np.empty(count, np.int64), np.empty(count, np.int64)
+        assert kernel.wire_places(shape, buffer, features, starts, lengths) == -1
+        return kind, [buffer[start : start + n].tobytes() for start, n in zip(starts, lengths, strict=True)]
+    if kind == STEPS:
+        steps = np.empty((count, 6), np.int64)
+        assert kernel.wire_steps(shape, buffer, features, steps) == -1
+        return [values(kernel, shape, buffer, step) for step in steps]
+    numbers = np.empty(count, DTYPES[kind])
+    assert kernel.wire_numbers(shape, buffer, features, numbers.view(np.uint8), kind) == -1
+    return kind, numbers.tobytes()
+
+
+def check(shape: Shape, blob: bytes) -> bool:
+    """Compare both kernels with protobuf on one record; return whether it parses."""
+    expected = oracle(shape, blob)
+    answers = {label: find(kernel, shape, [blob]) for label, kernel in KERNELS.items()}
+    for label, (failed, tables, found, wanted) in answers.items():
+        assert (failed < 0) == (expected is not None), (label, shape, blob)
+        if expected is None:
+            continue
+        assert found == [{key: value for key, value in expected.items() if key in wanted}], (label, shape, blob)
+        others = [value for key, value in expected.items() if key not in wanted and key != (0, "known")]
+        assert tables[2][0] or all(value == (0, None) for value in others), (label, shape, blob)
+        for table, other in zip(tables, answers["reference"][1], strict=True):
+            assert np.array_equal(table, other), (label, shape, blob)
+    return expected is not None
+
+
+# ---- records that tools write
+
+
+def frames(path: str, head: int, tail: int) -> list[bytes]:
+    data, at, found = (GOLDEN / path).read_bytes(), 0, []
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 8], "little")
+        found.append(data[at + head : at + head + length])
+        at += head + length + tail
+    return found
+
+
+@pytest.mark.parametrize(
+    ("shape", "path"),
+    [(Shape.EXAMPLE, f"tfrecord/{name}.tfrecord") for name in ("examples", "handmade", "nsynth_like", "vahidk")]
+    + [(Shape.EXAMPLE, "tfrecord/corrupt/not_examples.tfrecord"), (Shape.EXAMPLE, "real/photos.tfrecord")]
+    + [(Shape.EXAMPLE, "tfrecord/sequence.tfrecord"), (Shape.SEQUENCE_EXAMPLE, "tfrecord/examples.tfrecord")]
+    + [(Shape.SEQUENCE_EXAMPLE, "tfrecord/sequence.tfrecord")]
+    + [(Shape.OFRECORD, f"ofrecord/{name}.ofrecord") for name in ("base", "handmade", "kinds", "one", "many_1000")],
+)
+def test_golden_files(shape: Shape, path: str) -> None:
+    head, tail = (8, 0) if path.startswith("ofrecord") else (12, 4)
+    for blob in frames(path, head, tail):
+        expected = oracle(shape, blob)
+        names = sorted({name for _, name in expected or {}})
+        for kernel in KERNELS.values():
+            failed, _, found, _ = find(kernel, shape, [blob], names)
+            assert (failed < 0) == (expected is not None)
+            assert found is None or found == [expected]
+
+
+# ---- records that nobody should write
+
+
+def entry(name: bytes, value: bytes, more: bytes = b"") -> bytes:
+    return delimited(1, delimited(1, name) + delimited(2, value) + more)
+
+
+def group(depth: int) -> bytes:
+    return b"\x7b" * depth + b"\x7c" * depth
+
+
+ONE = delimited(1, delimited(1, b"x"))
+INT64S = delimited(5, delimited(1, b"\x05"))
+ODD_MAPS = {
+    "an entry with an unknown field is none": entry(b"a", INT64S, b"\x18\x01"),
+    "nor with a group": entry(b"a", INT64S, b"\x1b\x1c"),
+    "nor with a name of another type": delimited(1, b"\x08\x01" + delimited(1, b"a") + delimited(2, INT64S)),
+    "nor with a value of another type": delimited(1, delimited(1, b"a") + delimited(2, INT64S) + b"\x10\x01"),
+    "it replaces nothing": entry(b"a", INT64S) + entry(b"a", ONE, b"\x18\x01"),
+    "but must parse": entry(b"a", delimited(5, delimited(1, b"\x80")), b"\x18\x01"),
+    "no name": delimited(1, delimited(2, INT64S)),
+    "no value": delimited(1, delimited(1, b"a")),
+    "value before name": delimited(1, delimited(2, INT64S) + delimited(1, b"a")),
+    "two names": delimited(1, delimited(1, b"b") + delimited(1, b"a") + delimited(2, INT64S)),
+    "two values are merged": delimited(1, delimited(1, b"a") + delimited(2, INT64S) + delimited(2, INT64S)),
+    "the last entry counts": entry(b"a", INT64S) + entry(b"a", ONE) + entry(b"b", ONE),
+    "an empty one as well": entry(b"a", INT64S) + entry(b"a", b""),
+    "the last list counts": entry(b"a", INT64S + ONE),
+    "with its kind before it": entry(b"a", ONE + INT64S + INT64S),
+    "and only right before it": entry(b"a", INT64S + ONE + INT64S),
+    "over several values": delimited(
+        1, delimited(1, b"a") + delimited(2, INT64S) + delimited(2, ONE) + delimited(2, INT64S * 2)
+    ),
+    "a list of another type replaces nothing": entry(b"a", INT64S + b"\x08\x01"),
+    "an empty list counts": entry(b"a", INT64S + delimited(2, b"")),
+    "unknown fields in a feature": entry(b"a", b"\x78\x01" + INT64S + b"\x7b\x7c"),
+    "unknown fields in a list": entry(b"a", delimited(5, b"\x78\x01\x08\x05\x15\0\0\0\0\x08\x06")),
+    "packed and not": entry(b"a", delimited(5, b"\x08\x05" + delimited(1, b"\x06\x07") + b"\x08\x08")),
+    "floats one by one": entry(b"a", delimited(2, b"\x0d\0\0\x80\x3f" + delimited(1, bytes(8)) + b"\x0d1234")),
+    "a signalling NaN": entry(b"a", delimited(2, delimited(1, b"\x01\0\xa0\x7f"))),
+    "floats that are cut": entry(b"a", delimited(2, delimited(1, bytes(7)))),
+    "doubles that are cut": entry(b"a", delimited(3, delimited(1, bytes(12)))),
+    "int32 in ten bytes": entry(b"a", delimited(4, delimited(1, b"\xfe" * 9 + b"\x01"))),
+    "int32 beyond its range": entry(b"a", delimited(4, delimited(1, b"\x80\x80\x80\x80\x18"))),
+    "names are UTF-8": entry(b"\xff", INT64S),
+    "in unknown entries too": delimited(1, delimited(1, b"\xff") + b"\x18\x01"),
+    "the first of two names too": delimited(1, delimited(1, b"\xff") + delimited(1, b"a")),
+    "a NUL in a name": entry(b"a\0", INT64S),
+    "fields in a group may have number 0": b"\x7b\x00\x01\x7c" + entry(b"a", INT64S),
+    "but no others": b"\x00\x01",
+    "a group that ends another": b"\x7b\x74",
+    "a group without an end": b"\x7b",
+    "an end without a group": b"\x7c",
+    "wire types that are none": b"\x7e",
+    "a length of 2^31": b"\x7b\x0a\xff\xff\xff\xff\x0f\x7c",
+    "a tag of six bytes": b"\xf8\x80\x80\x80\x80\x00\x01",
+    "a tag of 2^32": b"\xf8\xff\xff\xff\x1f\x01",
+    "the largest tag": b"\xf8\xff\xff\xff\x0f\x01" + entry(b"a", INT64S),
+    "tags and lengths with zeros behind": b"\x8a\x80\x80\x80\x00\x8c\x80\x80\x80\x00" + entry(b"a", INT64S)[2:],
+    "an entry that reaches out": delimited(1, delimited(1, b"a") + b"\x12\x05") + b"\x78\x01" * 3,
+}
+ODD_NAMES = ["\u0080", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"]
+BROKEN_NAMES = [
+    *(
+        b"\x80",
+        b"\xc0\x80",
+        b"\xc1\xbf",
+        b"\xe0\x80\x80",
+        b"\xe0\x9f\xbf",
+        b"\xed\xa0\x80",
+        b"\xed\xbf\xbf",
+        b"\xe2\x82",
+    ),
+    *(
+        b"\xf0\x80\x80\x80",
+        b"\xf0\x8f\xbf\xbf",
+        b"\xf4\x90\x80\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xff",
+        b"\xe2\x28\xa1",
+        b"a\xc3",
+    ),
+]
+
+
+def wrapped(shape: Shape, features: bytes) -> list[bytes]:
+    """Return records of a shape that have this map in each of their places."""
+    if shape == Shape.OFRECORD:
+        return [features]
+    records = [delimited(1, features), delimited(1, features) + delimited(1, b"") + delimited(1, entry(b"b", ONE))]
+    if shape == Shape.SEQUENCE_EXAMPLE:
+        records.append(delimited(2, features) + delimited(1, features))
+        records.append(delimited(2, entry(b"a", delimited(1, ONE) + delimited(1, features) + delimited(1, INT64S * 2))))
+    return records
+
+
+@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("features", ODD_MAPS.values(), ids=ODD_MAPS)
+def test_odd_records(shape: Shape, features: bytes) -> None:
+    for blob in wrapped(shape, features):
+        check(shape, blob)
+
+
+@pytest.mark.parametrize("shape", Shape)
+@pytest.mark.parametrize("name", [*map(str.encode, ODD_NAMES), *BROKEN_NAMES])
+def test_names(shape: Shape, name: bytes) -> None:
+    for blob in wrapped(shape, entry(name, ONE) + entry(b"x" + name + b"yz", ONE)):
+        check(shape, blob)
+
+
+@pytest.mark.parametrize("n_bytes", [1, 2, 5, 8, 9, 10, 11])
+@pytest.mark.parametrize("last", [1, 0x7F])
+def test_varints_of_any_length(n_bytes: int, last: int) -> None:
+    number = b"\xff" * (n_bytes - 1) + bytes([last])
+    for value in (b"\x08" + number, delimited(1, number), delimited(1, b"\x01" * 9 + number + b"\x02" * 9)):
+        for shape in Shape:
+            for kind in (3, 4, 5):
+                for blob in wrapped(shape, entry(b"a", delimited(kind, value)) + b"\x78" + number):
+                    check(shape, blob)
+
+
+@pytest.mark.parametrize("depth", [*range(94, 103), 500])
+def test_how_deep_groups_may_lie(depth: int) -> None:
+    inside = group(depth)
+    for shape in Shape:
+        places = [inside, entry(b"a", ONE, inside), entry(b"a", ONE + inside), entry(b"a", delimited(1, inside))]
+        for features in places:
+            for blob in [inside, *wrapped(shape, features)]:
+                check(shape, blob)
+        for steps in (inside, delimited(1, inside), delimited(1, delimited(1, inside))):
+            check(shape, delimited(2, entry(b"a", steps)))
+    deep = delimited(1, entry(b"a", INT64S + b"\x1a\x02" + b"\x08\x01" + b"\x1a\x02\x08\x01" + group(97)))
+    assert check(Shape.EXAMPLE, deep)  # walked twice: once to find, once for its pieces
+
+
+# ---- records that nobody thought of
+
+
+class Maker:
+    """Makes records at random: mostly of the grammar, with a bit of everything else."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def record(self, shape: Shape) -> bytes:
+        if shape == Shape.OFRECORD:
+            return self.map(lambda: self.feature(5))
+        parts = [(1, lambda: self.map(lambda: self.feature(3)))]
+        if shape == Shape.SEQUENCE_EXAMPLE:
+            parts.append((2, lambda: self.map(lambda: self.message([(1, lambda: self.feature(3))]))))
+        return self.message(parts)
+
+    def message(self, parts: list[tuple[int, Callable[[], bytes]]]) -> bytes:
+        made = []
+        for _ in range(self.random.choice([0, 1, 1, 2, 3])):
+            number, part = self.random.choice(parts)
+            made.append(delimited(number, part()) if self.random.random() < 0.85 else self.anything())
+        return b"".join(made)
+
+    def map(self, value: Callable[[], bytes]) -> bytes:
+        return self.message([(1, lambda: self.message([(1, self.name), (2, value), (2, value)]) + self.named(value))])
+
+    def named(self, value: Callable[[], bytes]) -> bytes:
+        return delimited(1, self.name()) + delimited(2, value()) if self.random.random() < 0.8 else b""
+
+    def name(self) -> bytes:
+        return self.random.choice([b"", b"a", b"b", "é".encode(), b"known", b"other", b"a", b"b"])
+
+    def feature(self, n_kinds: int) -> bytes:
+        lists = {1: self.blobs, 2: self.floats, 3: self.doubles if n_kinds == 5 else self.integers}
+        lists |= {4: self.integers, 5: self.integers} if n_kinds == 5 else {}
+        return self.message([(kind, partial(self.several, make)) for kind, make in lists.items()])
+
+    def several(self, make: Callable[[], bytes]) -> bytes:
+        return b"".join(make() for _ in range(self.random.choice([0, 1, 1, 2])))
+
+    def blobs(self) -> bytes:
+        return delimited(1, self.random.choice([b"", b"ab", b"\xff\0"]))
+
+    def floats(self) -> bytes:
+        return self.random.choice([delimited(1, bytes(range(8))), b"\x0d1234", delimited(1, b"")])
+
+    def doubles(self) -> bytes:
+        return self.random.choice([delimited(1, bytes(range(16))), b"\x0912345678", delimited(1, b"")])
+
+    def integers(self) -> bytes:
+        numbers = [b"", b"\x05", b"\xff" * 9 + b"\x01", b"\x80\x01\x02", bytes(12), b"\x80" * 9 + b"\x7f"]
+        return self.random.choice(
+            [delimited(1, self.random.choice(numbers)), b"\x08" + self.random.choice(numbers[1:3])]
+        )
+
+    def anything(self) -> bytes:
+        number = self.random.choice([1, 2, 3, 9, 300])
+        return self.random.choice(
+            [
+                varint(number << 3) + varint(self.random.choice([0, 300, 2**63])),
+                varint(number << 3 | 1) + bytes(8),
+                varint(number << 3 | 5) + bytes(4),
+                varint(number << 3 | 3) + self.random.choice([b"", b"\0\1", b"\x43\x44"]) + varint(number << 3 | 4),
+                delimited(number, self.random.randbytes(self.random.randrange(6))),
+                self.random.randbytes(self.random.randrange(3)),
+            ]
+        )
+
+    def damaged(self, blob: bytes) -> bytes:
+        """Return the bytes with something cut, flipped, taken out or put in."""
+        if not blob:
+            return blob
+        at, to = sorted(self.random.randrange(len(blob) + 1) for _ in range(2))
+        bit = 1 << self.random.randrange(8)
+        flipped = blob[:at] + bytes(byte ^ bit for byte in blob[at : at + 1]) + blob[at + 1 :]
+        return self.random.choice([blob[:at], flipped, blob[:at] + blob[to:], blob[:to] + blob[at:]])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_records_at_random(seed: int) -> None:
+    maker, parsed = Maker(seed), 0
+    for _ in range(60):
+        for shape in Shape:
+            blob = maker.record(shape)
+            parsed += check(shape, blob)
+            for _ in range(3):
+                check(shape, maker.damaged(blob))
+    assert parsed > 60
+
+
+@given(st.sampled_from(Shape), st.binary(max_size=60))
+def test_any_bytes(shape: Shape, blob: bytes) -> None:
+    check(shape, blob)
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_cut_at_every_byte_and_every_flipped_bit(shape: Shape) -> None:
+    features = entry(b"a", delimited(3, delimited(1, bytes(16)))) + entry(b"b", delimited(1, delimited(1, b"xy")))
+    for whole in wrapped(shape, features):
+        check(shape, whole)
+        for at in range(len(whole)):
+            check(shape, whole[:at])
+            for bit in range(8):
+                check(shape, whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+
+
+# ---- batches
+
+
+def test_a_batch_is_its_records() -> None:
+    maker = Maker(99)
+    for shape in Shape:
+        blobs = [blob for blob in (maker.record(shape) for _ in range(200)) if oracle(shape, blob) is not None]
+        for kernel in KERNELS.values():
+            failed, tables, found, _ = find(kernel, shape, blobs)
+            assert failed == -1
+            assert found == [find(kernel, shape, [blob])[2][0] for blob in blobs]
+            assert tables[2].tolist() == [find(kernel, shape, [blob])[1][2][0] for blob in blobs]
+            assert find(kernel, shape, [*blobs[:7], b"\xff", *blobs])[0] == 7
+
+
+def test_surveys() -> None:
+    blobs = [wrapped(Shape.EXAMPLE, entry(b"a", delimited(3, delimited(1, bytes(n)))))[0] for n in (3, 1, 2)]
+    for kernel in KERNELS.values():
+        _, tables, _, wanted = find(kernel, Shape.EXAMPLE, [*blobs, b"", wrapped(Shape.EXAMPLE, entry(b"a", b""))[0]])
+        surveys = dict(zip(wanted, tables[1].tolist(), strict=True))
+        assert surveys[0, "a"] == [1 << 4 | 1 << 1 | 1 << 0, 1, 3, 6]
+        assert surveys[0, "b"] == [1, 0, 0, 0]
+
+
+def test_records_outside_the_buffer() -> None:
+    for kernel in KERNELS.values():
+        for start, length in ((-1, 1), (0, 5), (5, 0), (4, 1), (0, -1), (2**62, 2**62)):
+            tables = np.empty((0, 2, 6), np.int64), np.empty((0, 4), np.int64), np.empty(2, np.uint8)
+            starts, lengths = np.array([0, start]), np.array([0, length])
+            assert kernel.wire_find(0, bytes(4), starts, lengths, b"", np.empty(0, np.int64), b"", *tables) == 1
+
+
+@given(st.lists(st.integers(-3, 40), min_size=6, max_size=6), st.binary(max_size=30))
+def test_features_that_nobody_found(row: list[int], data: bytes) -> None:
+    features = np.array([row], np.int64)
+    for kind in (2, 3, 4, 5):
+        room = [np.zeros(max(0, row[2]) * np.dtype(DTYPES[kind]).itemsize, np.uint8) for _ in KERNELS]
+        answers = {
+            kernel.wire_numbers(0, data, features, out, kind)
+            for kernel, out in zip(KERNELS.values(), room, strict=True)
+        }
+        assert len(answers) == 1
+        assert answers != {-1} or all(np.array_equal(out, room[0]) for out in room)
+    places = [(np.zeros(max(0, row[2]), np.int64), np.zeros(max(0, row[2]), np.int64)) for _ in KERNELS]
+    assert len({k.wire_places(0, data, features, *out) for k, out in zip(KERNELS.values(), places, strict=True)}) == 1
+    steps = [np.zeros((max(0, row[2]), 6), np.int64) for _ in KERNELS]
+    assert len({k.wire_steps(1, data, features, out) for k, out in zip(KERNELS.values(), steps, strict=True)}) == 1
+
+
+def test_arguments_that_do_not_fit() -> None:
+    good = (np.zeros(1, np.int64), np.zeros(1, np.int64))
+    for kernel in [kernel for label, kernel in KERNELS.items() if label == "native"]:
+        ends, tables = np.array([1]), (np.empty((1, 1, 6), np.int64), np.empty((1, 4), np.int64), np.empty(1, np.uint8))
+        assert kernel.wire_find(0, b"", *good, b"a", ends, b"\0", *tables) == -1
+        for wrong in (
+            (3, b"", *good, b"a", ends, b"\0", *tables),
+            (0, b"", good[0], np.zeros(2, np.int64), b"a", ends, b"\0", *tables),
+            (0, b"", *good, b"ab", ends, b"\0", *tables),
+            (0, b"", *good, b"a", ends, b"", *tables),
+            (0, b"", *good, b"a", ends, b"\0", np.empty((1, 2, 6), np.int64), *tables[1:]),
+        ):
+            with pytest.raises(ValueError, match=r"shape must be|do not fit each other"):
+                kernel.wire_find(*wrong)
+        with pytest.raises(TypeError, match="starts must be a contiguous array of int64"):
+            kernel.wire_find(0, b"", np.zeros(1, np.int32), good[1], b"a", ends, b"\0", *tables)
+
+
+# ---- through the door
+
+
+def test_the_door() -> None:
+    blob = wrapped(Shape.EXAMPLE, entry(b"a", INT64S) + entry(b"c", ONE))[0]
+    found = find_features(Shape.EXAMPLE, blob, np.array([0]), np.array([len(blob)]), Names.of([(0, "a")], [(0, "b")]))
+    assert (found.failed, found.strays.tolist(), found.features.shape) == (-1, [1], (1, 1, 6))
+
+
+@given(st.binary(max_size=30), st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32)), max_size=6))
+def test_gathering(data: bytes, extents: list[tuple[int, int]]) -> None:
+    starts, lengths = (np.array([extent[i] for extent in extents], np.int64) for i in (0, 1))
+    fits = [start >= 0 and length >= 0 and start + length <= len(data) for start, length in extents]
+    if all(fits):
+        joined, offsets = gather(data, starts, lengths)
+        assert joined.tobytes() == b"".join(data[start : start + length] for start, length in extents)
+        assert offsets.tolist() == [0, *np.cumsum(lengths).tolist()]
+        return
+    for kernel in KERNELS.values():
+        assert kernel.gather(data, starts, lengths, np.zeros(1000, np.uint8)) == fits.index(False)
+    with pytest.raises(ValueError, match="outside the buffer"):
+        gather(data, starts, lengths)
