@@ -97,12 +97,13 @@ class Check(Protocol):
 
 
 class KernelCheck(ABC):
-    """A check that a kernel does as well, faster: that one says whether, this one says what."""
+    """A check that a kernel does as well, faster: that one says whether, this one says what.
 
-    @property
-    @abstractmethod
-    def kernel(self) -> FrameCheck:
-        """The kernel's check, which finds fault with the same blobs."""
+    Attributes:
+        kernel: The kernel's check, which finds fault with the same blobs.
+    """
+
+    kernel: FrameCheck
 
     @abstractmethod
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:

@@ -7,7 +7,6 @@ the data; all little-endian. There is no file header and no index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
@@ -68,7 +67,6 @@ def _length_checksums(octets: Octets, starts: Positions) -> NDArray[np.uint32]:
     return mask(crc32c_extents(octets, starts, np.full(len(starts), _LENGTH.size, np.int64)))
 
 
-@dataclass(frozen=True, slots=True)
 class FrameCheck(KernelCheck):
     """Verifies frames that were read through an index.
 
@@ -76,11 +74,9 @@ class FrameCheck(KernelCheck):
         verify_checksums: False compares the length fields alone.
     """
 
-    verify_checksums: bool = True
-
-    @property
-    def kernel(self) -> kernels.FrameCheck:
-        return kernels.FrameCheck.TFRECORD if self.verify_checksums else kernels.FrameCheck.LENGTH
+    def __init__(self, verify_checksums: bool = True) -> None:
+        self.verify_checksums = verify_checksums
+        self.kernel = kernels.FrameCheck.TFRECORD if verify_checksums else kernels.FrameCheck.LENGTH
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
         """Return what is wrong, position to error with the offset of the frame."""

@@ -91,11 +91,7 @@ class Checked(KernelCheck):
     """A check by the kernel alone: the careful way is not asked here."""
 
     def __init__(self, kernel: FrameCheck) -> None:
-        self._kernel = kernel
-
-    @property
-    def kernel(self) -> FrameCheck:
-        return self._kernel
+        self.kernel = kernel
 
     def __call__(self, frames: Any, extents: Extents) -> dict[int, FormatError]:
         raise AssertionError("the kernel verifies these")

@@ -147,9 +147,9 @@ class _Run:
     def row(self, form: int, whole: _Span) -> Row:
         """Return the feature; `whole`, of this form, is where to walk again if its values lie in several pieces."""
         if len(self.pieces) > 1:
-            return (*whole, self.count, self.kind, form, self.replaced)
+            return whole[0], whole[1], self.count, self.kind, form, self.replaced
         piece = self.pieces[0] if self.pieces else (0, 0)
-        return (*piece, self.count, self.kind, VALUES, 0)
+        return piece[0], piece[1], self.count, self.kind, VALUES, 0
 
 
 def _walk_feature(data: memoryview, shape: int, message: _Span, depth: int, run: _Run) -> None:
