@@ -85,10 +85,13 @@ def decode_column(
         SpecError: The dims have `[]` elsewhere than at their beginning.
         UnknownNameError: The codec is unknown, or may not be named by a file.
     """
-    check_dims(kind, field)
     codec = codecs.codec(kind.element)
     if isinstance(codec, NumberCodec):
+        check_dims(kind, field)
         return numbers_of(kind, blobs, counts, field=field)
+    if not kind.dims and counts is None:
+        return _decode_elements(codec, blobs, None, field)
+    check_dims(kind, field)
     if not kind.dims:
         _check_counts(kind, counts, field)
         return _decode_elements(codec, blobs, None, field)

@@ -18,7 +18,8 @@
 #define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
 #define DIRECT_BYTES 16384   /* from here on a blob is read to its place; shorter ones are copied there */
 #define FUSED_BYTES 16384    /* copied and checksummed at a time */
-#define AHEAD_BYTES 2048     /* of the next blob in memory that are fetched while this one is copied */
+#define AHEAD 4              /* blobs in memory that are being fetched while one is copied: 8 gave no more */
+#define AHEAD_BYTES 4096     /* of each of them; the processor goes on by itself */
 #define MASK_DELTA 0xA282EAD8u /* TFRecord stores CRCs rotated and shifted: FORMATS, TFRecord */
 
 static uint32_t mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + MASK_DELTA; }
@@ -45,6 +46,11 @@ static int fits(const batch *plan, const batch_field *field, int64_t row) {
            lies_in(plan->files[number].n_bytes, field->offset[row], length, field->head, field->tail);
 }
 
+/* Whether there is nothing to be read for a row: an empty blob without framing. */
+static int is_nothing(const batch_field *field, int64_t row) {
+    return field->head + field->length[row] + field->tail == 0;
+}
+
 static int by_place(const void *left, const void *right) {
     const batch_span *a = left, *b = right;
     if (a->file != b->file) {
@@ -62,12 +68,19 @@ static void sort_spans(batch_span *spans, int64_t n) {
     }
 }
 
-static int direct(const batch_span *span) { return span->stop - span->start >= DIRECT_BYTES; }
+static int is_long(const batch_span *span) { return span->stop - span->start >= DIRECT_BYTES; }
+
+/* Whether the one blob of a run is read to its place: a long one, or one that has no framing. */
+static int direct(const batch *plan, const batch_run *run) {
+    const batch_span *span = &plan->spans[run->first];
+    const batch_field *field = &plan->fields[span->field];
+    return run->n == 1 && (is_long(span) || field->head + field->tail == 0);
+}
 
 /* Whether `next` is read together with the run that began at `start` and now ends with `last`. */
 static int joins(const batch_span *last, const batch_span *next, int64_t start) {
     return next->file == last->file && next->start >= last->stop && next->start - last->stop <= GAP &&
-           next->stop - start <= RUN_BYTES && !direct(last) && !direct(next);
+           next->stop - start <= RUN_BYTES && !is_long(last) && !is_long(next);
 }
 
 static void cut_runs(batch *plan) {
@@ -79,9 +92,10 @@ static void cut_runs(batch *plan) {
         while (end < plan->n_spans && joins(&spans[end - 1], &spans[end], spans[first].start)) {
             end++;
         }
+        batch_run *run = &plan->runs[plan->n_runs++];
+        *run = (batch_run){first, end - first, plan->n_scratch};
         const int64_t n_bytes =
-            direct(&spans[first]) ? 2 * BATCH_MAX_FRAMING : spans[end - 1].stop - spans[first].start;
-        plan->runs[plan->n_runs++] = (batch_run){first, end - first, plan->n_scratch, n_bytes};
+            direct(plan, run) ? 2 * BATCH_MAX_FRAMING : spans[end - 1].stop - spans[first].start;
         plan->n_scratch += (n_bytes + 63) & ~(int64_t)63;
         first = end;
     }
@@ -95,7 +109,7 @@ int batch_plan(batch *plan) {
             if (!fits(plan, field, row)) {
                 return -1;
             }
-            if (plan->files[field->file[row]].memory == NULL) {
+            if (plan->files[field->file[row]].memory == NULL && !is_nothing(field, row)) {
                 const int64_t start = field->offset[row] - field->head;
                 const int64_t stop = field->offset[row] + field->length[row] + field->tail;
                 plan->spans[plan->n_spans++] =
@@ -119,7 +133,7 @@ static uint32_t copy_summed(crc_kernel *kernel, uint8_t *to, const uint8_t *from
             memcpy(to + at, from + at, part);
         }
         if (kernel != NULL) {
-            crc = kernel(crc, to + at, part);
+            crc = kernel(crc, to + at, part); /* of the copy: more of a copy's loads are under way at once */
         }
     }
     return crc;
@@ -162,8 +176,10 @@ static int deliver(const batch *plan, const batch_field *field, int64_t row, con
 
 /* ---- from memory */
 
-static void fetch_ahead(const batch *plan, const batch_field *field, int64_t row) {
 #if defined(__GNUC__) || defined(__clang__)
+/* Inline by force: GCC takes a function of nothing but prefetches for one that does nothing, and drops the call. */
+__attribute__((always_inline)) static inline void fetch_ahead(const batch *plan, const batch_field *field,
+                                                              int64_t row) {
     if (row >= field->n) {
         return;
     }
@@ -176,18 +192,24 @@ static void fetch_ahead(const batch *plan, const batch_field *field, int64_t row
     for (int64_t at = 0; at < length && at < AHEAD_BYTES; at += 64) {
         __builtin_prefetch(begin + at);
     }
-#else
-    (void)plan, (void)field, (void)row;
-#endif
 }
+#else
+static void fetch_ahead(const batch *plan, const batch_field *field, int64_t row) {
+    (void)plan, (void)field, (void)row;
+}
+#endif
 
 int batch_copy(const batch *plan) {
     for (int64_t number = 0; number < plan->n_fields; number++) {
         const batch_field *field = &plan->fields[number];
+        for (int64_t row = 0; row < AHEAD; row++) {
+            fetch_ahead(plan, field, row);
+        }
         for (int64_t row = 0; row < field->n; row++) {
             const uint8_t *memory = plan->files[field->file[row]].memory;
-            fetch_ahead(plan, field, row + 1);
-            if (memory != NULL && !deliver(plan, field, row, memory + field->offset[row])) {
+            fetch_ahead(plan, field, row + AHEAD);
+            if (memory != NULL ? !deliver(plan, field, row, memory + field->offset[row])
+                               : is_nothing(field, row) && !deliver(plan, field, row, field->out)) {
                 return -1;
             }
         }
@@ -202,7 +224,7 @@ int batch_copy(const batch *plan) {
 static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, read_op *op, read_part *parts) {
     const batch_span *first = &plan->spans[run->first], *last = &plan->spans[run->first + run->n - 1];
     *op = (read_op){plan->files[first->file].fd, 0, first->start, last->stop - first->start, parts, 0, 0};
-    if (!direct(first)) {
+    if (!direct(plan, run)) {
         parts[op->n_parts++] = (read_part){scratch, (size_t)op->length};
         return;
     }
@@ -221,7 +243,7 @@ static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, 
 
 static int deliver_run(const batch *plan, const batch_run *run, const uint8_t *scratch) {
     const batch_span *first = &plan->spans[run->first];
-    if (direct(first)) {
+    if (direct(plan, run)) {
         const batch_field *field = &plan->fields[first->field];
         uint8_t *place = field->out + field->place[first->row];
         const uint32_t crc = copy_summed(sum_of(plan, field), place, place, field->length[first->row]);

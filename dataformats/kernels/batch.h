@@ -51,9 +51,8 @@ typedef struct {
 
 /* Neighbouring spans that are read by one call. */
 typedef struct {
-    int64_t first, n;   /* spans */
-    int64_t scratch;    /* where in the scratch memory its own part lies */
-    int64_t n_scratch;  /* how much it needs */
+    int64_t first, n; /* spans */
+    int64_t scratch;  /* where in the scratch memory its own part lies */
 } batch_run;
 
 typedef struct {

@@ -119,7 +119,6 @@ def read_batch(
     mtimes_ns: NDArray[np.int64],
     fields: Sequence[BlobField],
     engine: Any,
-    *,
     warm_first: bool,
 ) -> bool:
     """Read and verify the blobs of all fields; return False where anything failed: what, the careful way tells.

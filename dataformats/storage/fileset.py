@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.interfaces import Extents
+from dataformats.kernels import reads_batches
 from dataformats.storage.cached import MemoryFile
 from dataformats.storage.engines import NAMES, engine
 from dataformats.storage.files import LocalFile, StoredFile, give_back, take
@@ -40,7 +42,7 @@ class FileSet(Sequence[StoredFile]):
             raise ValueError(f"expected io to be one of {', '.join(WAYS)}, found {io!r}")
         self._files = list(files)
         self.engine = engine(io if io in NAMES else "auto")
-        self.gathers = all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
+        self.gathers = reads_batches() and all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
         local: list[Any] = [file if isinstance(file, LocalFile) else None for file in self._files]
         self._local = local
         self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)
@@ -48,6 +50,8 @@ class FileSet(Sequence[StoredFile]):
         self.memories = np.zeros(len(local), np.uint64)
         self._waiting = {number for number, file in enumerate(self._files) if isinstance(file, MemoryFile)}
         self._all_in_memory = len(self._waiting) == len(self._files)
+        # What any read uses, where that is always the same.
+        self._settled: list[int] | None = [0] if len(local) == 1 and local[0] is not None else None
         self._no_descriptors = np.full(len(local), -1, np.int32)
 
     def __len__(self) -> int:
@@ -60,14 +64,16 @@ class FileSet(Sequence[StoredFile]):
     def __getitem__(self, number: int | slice) -> StoredFile | list[StoredFile]:
         return self._files[number]
 
-    def used(self, numbers: Sequence[NDArray[np.int32]]) -> list[int]:
-        """Bring in what these file numbers need of files in memory; return the numbers of those on the disk."""
-        if self._all_in_memory and not self._waiting:
-            return []
-        found = {0} if len(self._files) == 1 else {number for part in numbers for number in part.tolist()}
+    def used(self, requests: Sequence[Extents]) -> list[int]:
+        """Bring in what these extents need of files in memory; return the numbers of those on the disk."""
+        if self._settled is not None:
+            return self._settled
+        found = {number for request in requests for number in request.file.tolist()}
         for number in found & self._waiting:
             self._bring_in(number)
-        return [] if self._all_in_memory else sorted(n for n in found if isinstance(self._files[n], LocalFile))
+        if self._all_in_memory and not self._waiting:
+            self._settled = []
+        return sorted(number for number in found if self._local[number] is not None)
 
     def _bring_in(self, number: int) -> None:
         file = self._files[number]
@@ -94,4 +100,5 @@ class FileSet(Sequence[StoredFile]):
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """Let go of what `take` gave for these numbers."""
-        give_back([self._local[number] for number in numbers])
+        if numbers:
+            give_back([self._local[number] for number in numbers])

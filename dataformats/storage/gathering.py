@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.interfaces import Extents, KernelCheck
-from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, buffers, places, read_batch, reads_batches
+from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, buffers, places, read_batch
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.threads import N_THREADS, in_parallel
@@ -22,7 +22,7 @@ __all__ = ["gather"]
 
 _MOST = 2**62
 _SHARE_BYTES = 2 * 2**20  # handing work to a thread costs as much as copying some hundred kilobytes
-_FEW = 8  # files: so many may be open in any process
+_FEW = 8  # files: so many may be borrowed in any process
 
 
 def gather(files: FileSet, requests: Sequence[Extents], max_bytes: int) -> list[Blobs] | None:
@@ -33,57 +33,68 @@ def gather(files: FileSet, requests: Sequence[Extents], max_bytes: int) -> list[
         requests: Extents, one for each field, say.
         max_bytes: A longer blob is not read.
     """
-    if not (files.gathers and reads_batches()):
+    if not files.gathers:
         return None
-    checks = [_kernel_of(request) for request in requests]
-    if None in checks:
-        return None
-    numbers = files.used([request.file for request in requests])
+    numbers = files.used(requests)
     fields: list[BlobField] = []
-    for request, check in zip(requests, checks, strict=True):
-        framing = (request.head, request.tail)
-        offsets = places(files.sizes, request.file, request.offset, request.length, framing, min(max_bytes, _MOST))
-        if offsets is None or check is None:
+    n_bytes = 0
+    for request in requests:
+        check = _kernel_of(request)
+        if check is None or (offsets := _places(files, request, max_bytes)) is None:
             return None
         out = buffers.empty(int(offsets[-1]))
+        n_bytes += len(out)
         where = (request.file, request.offset, request.length, request.stored, offsets, out)
-        fields.append(BlobField(*where, *framing, check))
-    groups = _groups(numbers)
-    if not all(_read(files, group, fields if len(groups) == 1 else _of(files, group, fields)) for group in groups):
-        return None
-    return [Blobs(field.out, field.place[:-1], field.length, field.place) for field in fields]
+        fields.append(BlobField(*where, request.head, request.tail, check))
+    if n_bytes < 2 * _SHARE_BYTES and len(numbers) <= _FEW:
+        done = _read(files, numbers, [fields])
+    else:
+        done = _read_much(files, numbers, fields, n_bytes)
+    return [Blobs(field.out, field.place[:-1], field.length, field.place) for field in fields] if done else None
 
 
-def _kernel_of(request: Extents) -> FrameCheck | None:
+def _kernel_of(request: Extents) -> int | None:
     """Return the kernel's check that does what the request's does; `None` where there is none."""
-    if request.problems or max(request.head, request.tail) > MAX_FRAMING:
+    if request.problems or request.head > MAX_FRAMING or request.tail > MAX_FRAMING:
         return None
     if request.check is None:
         return FrameCheck.NOTHING
     return request.check.kernel if isinstance(request.check, KernelCheck) else None
 
 
+def _places(files: FileSet, request: Extents, max_bytes: int) -> NDArray[np.int64] | None:
+    where = (request.file, request.offset, request.length, (request.head, request.tail))
+    return places(files.sizes, *where, min(max_bytes, _MOST))
+
+
+def _read_much(files: FileSet, numbers: list[int], fields: list[BlobField], n_bytes: int) -> bool:
+    """Read from many files, a few at a time, or many bytes, a share a thread."""
+    groups = _groups(numbers)
+    if len(groups) == 1:
+        return _read(files, numbers, _shares(fields, min(N_THREADS, n_bytes // _SHARE_BYTES)))
+    return all(_read(files, group, [_of(files, group, fields)]) for group in groups)
+
+
 def _groups(numbers: list[int]) -> list[list[int]]:
     """Return the files of one call each: what is open at once is bounded."""
-    if len(numbers) <= _FEW:
-        return [numbers]
-    most = most_open()
-    return [numbers[first : first + most] for first in range(0, len(numbers), most)]
+    most = max(_FEW, most_open())
+    return [numbers[first : first + most] for first in range(0, max(1, len(numbers)), most)]
 
 
-def _read(files: FileSet, numbers: list[int], fields: list[BlobField]) -> bool:
-    where = (files.take(numbers), files.memories, files.sizes, files.mtimes_ns)
-    how = {"engine": files.engine.capsule, "warm_first": files.engine.name == "auto"}
+def _read(files: FileSet, numbers: list[int], shares: list[list[BlobField]]) -> bool:
+    fds, io = files.take(numbers), files.engine
+    where = (fds, files.memories, files.sizes, files.mtimes_ns)
+    how = (io.capsule, io.name == "auto")
     try:
-        return in_parallel(lambda part: read_batch(*where, part, **how), _shares(fields))
+        if len(shares) == 1:
+            return read_batch(*where, shares[0], *how)
+        return in_parallel(lambda part: read_batch(*where, part, *how), shares)
     finally:
         files.give_back(numbers)
 
 
-def _shares(fields: list[BlobField]) -> list[list[BlobField]]:
-    """Return the fields cut into shares of about as many bytes: one where they are too few to be worth a thread."""
-    n_bytes = sum(len(field.out) for field in fields)
-    n = min(N_THREADS, n_bytes // _SHARE_BYTES)
+def _shares(fields: list[BlobField], n: int) -> list[list[BlobField]]:
+    """Return the fields cut into `n` shares of about as many bytes."""
     if n < 2:
         return [fields]
     cuts = [np.searchsorted(field.place, np.arange(n + 1) * len(field.out) // n).tolist() for field in fields]

@@ -232,7 +232,8 @@ class _Finder:
                 else:
                     _walk_feature(self.data, self.shape, value, self.depth, run)
         if is_whole:
-            row = (*entry, n_steps, STEPS, ENTRY, 0) if part == 1 else run.row(ENTRY, entry)
+            steps = (entry[0], entry[1], n_steps, STEPS, ENTRY, 0)
+            row = steps if part == 1 else run.row(ENTRY, entry)
             self.note(part, name, row, has_value)
 
     def checked(self, value: _Span) -> bytes:
