@@ -16,7 +16,9 @@
 
 #define GAP 4096             /* neighbours no further apart than a page are read as one */
 #define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
-#define DIRECT_BYTES 16384   /* from here on a blob is read to its place; shorter ones are copied there */
+#define DIRECT_BYTES 4096    /* from here on a blob is read to its place; shorter ones are copied there */
+#define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* of scratch memory for each blob that is read to its place */
+#define DIRECT_PARTS 4       /* of a read for each such blob: a gap, the head, the blob, the tail */
 #define FUSED_BYTES 16384    /* copied and checksummed at a time */
 #define AHEAD 4              /* blobs in memory that are being fetched while one is copied: 8 gave no more */
 #define AHEAD_BYTES 4096     /* of each of them; the processor goes on by itself */
@@ -70,33 +72,33 @@ static void sort_spans(batch_span *spans, int64_t n) {
 
 static int is_long(const batch_span *span) { return span->stop - span->start >= DIRECT_BYTES; }
 
-/* Whether the one blob of a run is read to its place: a long one, or one that has no framing. */
+/* Whether the blobs of a run are read to their places: long ones, or a single one that has no framing. */
 static int direct(const batch *plan, const batch_run *run) {
     const batch_span *span = &plan->spans[run->first];
     const batch_field *field = &plan->fields[span->field];
-    return run->n == 1 && (is_long(span) || field->head + field->tail == 0);
+    return is_long(span) || (run->n == 1 && field->head + field->tail == 0);
 }
 
-/* Whether `next` is read together with the run that began at `start` and now ends with `last`. */
-static int joins(const batch_span *last, const batch_span *next, int64_t start) {
+/* Whether `next` is read together with the run that began with `first` and now ends with `last`. */
+static int joins(const batch_span *first, const batch_span *last, const batch_span *next) {
     return next->file == last->file && next->start >= last->stop && next->start - last->stop <= GAP &&
-           next->stop - start <= RUN_BYTES && !is_long(last) && !is_long(next);
+           next->stop - first->start <= RUN_BYTES && is_long(last) == is_long(next) &&
+           next - first < READ_MAX_PARTS / DIRECT_PARTS;
 }
 
 static void cut_runs(batch *plan) {
+    const batch_span *spans = plan->spans;
     plan->n_runs = 0;
     plan->n_scratch = 0;
     for (int64_t first = 0; first < plan->n_spans;) {
-        const batch_span *spans = plan->spans;
         int64_t end = first + 1;
-        while (end < plan->n_spans && joins(&spans[end - 1], &spans[end], spans[first].start)) {
+        while (end < plan->n_spans && joins(&spans[first], &spans[end - 1], &spans[end])) {
             end++;
         }
         batch_run *run = &plan->runs[plan->n_runs++];
         *run = (batch_run){first, end - first, plan->n_scratch};
-        const int64_t n_bytes =
-            direct(plan, run) ? 2 * BATCH_MAX_FRAMING : spans[end - 1].stop - spans[first].start;
-        plan->n_scratch += (n_bytes + 63) & ~(int64_t)63;
+        plan->n_scratch += direct(plan, run) ? GAP + run->n * FRAMING_BYTES
+                                             : (spans[end - 1].stop - spans[first].start + 63) & ~(int64_t)63;
         first = end;
     }
 }
@@ -221,37 +223,50 @@ int batch_copy(const batch *plan) {
 
 #ifdef DATAFORMATS_POSIX
 
-static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, read_op *op, read_part *parts) {
-    const batch_span *first = &plan->spans[run->first], *last = &plan->spans[run->first + run->n - 1];
-    *op = (read_op){plan->files[first->file].fd, 0, first->start, last->stop - first->start, parts, 0, 0};
-    if (!direct(plan, run)) {
-        parts[op->n_parts++] = (read_part){scratch, (size_t)op->length};
-        return;
-    }
-    const batch_field *field = &plan->fields[first->field];
-    const read_part wanted[3] = {
-        {scratch, (size_t)field->head},
-        {field->out + field->place[first->row], (size_t)field->length[first->row]},
-        {scratch + BATCH_MAX_FRAMING, (size_t)field->tail},
-    };
-    for (int i = 0; i < 3; i++) {
-        if (wanted[i].n_bytes > 0) {
-            parts[op->n_parts++] = wanted[i];
-        }
+static void add_part(read_op *op, void *base, int64_t n_bytes) {
+    if (n_bytes > 0) {
+        op->parts[op->n_parts++] = (read_part){base, (size_t)n_bytes};
     }
 }
 
-static int deliver_run(const batch *plan, const batch_run *run, const uint8_t *scratch) {
-    const batch_span *first = &plan->spans[run->first];
-    if (direct(plan, run)) {
-        const batch_field *field = &plan->fields[first->field];
-        uint8_t *place = field->out + field->place[first->row];
-        const uint32_t crc = copy_summed(sum_of(plan, field), place, place, field->length[first->row]);
-        return framing_is_sound(plan, field, first->row, scratch, scratch + BATCH_MAX_FRAMING, crc);
+/* Scratch memory of a direct run: room for what lies between its blobs, which nobody wants, and then for the
+ * framing of each. */
+static uint8_t *framing_of(uint8_t *scratch, int64_t span) { return scratch + GAP + span * FRAMING_BYTES; }
+
+static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, read_op *op, read_part *parts) {
+    const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
+    *op = (read_op){plan->files[first->file].fd, 0, first->start, last->stop - first->start, parts, 0, 0};
+    if (!direct(plan, run)) {
+        add_part(op, scratch, op->length);
+        return;
     }
-    for (const batch_span *span = first; span < first + run->n; span++) {
+    for (int64_t i = 0; i < run->n; i++) {
+        const batch_span *span = first + i;
         const batch_field *field = &plan->fields[span->field];
-        if (!deliver(plan, field, span->row, scratch + (span->start - first->start) + field->head)) {
+        uint8_t *framing = framing_of(scratch, i);
+        add_part(op, scratch, i == 0 ? 0 : span->start - span[-1].stop);
+        add_part(op, framing, field->head);
+        add_part(op, field->out + field->place[span->row], field->length[span->row]);
+        add_part(op, framing + BATCH_MAX_FRAMING, field->tail);
+    }
+}
+
+/* Verify what was read to its place. */
+static int verify(const batch *plan, const batch_span *span, const uint8_t *framing) {
+    const batch_field *field = &plan->fields[span->field];
+    uint8_t *place = field->out + field->place[span->row];
+    const uint32_t crc = copy_summed(sum_of(plan, field), place, place, field->length[span->row]);
+    return framing_is_sound(plan, field, span->row, framing, framing + BATCH_MAX_FRAMING, crc);
+}
+
+static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch) {
+    const batch_span *first = &plan->spans[run->first];
+    const int is_direct = direct(plan, run);
+    for (int64_t i = 0; i < run->n; i++) {
+        const batch_span *span = first + i;
+        const batch_field *field = &plan->fields[span->field];
+        if (is_direct ? !verify(plan, span, framing_of(scratch, i))
+                      : !deliver(plan, field, span->row, scratch + (span->start - first->start) + field->head)) {
             return 0;
         }
     }
@@ -261,11 +276,7 @@ static int deliver_run(const batch *plan, const batch_run *run, const uint8_t *s
 /* Read without waiting for a disk. Return 1 if all came, 0 if it has to be waited for. */
 static int read_warm(read_op *op) {
 #if defined(__linux__) && defined(RWF_NOWAIT)
-    struct iovec parts[3];
-    for (int i = 0; i < op->n_parts; i++) {
-        parts[i] = (struct iovec){op->parts[i].base, op->parts[i].n_bytes};
-    }
-    return preadv2(op->fd, parts, op->n_parts, op->offset, RWF_NOWAIT) == op->length;
+    return preadv2(op->fd, (const struct iovec *)op->parts, op->n_parts, op->offset, RWF_NOWAIT) == op->length;
 #else
     (void)op;
     return 0;
@@ -329,7 +340,8 @@ int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratc
         n = read_now(plan, engine, warm_first, scratch, ops, parts);
     }
     for (int64_t i = 0; i < n; i++) {
-        place_op(plan, &plan->runs[i], scratch + plan->runs[i].scratch, &ops[i], parts + 3 * i);
+        const batch_run *run = &plan->runs[i];
+        place_op(plan, run, scratch + run->scratch, &ops[i], parts + DIRECT_PARTS * run->first);
     }
     if (n < 0 || (n > 0 && reads_run(engine, ops, n) >= 0)) {
         return -1;

@@ -79,7 +79,7 @@ int batch_copy(const batch *plan);
  *
  * `engine`: how files are read; NULL: one call after the other. `warm_first`: try each read without waiting
  * for a disk first, and leave to the engine what is not in memory. `scratch`: `n_scratch` bytes; `ops`:
- * `n_runs`; `parts`: three times as many. Return 0, or -1 where something failed: a read, a checksum, or a
+ * `n_runs`; `parts`: four times `n_spans`. Return 0, or -1 where something failed: a read, a checksum, or a
  * file that is not what it was when it was opened. */
 int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratch, read_op *ops,
                read_part *parts);

@@ -172,7 +172,7 @@ static int run(batch_arguments *held, read_engine *engine, int warm_first) {
     }
     held->scratch = malloc((size_t)plan->n_scratch + 1);
     held->ops = malloc((size_t)plan->n_runs * sizeof *held->ops);
-    held->parts = malloc((size_t)plan->n_runs * 3 * sizeof *held->parts);
+    held->parts = malloc((size_t)plan->n_spans * 4 * sizeof *held->parts);
     if (held->scratch == NULL || held->ops == NULL || held->parts == NULL) {
         return -1;
     }
