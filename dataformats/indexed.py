@@ -113,15 +113,19 @@ class IndexedReader(Reader):
         return self.indexes[file].part(first, stop)
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        starts = self.starts
-        with self._lock:
-            if self._lookup is None:
-                self._lookup = lookup(starts, local=self._is_local)
-        found = self._lookup.find(indices, self.part)
+        known = self._lookup or self._make_lookup()
+        found = known.find(indices, self.part)
         extents = Extents(
             found.file, found.offset, found.length, self.head, self.tail, found.stored, self.check, found.problems
         )
         return {VALUE: Located(extents)}
+
+    def _make_lookup(self) -> Lookup:
+        starts = self.starts
+        with self._lock:
+            if self._lookup is None:
+                self._lookup = lookup(starts, local=self._is_local)
+            return self._lookup
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for index in self.indexes:

@@ -30,10 +30,11 @@ def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
         return np.zeros(0, np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise TypeError(f"expected a list of record numbers, found {array.dtype} of shape {array.shape}")
-    if int(array.min()) < 0 or int(array.max()) >= length:
+    numbers = array.astype(np.int64)
+    if int(numbers.view(np.uint64).max()) >= length:  # negative ones are huge
         wrong = array[(array < 0) | (array >= length)][0]
         raise IndexError(f"record {wrong} is outside [0, {length}); negative numbers only src[-1] takes")
-    return array.astype(np.int64, copy=False)
+    return numbers
 
 
 def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields) -> Iterator[RecordBatch]:
