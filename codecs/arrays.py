@@ -72,9 +72,16 @@ class _Array(Codec):
             # What stands before the data, dtype and shape, is compared as bytes: equal bytes mean the same.
             begin = rows.shape[1] - first.nbytes
             if first.ndim and first.nbytes and bool((rows[1:, :begin] == rows[0, :begin]).all()):
-                values = np.ascontiguousarray(rows[:, begin:]).view(first.dtype)
-                return StackedList(_checked_bools(values).reshape(len(blobs), *first.shape))
+                return StackedList(_data_of(rows, begin, first.dtype).reshape(len(blobs), *first.shape))
         return [self.decode(blobs.view(position)) for position in range(len(blobs))]
+
+
+def _data_of(rows: NDArray[np.uint8], begin: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return what stands from byte `begin` on in each row, without a copy where it lies as its dtype must."""
+    data = rows[:, begin:]
+    if (data.ctypes.data | rows.strides[0]) % dtype.itemsize:
+        data = np.ascontiguousarray(data)
+    return _checked_bools(data.view(dtype))
 
 
 class FixedArray(Codec):

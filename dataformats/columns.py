@@ -363,7 +363,7 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
                 index=position,
             )
     if declared.fixed and stacked is not None:
-        return stacked.astype(declared.dtype, copy=False)
+        return np.ascontiguousarray(stacked, declared.dtype)
     if declared.fixed:
         shape = (len(arrays), *cast("tuple[int, ...]", declared.dims))
         return np.stack(arrays).astype(declared.dtype, copy=False) if arrays else np.zeros(shape, declared.dtype)

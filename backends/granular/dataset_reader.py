@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.granular.folder import DataSetFiles
+from dataformats.backends.granular.limits import Limits
 from dataformats.backends.granular.stored_types import decoded_type, is_sequence
 from dataformats.backends.granular.table import Rows, Table
 from dataformats.columns import check_part
@@ -83,6 +84,10 @@ class DataSetReader(Reader):
 
     def _locate(self, field: str, where: Parted, part: bool | range) -> Located:
         kind = self._stored(field)
+        limits = self._only_limits(field)
+        if limits is not None:
+            offset, length, _ = limits.extents(where.local)
+            return Located(Extents(np.full(len(offset), self._file(0, field), np.int32), offset, length))
         rows = self._rows_of(field, where)
         wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(rows.wrong).tolist()}
         if not is_sequence(kind):
@@ -90,6 +95,13 @@ class DataSetReader(Reader):
         if isinstance(part, range):
             check_part(part, rows.count[~rows.wrong], field)
         return self._locate_elements(field, where, rows, part, wrong)
+
+    def _only_limits(self, field: str) -> Limits | None:
+        """Return where a field's values end if row i is record i of the one data set, and no end is in doubt."""
+        if len(self._tables) != 1 or self._tables[0].files.refs is not None:
+            return None
+        limits = self._tables[0].limits(field)
+        return limits if isinstance(limits, Limits) and limits.all_believed else None
 
     def _locate_elements(
         self, field: str, where: Parted, rows: Rows, part: bool | range, wrong: Mapping[int, FormatError]
