@@ -84,7 +84,7 @@ class DataSetReader(Reader):
 
     def _locate(self, field: str, where: Parted, part: bool | range) -> Located:
         kind = self._stored(field)
-        limits = self._only_limits(field)
+        limits = None if is_sequence(kind) else self._only_limits(field)
         if limits is not None:
             offset, length, _ = limits.extents(where.local)
             return Located(Extents(np.full(len(offset), self._file(0, field), np.int32), offset, length))
