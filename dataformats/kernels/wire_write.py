@@ -33,7 +33,7 @@ def writer_of(shape: Shape, fields: Sequence[Field]) -> Write:
         fields: Their fields, in the order in which they are written.
     """
     # The C kernel takes numbers as they lie in memory, and they are stored as little-endian.
-    module = kernels() if sys.byteorder == "little" else reference
+    module: Any = kernels() if sys.byteorder == "little" else reference
     plan = module.wire_plan(shape, tuple(map(tuple, fields)) if module is not reference else tuple(fields), *_TYPES)
     return functools.partial(module.wire_write, plan)
 
