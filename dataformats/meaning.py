@@ -16,6 +16,10 @@ from dataformats.storage.sidecar import load_inferred, save_inferred
 __all__ = ["Decoding", "Meaning", "Told"]
 
 
+Samples = Callable[[], "Callable[[], Iterable[bytes]] | None"]
+"""As `weakref.WeakMethod`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the call, or our sibling file, says of the data.
@@ -59,10 +63,10 @@ class Meaning:
         backend: The format.
         reader: The opened files.
         told: What is known beforehand.
-        samples: Returns some sound records, spread over all files.
+        samples: Refers to what yields some sound records, spread over all files: weakly, because its owner owns this.
     """
 
-    def __init__(self, backend: Backend, reader: Reader, told: Told, samples: Callable[[], Iterable[bytes]]) -> None:
+    def __init__(self, backend: Backend, reader: Reader, told: Told, samples: Samples) -> None:
         self._backend = backend
         self._reader = reader
         self._told = told
@@ -80,6 +84,10 @@ class Meaning:
     def _unlock(self) -> None:
         self._lock = threading.RLock()
 
+    def _samples_now(self) -> Iterable[bytes]:
+        samples = self._samples()
+        return () if samples is None else samples()
+
     @property
     def payload(self) -> str | None:
         """The codec of whole records; `None` in formats that store fields apart."""
@@ -87,7 +95,7 @@ class Meaning:
             return None
         with self._lock:
             if self._payload is None and isinstance(self._backend, BlobBackend):
-                self._payload = self._backend.guess_payload(self._samples())
+                self._payload = self._backend.guess_payload(self._samples_now())
             return self._payload or "bytes"
 
     @property
@@ -109,7 +117,7 @@ class Meaning:
         codec = self.payload_codec
         if self._told.spec is None or not isinstance(codec, RecordCodec):
             return ()
-        return tuple(name for name in codec.infer(_parsing(codec, self._samples())) if name not in self.spec)
+        return tuple(name for name in codec.infer(_parsing(codec, self._samples_now())) if name not in self.spec)
 
     @property
     def spec(self) -> Spec:
@@ -135,7 +143,7 @@ class Meaning:
         known = load_inferred(self._reader.files, self._told.index)
         if known is not None and known.get("payload") == self.payload:
             return Spec(known["spec"])
-        return codec.infer(_parsing(codec, self._samples()))
+        return codec.infer(_parsing(codec, self._samples_now()))
 
     @property
     def single(self) -> bool:

@@ -6,7 +6,6 @@ import functools
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMismatchError
@@ -130,9 +129,7 @@ def register_backend(backend: Backend, *, replace: bool = False) -> None:
     backends.register(backend.name, backend, replace=replace)
 
 
-def _reduced(
-    again: dict[str, Any], fingerprint: str, payload: str | None, spec: Spec, shared: Mapping[int, Any]
-) -> tuple[Any, ...]:
+def _reduced(again: dict[str, Any], fingerprint: str, payload: str | None, spec: Spec, shared: Any) -> tuple[Any, ...]:
     """Return what `__reduce__` returns: only what differs from the defaults, so that it stays small."""
     kept = {name: value for name, value in again.items() if value is not None}
     return _reopen, (kept, fingerprint, payload, spec.to_json(), shared)
@@ -143,7 +140,7 @@ def _reopen(
     fingerprint: str,
     payload: str | None,
     spec: dict[str, str],
-    shared: Mapping[int, Any] = MappingProxyType({}),
+    shared: Any = None,
 ) -> StoredSource:
     source = open(**again)
     assert isinstance(source, StoredSource)  # what open() makes; for the type checker

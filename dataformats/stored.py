@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -29,7 +30,7 @@ from dataformats.scanning import as_indices, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.ahead import read_ahead
-from dataformats.storage.cached import CachedFile, MappedFile
+from dataformats.storage.cached import MappedFile, cached
 from dataformats.storage.files import StoredFile, release
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.forks import after_fork
@@ -71,7 +72,7 @@ class Parts:
     reader: Reader
     told: Told
     max_record_bytes: int
-    reopen: Callable[[str, str | None, Spec, Mapping[int, Any]], tuple[Any, ...]] = field(repr=False)
+    reopen: Callable[[str, str | None, Spec, Any], tuple[Any, ...]] = field(repr=False)
     cache: str | Sequence[str] | None = None
     io: str = "auto"
 
@@ -82,9 +83,9 @@ class StoredSource(SourceBase):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._reader = parts.reader
-        self._files = FileSet(self._in_memory(parts.cache), parts.io)
+        self._opened_files: FileSet | None = self._opened()
         self._lock = threading.RLock()
-        self._meaning = Meaning(parts.backend, parts.reader, parts.told, self._samples)
+        self._meaning = Meaning(parts.backend, parts.reader, parts.told, weakref.WeakMethod(self._samples))
         self._n: int | None = None
         self._fingerprint: str | None = None
         after_fork(self, "_unlock")
@@ -92,33 +93,44 @@ class StoredSource(SourceBase):
     def _unlock(self) -> None:
         self._lock = threading.RLock()
 
-    def _in_memory(self, cache: str | Sequence[str] | None) -> list[StoredFile]:
-        """Return the files, those that the call wants in memory as such."""
+    def _opened(self, given: Any = None) -> FileSet:
+        """Return the files to read from, those that the call wants in memory as such.
+
+        Args:
+            given: The memory of the process that spawned this one.
+        """
+        files: list[StoredFile] = list(self._reader.files)
         if self._parts.io == "mmap":
-            return [MappedFile(file) for file in self._reader.files]
-        files = list(self._reader.files)
+            return FileSet([MappedFile(file) for file in files], "mmap")
+        held = self._held(self._parts.cache)
+        in_memory, memory = cached([files[number] for number in held], given)
+        for number, file in zip(held, in_memory, strict=True):
+            files[number] = file
+        return FileSet(files, self._parts.io, memory)
+
+    @property
+    def _files(self) -> FileSet:
+        files = self._opened_files
+        if files is None:  # it was closed
+            files = self._opened_files = self._opened()
+        return files
+
+    def _held(self, cache: str | Sequence[str] | None) -> list[int]:
+        """Return the numbers of the files that are to be held in memory."""
         if cache is None:
-            return files
-        if isinstance(cache, str) and cache != "memory":
+            return []
+        if cache != "memory" and (isinstance(cache, str) or not isinstance(cache, Sequence)):
             raise ValueError(f"expected cache='memory' or a list of fields, found {cache!r}")
         fields = self._stored_fields if isinstance(cache, str) else tuple(cache)
         for name in fields:
             if self._reader.spec is not None and name not in self._reader.spec:
                 raise UnknownNameError("field", name=name, known=self._reader.spec)
-        held = {number for name in fields for number in self._reader.files_of(name)}
-        return [CachedFile(file) if number in held else file for number, file in enumerate(files)]
+        return sorted({number for name in fields for number in self._reader.files_of(name)})
 
-    def adopt_memory(self, shared: Mapping[int, Any]) -> None:
-        """Take over the files in memory of the process that spawned this one, file number to what it gave."""
-        for number, memory in shared.items():
-            file = self._files[number]
-            if isinstance(file, CachedFile):
-                file.adopt(memory)
-
-    def _shared_memory(self) -> dict[int, Any]:
-        cached = {number: file for number, file in enumerate(self._files) if isinstance(file, CachedFile)}
-        given = {number: file.shared() for number, file in cached.items()}
-        return {number: memory for number, memory in given.items() if memory is not None}
+    def adopt_memory(self, given: Any) -> None:
+        """Take over the files in memory of the process that spawned this one."""
+        if given is not None:
+            self._opened_files = self._opened(given)
 
     def with_spec(self, spec: Spec) -> StoredSource:
         """Return the same records read under another spec."""
@@ -454,6 +466,7 @@ class StoredSource(SourceBase):
     def close(self) -> None:
         for file in self._reader.files:
             release(file)
+        self._opened_files = None  # a read that still runs in another thread keeps what it reads from
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._parts.reopen(self.fingerprint, self.payload, self.spec, self._shared_memory())
+        return self._parts.reopen(self.fingerprint, self.payload, self.spec, self._files.shared())

@@ -6,6 +6,7 @@ import mmap
 import os
 import threading
 from abc import abstractmethod
+from collections.abc import Sequence
 from multiprocessing import reduction
 from multiprocessing.context import get_spawning_popen
 from typing import Any
@@ -16,9 +17,62 @@ from numpy.typing import NDArray
 from dataformats.storage.files import Folder, LocalFile, StoredFile
 from dataformats.storage.forks import after_fork
 
-__all__ = ["CachedFile", "MappedFile", "MemoryFile"]
+__all__ = ["CachedFile", "MappedFile", "MemoryFile", "SharedMemory", "cached"]
 
 _STEP = 8 * 2**20
+_PAGE = 4096
+
+
+class SharedMemory:
+    """Anonymous memory with room for several files, and a byte for each that says whether it is there.
+
+    Children that are forked afterwards use the same pages, whoever brings a file in; so do processes that
+    multiprocessing spawns with a source as an argument (Linux; elsewhere these read the files again). One descriptor,
+    however many files; nothing has a name, so nothing is left when the last process ends.
+
+    Args:
+        sizes: Bytes of each file.
+        given: What `shared` of the same files gave in the process that spawned this one.
+    """
+
+    def __init__(self, sizes: Sequence[int], given: Any = None) -> None:
+        begins = np.cumsum([-(-size // _PAGE) * _PAGE for size in (len(sizes), *sizes)])
+        self._begins = begins.tolist()
+        self._descriptor: int | None = given.detach() if given is not None else _memfd()
+        if self._descriptor is not None:
+            os.set_inheritable(self._descriptor, False)
+            if given is None:
+                os.ftruncate(self._descriptor, self._begins[-1])
+        descriptor = -1 if self._descriptor is None else self._descriptor
+        self._bytes = np.frombuffer(mmap.mmap(descriptor, self._begins[-1]), np.uint8)
+
+    def room(self, number: int, size: int) -> NDArray[np.uint8]:
+        """Return uint8[size], the memory of a file."""
+        begin = self._begins[number]
+        return self._bytes[begin : begin + size]
+
+    def has(self, number: int) -> bool:
+        """Return True where a process that shares this memory has brought the file in."""
+        return bool(self._bytes[number])
+
+    def set_there(self, number: int) -> None:
+        """Say that the file is in memory, whole."""
+        self._bytes[number] = 1
+
+    def shared(self) -> Any:
+        """Return what gives the memory to the process that multiprocessing is spawning, to be pickled; or `None`."""
+        if get_spawning_popen() is None or self._descriptor is None:
+            return None
+        return reduction.DupFd(self._descriptor)
+
+    def __del__(self) -> None:
+        descriptor = getattr(self, "_descriptor", None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _memfd() -> int | None:
+    return os.memfd_create("dataformats", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
 
 
 class MemoryFile(StoredFile):
@@ -69,52 +123,42 @@ class MemoryFile(StoredFile):
 class CachedFile(MemoryFile):
     """A file that is read whole at its first use and answers from memory then.
 
-    The memory is anonymous and shared: children that are forked afterwards use the same pages, and so do processes
-    that multiprocessing spawns with a source as an argument (Linux; elsewhere these read the file again).
+    Args:
+        file: The file.
+        memory: Where its bytes go; `None`: memory of its own, which forked children share.
+        number: Which of the files in that memory it is.
     """
 
-    def __init__(self, file: StoredFile) -> None:
+    def __init__(self, file: StoredFile, memory: SharedMemory | None = None, number: int = 0) -> None:
         super().__init__(file)
-        self._descriptor: int | None = None
+        self._shared = memory
+        self._number = number
 
     def _bring_in(self) -> NDArray[np.uint8]:
-        mapping = self._anonymous(self.size)
-        view = memoryview(mapping)
-        for first in range(0, self.size, _STEP):
-            part = view[first : first + _STEP]
-            if self._file.read_into(first, part) != len(part):
+        size = self.size
+        shared, number = (SharedMemory([size]), 0) if self._shared is None else (self._shared, self._number)
+        room = shared.room(number, size)
+        if shared.has(number):
+            return room
+        for first in range(0, size, _STEP):
+            part = room[first : first + _STEP]
+            if self._file.read_into(first, part.data) != len(part):
                 raise OSError(f"{self.name!r} ended early while it was read into memory")
-        return np.frombuffer(mapping, np.uint8)[: self.size]
+        shared.set_there(number)
+        return room
 
-    def _anonymous(self, size: int) -> mmap.mmap:
-        if not hasattr(os, "memfd_create") or not size:
-            return mmap.mmap(-1, max(1, size))
-        self._descriptor = os.memfd_create("dataformats", os.MFD_CLOEXEC)
-        os.ftruncate(self._descriptor, size)
-        return mmap.mmap(self._descriptor, size)
 
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", None) is not None:
-            os.close(self._descriptor)  # type: ignore[arg-type]  # it is not None
+def cached(files: Sequence[StoredFile], given: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
+    """Return files that are held in memory, and the memory of those whose size is known before they are read.
 
-    # ---- sharing with processes that are spawned
-
-    def shared(self) -> Any:
-        """Return what gives the memory to the process that multiprocessing is spawning, to be pickled; or `None`."""
-        if get_spawning_popen() is None:
-            return None
-        self.memory.size  # noqa: B018  # brings it in, so that no worker has to
-        return None if self._descriptor is None else reduction.DupFd(self._descriptor)
-
-    def adopt(self, shared: Any) -> None:
-        """Take the memory that `shared` of the same file gave in the process that spawned this one."""
-        descriptor: int = shared.detach()
-        os.set_inheritable(descriptor, False)
-        if os.fstat(descriptor).st_size != self.size:
-            os.close(descriptor)
-            return  # the file has changed; the fingerprint will tell
-        self._descriptor = descriptor
-        self._memory = np.frombuffer(mmap.mmap(descriptor, self.size), np.uint8)
+    Args:
+        files: The files; a compressed one gets memory of its own, once its size is known.
+        given: What `SharedMemory.shared` gave in the process that spawned this one.
+    """
+    local = [file for file in files if isinstance(file, LocalFile)]
+    numbers: dict[StoredFile, int] = {file: number for number, file in enumerate(local)}
+    memory = SharedMemory([file.size for file in local], given) if local else None
+    return [CachedFile(file, memory if file in numbers else None, numbers.get(file, 0)) for file in files], memory
 
 
 class MappedFile(MemoryFile):
@@ -136,5 +180,8 @@ class MappedFile(MemoryFile):
         descriptor = self._file.open_descriptor()
         try:
             return np.frombuffer(mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ), np.uint8)
+        except OSError as error:
+            remedy = "a mapping keeps a descriptor a file: raise the limit (ulimit -n), or use another io="
+            raise OSError(error.errno, f"{error.strerror}; {remedy}", self.name) from error
         finally:
             os.close(descriptor)

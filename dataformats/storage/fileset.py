@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dataformats.interfaces import Extents
 from dataformats.kernels import reads_batches
-from dataformats.storage.cached import MemoryFile
+from dataformats.storage.cached import MemoryFile, SharedMemory
 from dataformats.storage.engines import NAMES, engine
 from dataformats.storage.files import LocalFile, StoredFile, give_back, take
 
@@ -25,6 +25,7 @@ class FileSet(Sequence[StoredFile]):
     Args:
         files: What the extents' file numbers mean.
         io: How they are read.
+        memory: What holds those that are in memory, to be shared with processes that are spawned.
 
     Raises:
         ValueError: It is no way that is known.
@@ -37,10 +38,13 @@ class FileSet(Sequence[StoredFile]):
         mtimes_ns: int64[n], when each was changed last as it was opened; -1 for those in memory.
     """
 
-    def __init__(self, files: Iterable[StoredFile], io: str = "auto") -> None:
+    def __init__(self, files: Iterable[StoredFile], io: str = "auto", memory: SharedMemory | None = None) -> None:
         if io not in WAYS:
             raise ValueError(f"expected io to be one of {', '.join(WAYS)}, found {io!r}")
         self._files = list(files)
+        self._memory = memory
+        if io == "fsspec" and any(file.local is not None for file in self._files):
+            raise ValueError("io='fsspec' is for files behind URLs, and these are local; leave it out")
         self.engine = engine(io if io in NAMES else "auto")
         self.gathers = reads_batches() and all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
         local: list[Any] = [file if isinstance(file, LocalFile) else None for file in self._files]
@@ -53,6 +57,13 @@ class FileSet(Sequence[StoredFile]):
         # What any read uses, where that is always the same.
         self._settled: list[int] | None = [0] if len(local) == 1 and local[0] is not None else None
         self._no_descriptors = np.full(len(local), -1, np.int32)
+
+    def shared(self) -> Any:
+        """Return what gives the files in memory to the process that multiprocessing is spawning; or `None`."""
+        given = None if self._memory is None else self._memory.shared()
+        for number in self._waiting.copy() if given is not None else ():
+            self._bring_in(number)  # so that no worker has to
+        return given
 
     def __len__(self) -> int:
         return len(self._files)
