@@ -273,6 +273,8 @@ class RecordBatch:
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, str):
             return self.columns[key]
+        if isinstance(key, slice):
+            raise TypeError("expected the name of a field or the position of a record, found a slice: slice a column")
         position = range(len(self))[key]
         if self.single:
             return _plain(self.columns[VALUE][position])

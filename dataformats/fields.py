@@ -199,7 +199,7 @@ def _look_up(name: str) -> Codec:
     try:
         return _as_codec(name, registered.get(name))
     except UnknownNameError as error:
-        raise UnknownNameError("codec", name=name, known=error.known, remedy=_REMEDY % name) from None
+        raise UnknownNameError("codec", name=name, known=[*error.known, *NUMBER_TYPES], remedy=_REMEDY % name) from None
 
 
 def _may_be_named_by_files(name: str) -> bool:

@@ -73,7 +73,7 @@ def open(  # the name that the contract gives it
         FileNotFoundError: Nothing is there.
         FormatError: The content is no format that is known, or not the one that was named, or a header is broken.
         SpecError: The spec does not parse.
-        UnknownNameError: No such format or codec.
+        UnknownNameError: No such format, or payload; a codec that `spec` names is looked up by the first read.
         ValueError: No such `io` or `cache`, or the files cannot be mapped.
 
     Example:

@@ -100,11 +100,11 @@ class Engine:
             return engine_open(self.name)
         except NotImplementedError as error:
             self._refusal = str(error)
-            return None
+            capsule = None
         except OSError as error:
             self._refusal = str(error.strerror)
-        capsule = _open_or_none(_FALLBACK)
-        if not self._told:
+            capsule = _open_or_none(_FALLBACK)
+        if not self._told and self.name != "auto":
             self._told = True
             instead = _PLAIN if capsule is None else _FALLBACK
             logger.warning("io=%r does not work here (%s): %s instead", self.name, self._refusal, instead)
