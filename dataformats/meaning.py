@@ -166,7 +166,8 @@ class Meaning:
         """All that a read needs, put together at the first use."""
         known = self._decoding
         if known is None:
-            known = self._decoding = Decoding(self.spec, self.coder, self.single, dict.fromkeys(self.spec, True))
+            with self._lock:  # or what was adopted meanwhile would be forgotten
+                known = self._decoding = Decoding(self.spec, self.coder, self.single, dict.fromkeys(self.spec, True))
         return known
 
     def adopt(self, payload: str | None, spec: Spec) -> None:

@@ -98,9 +98,9 @@ class LocalFile(StoredFile):
         self.identity = (str(info.st_size), str(info.st_mtime_ns))
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        done = 0
-        (descriptor,) = take([self])
+        done, descriptor = 0, None
         try:
+            (descriptor,) = take([self])
             while done < len(out):
                 n = os.preadv(descriptor, [out[done:]], offset + done)
                 if n == 0:
@@ -108,7 +108,8 @@ class LocalFile(StoredFile):
                 done += n
             self._check_unchanged(os.fstat(descriptor))
         finally:
-            give_back([self])
+            if descriptor is not None:
+                give_back([self])
         if done < len(out) and offset + done < self.size:
             raise TruncatedError(
                 "the file became shorter while it was open",

@@ -6,6 +6,7 @@ says what it is.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ from dataformats.storage.threads import N_THREADS, in_parallel
 __all__ = ["gather"]
 
 _MOST = 2**62
+_MUCH = 64 * 2**20  # up to here nobody asks whether extents overlap
 _SHARE_BYTES = 3 * 2**19  # to wake a thread for less costs more than it does (measured)
 _FEW = 8  # files: so many may be borrowed in any process
 
@@ -36,16 +38,17 @@ def gather(files: FileSet, requests: Sequence[Extents], max_bytes: int) -> list[
     if not files.gathers:
         return None
     numbers = files.used(requests)
-    fields: list[BlobField] = []
+    laid: list[tuple[Extents, int, NDArray[np.int64]]] = []
     n_bytes = 0
     for request in requests:
         check = _kernel_of(request)
         if check is None or (offsets := _places(files, request, max_bytes)) is None:
             return None
-        out = buffers.empty(int(offsets[-1]))
-        n_bytes += len(out)
-        where = (request.file, request.offset, request.length, request.stored, offsets, out)
-        fields.append(BlobField(*where, request.head, request.tail, check))
+        laid.append((request, check, offsets))
+        n_bytes += int(offsets[-1])
+    if n_bytes > _MUCH and n_bytes > 2 * int(files.sizes.sum()):
+        return None  # extents that overlap: the careful way reads once what they share
+    fields = [_field(*each) for each in laid]
     if n_bytes < 2 * _SHARE_BYTES and len(numbers) <= _FEW:
         done = _read(files, numbers, [fields])
     else:
@@ -62,6 +65,11 @@ def _kernel_of(request: Extents) -> int | None:
     return request.check.kernel if isinstance(request.check, KernelCheck) else None
 
 
+def _field(request: Extents, check: int, offsets: NDArray[np.int64]) -> BlobField:
+    where = (request.file, request.offset, request.length, request.stored, offsets)
+    return BlobField(*where, buffers.empty(int(offsets[-1])), request.head, request.tail, check)
+
+
 def _places(files: FileSet, request: Extents, max_bytes: int) -> NDArray[np.int64] | None:
     where = (request.file, request.offset, request.length, (request.head, request.tail))
     return places(files.sizes, *where, min(max_bytes, _MOST))
@@ -72,25 +80,32 @@ def _read_much(files: FileSet, numbers: list[int], fields: list[BlobField], n_by
     groups = _groups(numbers)
     if len(groups) == 1:
         return _read(files, numbers, _shares(fields, min(N_THREADS, n_bytes // _SHARE_BYTES)))
-    return all(_read(files, group, [_of(files, group, fields)]) for group in groups)
+    return all(_read(files, group, [_of(files, group, fields, group is groups[0])]) for group in groups)
 
 
 def _groups(numbers: list[int]) -> list[list[int]]:
     """Return the files of one call each: what is open at once is bounded."""
-    most = max(_FEW, most_open())
+    most = max(_FEW, most_open() // 4)  # other threads borrow some as well
     return [numbers[first : first + most] for first in range(0, max(1, len(numbers)), most)]
 
 
 def _read(files: FileSet, numbers: list[int], shares: list[list[BlobField]]) -> bool:
-    fds, io = files.take(numbers), files.engine
-    where = (fds, files.memories, files.sizes, files.mtimes_ns)
-    how = (io.capsule, io.name == "auto")
+    io, taken = files.engine, False
     try:
+        fds = files.take(numbers)
+        taken = True
+        where = (fds, files.memories, files.sizes, files.mtimes_ns)
+        how = (io.capsule, io.name == "auto")
         if len(shares) == 1:
             return read_batch(*where, shares[0], *how)
         return in_parallel(lambda part: read_batch(*where, part, *how), shares)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        return False  # the careful way opens one file at a time
     finally:
-        files.give_back(numbers)
+        if taken:
+            files.give_back(numbers)
 
 
 def _shares(fields: list[BlobField], n: int) -> list[list[BlobField]]:
@@ -106,9 +121,11 @@ def _shares(fields: list[BlobField], n: int) -> list[list[BlobField]]:
     ]
 
 
-def _of(files: FileSet, numbers: list[int], fields: list[BlobField]) -> list[BlobField]:
-    """Return the extents that lie in these files, or in memory."""
-    here = [np.isin(field.file, np.array(numbers, np.int32)) | (files.memories[field.file] > 0) for field in fields]
+def _of(files: FileSet, numbers: list[int], fields: list[BlobField], and_memory: bool) -> list[BlobField]:
+    """Return the extents that lie in these files, or, if so wanted, in memory."""
+    here = [np.isin(field.file, np.array(numbers, np.int32)) for field in fields]
+    if and_memory:
+        here = [part | (files.memories[field.file] > 0) for field, part in zip(fields, here, strict=True)]
     return [_rows(field, part) for field, part in zip(fields, here, strict=True)]
 
 

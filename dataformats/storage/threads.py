@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from dataformats.storage.forks import after_fork
@@ -21,14 +22,15 @@ T = TypeVar("T")
 
 def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
     """Do all shares, the first in this thread and the others in those of the pool; return True where all did well."""
-    if len(shares) == 1:
-        return work(shares[0])
-    pending = [_POOL.executor().submit(work, share) for share in shares[1:]]
+    pending: list[Future[bool]] = []
+    done: list[bool] = []
     try:
-        done = [work(share) for share in shares[:1]]
+        with suppress(RuntimeError):  # no thread can be had, or the interpreter is ending: all is done here
+            pending.extend(_POOL.executor().submit(work, share) for share in shares[1:])
+        done.extend(work(share) for share in (*shares[:1], *shares[1 + len(pending) :]))
     finally:
         wait(pending)  # whatever happens here, they may still be writing
-    return all([*done, *(future.result() for future in pending)])
+    return all(done) and all(future.result() for future in pending)
 
 
 def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import struct
+import weakref
 import zlib
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import dataformats
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck
 from dataformats.kernels import FrameCheck, crc32c, mask, reads_batches
 from dataformats.storage import files as files_room
-from dataformats.storage import gathering, reading
+from dataformats.storage import gathering, reading, threads
 from dataformats.storage.cached import CachedFile, MappedFile
 from dataformats.storage.files import LocalFile, StoredFile
 from dataformats.storage.fileset import FileSet
@@ -231,3 +236,79 @@ def test_large_arrays_are_used_again_when_nobody_holds_them(tmp_path: Path) -> N
     assert (part == kept).all()
     del part
     assert values().ctypes.data == address
+
+
+def test_extents_that_overlap_are_not_unfolded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file must not ask for as many times its size as it has records."""
+    monkeypatch.setattr(gathering, "_MUCH", 100_000)
+    files = written(tmp_path, [noise(60_000)], "auto")
+    assert gathered(files, extents([(0, 0, 60_000)] * 2)) is not None
+    assert gathered(files, extents([(0, 0, 60_000)] * 3)) is None
+    assert (
+        list(reading.read_blobs(files, [extents([(0, 0, 60_000)] * 3)], max_bytes=2**31)[0].blobs)
+        == [noise(60_000)] * 3
+    )
+
+
+def test_out_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The careful way opens one file at a time."""
+    files = written(tmp_path, [noise(100), noise(100, 1)], "auto")
+
+    def refuse(numbers: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(files, "take", refuse)
+    request = extents([(0, 0, 10), (1, 5, 10)])
+    assert gathered(files, request) is None
+    blobs = reading.read_blobs(files, [request], max_bytes=2**31)[0].blobs
+    assert list(blobs) == [noise(100)[:10], noise(100, 1)[5:15]]
+
+
+@pytest.mark.parametrize("n_refused", [1, 2])
+def test_without_threads(n_refused: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a limit of threads, or while the interpreter is ending, all work is done by the caller."""
+    left = 3 - n_refused
+
+    class Full:
+        def submit(self, work: Any, share: int) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise RuntimeError("can't start new thread")
+            done: Future[bool] = Future()
+            done.set_result(work(share))
+            return done
+
+    monkeypatch.setattr(threads._POOL, "executor", Full)
+    seen: list[int] = []
+    assert threads.in_parallel(lambda share: seen.append(share) is None, [0, 1, 2, 3])
+    assert sorted(seen) == [0, 1, 2, 3]
+
+
+def test_sources_go_without_the_collector(tmp_path: Path) -> None:
+    """Few objects stand for gigabytes in memory: the collector would have no reason to run."""
+    path = tmp_path / "x.ffr"
+    with dataformats.create(path, "ffrecord", payload="bytes") as writer:
+        writer.extend([noise(1000)] * 20)
+    gc.disable()
+    try:
+        ways: list[dict[str, Any]] = [{}, {"cache": "memory"}, {"io": "mmap"}]
+        for options in ways:
+            source: Any = dataformats.open(path, payload="bytes", **options)
+            source.read(range(20))
+            held = weakref.ref(source), weakref.ref(source._files)
+            del source
+            assert [one() for one in held] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_closing_gives_memory_back(tmp_path: Path) -> None:
+    path = tmp_path / "x.ffr"
+    with dataformats.create(path, "ffrecord", payload="bytes") as writer:
+        writer.extend([noise(1000)] * 20)
+    with dataformats.open(path, payload="bytes", cache="memory") as source:
+        held = weakref.ref(source._files)  # type: ignore[attr-defined]
+        assert source[3] == noise(1000)
+    assert held() is None
+    assert source[3] == noise(1000)  # it opens again
