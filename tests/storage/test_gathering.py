@@ -281,7 +281,12 @@ def test_without_threads(n_refused: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(threads._POOL, "executor", Full)
     seen: list[int] = []
-    assert threads.in_parallel(lambda share: seen.append(share) is None, [0, 1, 2, 3])
+
+    def work(share: int) -> bool:
+        seen.append(share)
+        return True
+
+    assert threads.in_parallel(work, [0, 1, 2, 3])
     assert sorted(seen) == [0, 1, 2, 3]
 
 
