@@ -50,7 +50,7 @@ class _Pool:
         if sum(size * len(free) for size, free in list(self._free.items())) + size <= _KEPT:
             self._free.setdefault(size, []).append(memory)
         else:
-            self._free.clear()  # sizes have changed: what is kept serves nobody
+            self._free = {size: [memory]}  # sizes have changed: the others serve nobody
 
 
 def _mapping(size: int) -> mmap.mmap:
