@@ -99,12 +99,12 @@ class Engine:
         try:
             return engine_open(self.name)
         except NotImplementedError as error:
-            self._refusal = str(error)
-            capsule = None
+            self._refusal = str(error)  # whoever runs without C was told so by the kernels
+            return None
         except OSError as error:
             self._refusal = str(error.strerror)
-            capsule = _open_or_none(_FALLBACK)
-        if not self._told and self.name != "auto":
+        capsule = _open_or_none(_FALLBACK)
+        if not self._told:
             self._told = True
             instead = _PLAIN if capsule is None else _FALLBACK
             logger.warning("io=%r does not work here (%s): %s instead", self.name, self._refusal, instead)
