@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
@@ -11,14 +11,14 @@ from dataformats.columns import NumberCodec, check_dims, decode_column, words
 from dataformats.errors import CodecError, MissingExtraError, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.registry import codecs as registered
-from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.values import DTYPES, exact
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CodecLike", "Codecs", "FunctionCodec", "encode_value", "holds_numbers", "register_codec"]
+__all__ = ["CodecLike", "Codecs", "FunctionCodec", "as_bytes", "encode_value", "holds_numbers", "register_codec"]
 
 CodecLike = Codec | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """What a call may name as a codec: an object, or (encode, decode)."""
@@ -147,6 +147,17 @@ class Codecs:
             found = self._found[element] = self._resolve(element.element)
         return found
 
+    def opaque(self, kinds: Mapping[str, Type]) -> dict[str, Type]:
+        """Return the fields whose types name no codec that they may name, or arguments that it does not take."""
+        return {name: kind for name, kind in kinds.items() if not self._resolves(kind)}
+
+    def _resolves(self, kind: Type) -> bool:
+        try:
+            self.codec(kind)
+        except (UnknownNameError, SpecError):
+            return False
+        return True
+
     def decode(
         self,
         kind: Type,
@@ -207,6 +218,13 @@ def _may_be_named_by_files(name: str) -> bool:
     if registered.shipped(name):
         return registered.get(name).safe
     return name in _registered_safe and registered.get(name) is _registered_safe[name]
+
+
+def as_bytes(kinds: Mapping[str, Type], fields: Collection[str]) -> Spec:
+    """Return the types with those of some fields as bytes: one blob a value, or one an element."""
+    return Spec(
+        {name: replace(kind, codec="bytes", args=()) if name in fields else kind for name, kind in kinds.items()}
+    )
 
 
 def holds_numbers(codecs: FieldCodecs, kind: Type) -> bool:

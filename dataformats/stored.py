@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.columns import conform, elements_of
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError, UnknownNameError
+from dataformats.fields import as_bytes
 from dataformats.interfaces import (
     Backend,
     Codec,
@@ -28,7 +29,7 @@ from dataformats.interfaces import (
 from dataformats.meaning import Meaning, Told
 from dataformats.scanning import as_indices, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
-from dataformats.spec import VALUE, Spec, Type
+from dataformats.spec import VALUE, Spec
 from dataformats.storage.ahead import read_ahead
 from dataformats.storage.cached import MappedFile, cached
 from dataformats.storage.files import StoredFile, release
@@ -141,18 +142,8 @@ class StoredSource(SourceBase):
         backend = self._parts.backend
         if self.single or self.spec_is_inferred or (isinstance(backend, FieldsBackend) and not backend.tells_spec):
             return self  # a format with dtypes of its own has no codecs that could be unknown
-        kinds = {
-            name: replace(kind, codec="bytes", args=()) if self._is_opaque(kind) else kind
-            for name, kind in self.spec.items()
-        }
-        return self if self.spec == kinds else self.with_spec(Spec(kinds))
-
-    def _is_opaque(self, kind: Type) -> bool:
-        try:
-            self._parts.told.codecs.codec(kind)
-        except UnknownNameError:
-            return True
-        return False
+        opaque = self._parts.told.codecs.opaque(self.spec)
+        return self.with_spec(as_bytes(self.spec, opaque)) if opaque else self
 
     # ---- what it is
 
@@ -199,11 +190,6 @@ class StoredSource(SourceBase):
     def reader(self) -> Reader:
         """What knows where the blobs lie."""
         return self._reader
-
-    @property
-    def index_place(self) -> str:
-        """Where indexes are kept."""
-        return self._parts.told.index
 
     @property
     def nbytes(self) -> int:

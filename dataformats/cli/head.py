@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dataformats.cli.exits import FINDING
-from dataformats.cli.opaque import as_bytes, opaque_fields, said_of
+from dataformats.cli.opaque import opaque_fields, said_of
 from dataformats.cli.options import (
     AsJson,
     Checksums,
@@ -85,6 +85,7 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
 
 def _leave_encoded(source: RecordSource, declared: Any) -> dict[str, Type]:
     """Have images and videos read as their bytes, of which the header is shown, and so what is opaque."""
+    from dataformats.fields import as_bytes
     from dataformats.stored import StoredSource
 
     if not isinstance(source, StoredSource):

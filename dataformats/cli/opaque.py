@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dataformats.errors import DataFormatsError, SpecError, UnknownNameError
+from dataformats.errors import DataFormatsError
 from dataformats.registry import codecs
-from dataformats.spec import Spec, Type
+from dataformats.spec import Type
 
 if TYPE_CHECKING:
     from dataformats.source import RecordSource
 
-__all__ = ["as_bytes", "opaque_fields", "opaque_in", "said_of"]
+__all__ = ["opaque_fields", "opaque_in", "said_of"]
 
 
 def opaque_fields(kinds: Mapping[str, Type], declared: Collection[str] = ()) -> dict[str, Type]:
@@ -25,12 +24,12 @@ def opaque_fields(kinds: Mapping[str, Type], declared: Collection[str] = ()) -> 
     """
     from dataformats.fields import Codecs
 
-    known = Codecs(None, trusted=False)
-    return {name: kind for name, kind in kinds.items() if name not in declared and not _resolves(known, kind)}
+    return Codecs(None, trusted=False).opaque({name: kind for name, kind in kinds.items() if name not in declared})
 
 
 def opaque_in(path: str | list[str], options: Mapping[str, Any]) -> tuple[dict[str, Type], dict[str, Any]]:
     """Return the opaque fields of a data set, and the options under which all of it can be read."""
+    from dataformats.fields import as_bytes
     from dataformats.opening import open as open_source
 
     try:
@@ -40,13 +39,6 @@ def opaque_in(path: str | list[str], options: Mapping[str, Any]) -> tuple[dict[s
         return {}, dict(options)  # whoever opens it next says so
     found = opaque_fields(kinds, options.get("spec", ()))
     return found, {**options, "spec": as_bytes(kinds, found).to_json()} if found else dict(options)
-
-
-def as_bytes(kinds: Mapping[str, Type], fields: Collection[str]) -> Spec:
-    """Return the types with those of some fields as bytes: one blob a value, or one an element."""
-    return Spec(
-        {name: replace(kind, codec="bytes", args=()) if name in fields else kind for name, kind in kinds.items()}
-    )
 
 
 def said_of(kind: Type) -> str:
@@ -62,11 +54,3 @@ def _fields_of(source: RecordSource) -> Mapping[str, Type]:
 
     told = isinstance(source, StoredSource) and not source.single and not source.spec_is_inferred
     return source.spec if told else {}
-
-
-def _resolves(known: Any, kind: Type) -> bool:
-    try:
-        known.codec(kind)
-    except (UnknownNameError, SpecError):
-        return False
-    return True

@@ -25,7 +25,6 @@ def read_batch(
     mtimes: NDArray[np.int64],
     fields: tuple[Any, ...],
     engine: Any,
-    warm_first: bool,
     /,
 ) -> bool: ...
 def locate(

@@ -1,18 +1,19 @@
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* preadv2 */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* st_mtim */
 #endif
 #include "batch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 #define DATAFORMATS_POSIX 1
 #endif
+
+#include "read_op.h"
+#include "tfrecord.h"
 
 #define GAP 4096             /* neighbours no further apart than a page are read as one */
 #define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
@@ -22,15 +23,6 @@
 #define FUSED_BYTES 16384    /* copied and checksummed at a time */
 #define AHEAD 4              /* blobs in memory that are being fetched while one is copied: 8 gave no more */
 #define AHEAD_BYTES 4096     /* of each of them; the processor goes on by itself */
-#define MASK_DELTA 0xA282EAD8u /* TFRecord stores CRCs rotated and shifted: FORMATS, TFRecord */
-
-static uint32_t mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + MASK_DELTA; }
-
-static uint32_t load32(const uint8_t *at) {
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static uint64_t load64(const uint8_t *at) { return (uint64_t)load32(at) | (uint64_t)load32(at + 4) << 32; }
 
 /* ---- planning */
 
@@ -161,10 +153,11 @@ static int framing_is_sound(const batch *plan, const batch_field *field, int64_t
     case BATCH_CRC32:
         return field->stored == NULL || field->stored[row] == crc;
     case BATCH_LENGTH:
-        return load64(head) == length;
+        return load64_le(head) == length;
     case BATCH_TFRECORD:
-        return load64(head) == length && load32(head + 8) == mask(plan->crc32c(0, head, 8)) &&
-               load32(tail) == mask(crc) && (field->stored == NULL || field->stored[row] == load32(tail));
+        return load64_le(head) == length && tfrecord_head_is_sound(plan->crc32c, head) &&
+               load32_le(tail) == tfrecord_masked(crc) &&
+               (field->stored == NULL || field->stored[row] == load32_le(tail));
     }
     return 0;
 }
@@ -275,12 +268,8 @@ static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch
 
 /* Read without waiting for a disk. Return 1 if all came, 0 if it has to be waited for. */
 static int read_warm(read_op *op) {
-#if defined(__linux__) && defined(RWF_NOWAIT)
-    return preadv2(op->fd, (const struct iovec *)op->parts, op->n_parts, op->offset, RWF_NOWAIT) == op->length;
-#else
-    (void)op;
-    return 0;
-#endif
+    op_begin(op);
+    return op_try(op) == OP_READ && op->error == 0 && op->done == op->length;
 }
 
 static int unchanged(const batch_file *file) {
@@ -314,13 +303,13 @@ static int all_unchanged(const batch *plan) {
 
 /* Read what needs no waiting, or without an engine everything, each run through the same scratch memory, which
  * so stays in the processor's cache. Return how many runs are left, moved to the front; -1 if one failed. */
-static int64_t read_now(batch *plan, const read_engine *engine, int warm_first, uint8_t *scratch, read_op *op,
-                        read_part *parts) {
+static int64_t read_now(batch *plan, const read_engine *engine, uint8_t *scratch, read_op *op, read_part *parts) {
+    const int try_first = reads_try_first(engine);
     int64_t n_left = 0;
     for (int64_t i = 0; i < plan->n_runs; i++) {
         const batch_run *run = &plan->runs[i];
         place_op(plan, run, scratch, op, parts);
-        if ((warm_first && read_warm(op)) || (engine == NULL && reads_run(NULL, op, 1) < 0)) {
+        if ((try_first && read_warm(op)) || (engine == NULL && reads_run(NULL, op, 1) < 0)) {
             if (!deliver_run(plan, run, scratch)) {
                 return -1;
             }
@@ -333,11 +322,10 @@ static int64_t read_now(batch *plan, const read_engine *engine, int warm_first, 
     return n_left;
 }
 
-int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratch, read_op *ops,
-               read_part *parts) {
+int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts) {
     int64_t n = plan->n_runs;
-    if (engine == NULL || warm_first) {
-        n = read_now(plan, engine, warm_first, scratch, ops, parts);
+    if (engine == NULL || reads_try_first(engine)) {
+        n = read_now(plan, engine, scratch, ops, parts);
     }
     for (int64_t i = 0; i < n; i++) {
         const batch_run *run = &plan->runs[i];
@@ -356,9 +344,8 @@ int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratc
 
 #else
 
-int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratch, read_op *ops,
-               read_part *parts) {
-    (void)engine, (void)warm_first, (void)scratch, (void)ops, (void)parts;
+int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts) {
+    (void)engine, (void)scratch, (void)ops, (void)parts;
     return plan->n_runs == 0 ? 0 : -1; /* the caller reads in its own way */
 }
 

@@ -77,12 +77,11 @@ int batch_copy(const batch *plan);
 
 /* Read and verify the others.
  *
- * `engine`: how files are read; NULL: one call after the other. `warm_first`: try each read without waiting
- * for a disk first, and leave to the engine what is not in memory. `scratch`: `n_scratch` bytes; `ops`:
- * `n_runs`; `parts`: four times `n_spans`. Return 0, or -1 where something failed: a read, a checksum, or a
- * file that is not what it was when it was opened. */
-int batch_read(batch *plan, read_engine *engine, int warm_first, uint8_t *scratch, read_op *ops,
-               read_part *parts);
+ * `engine`: how files are read; NULL: one call after the other. Of one that tries first, only what is not in
+ * memory is asked: the rest is read here, run by run through the same scratch memory. `scratch`: `n_scratch`
+ * bytes; `ops`: `n_runs`; `parts`: four times `n_spans`. Return 0, or -1 where something failed: a read, a
+ * checksum, or a file that is not what it was when it was opened. */
+int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts);
 
 /* Check the extents of one field against their files, and lay their blobs out back to back: writes to
  * `place[0 .. n]` the sums of the lengths, beginning with 0. Return the last sum, or -1 where an extent does not

@@ -119,7 +119,6 @@ def read_batch(
     mtimes_ns: NDArray[np.int64],
     fields: Sequence[BlobField],
     engine: Any,
-    warm_first: bool,
 ) -> bool:
     """Read and verify the blobs of all fields; return False where anything failed: what, the careful way tells.
 
@@ -130,7 +129,6 @@ def read_batch(
         mtimes_ns: int64[n_files], when each file was changed last, which must still be so; -1: anything goes.
         fields: The extents and places of each field.
         engine: What reads files; `None`: one call after the other.
-        warm_first: Try each read without waiting for a disk, and leave to the engine what is not in memory.
     """
-    done: bool = kernels().read_batch(fds, memories, sizes, mtimes_ns, tuple(fields), engine, warm_first)
+    done: bool = kernels().read_batch(fds, memories, sizes, mtimes_ns, tuple(fields), engine)
     return done

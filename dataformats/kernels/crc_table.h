@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "little_endian.h"
+
 typedef uint32_t crc_table[8][256];
 
 #define CRC_BIT(n, bit, entry) (((n) >> (bit) & 1) ? (entry) : 0u)
@@ -30,16 +32,11 @@ typedef uint32_t crc_table[8][256];
 #define CRC_ROW(...) \
     {CRC_64(0, __VA_ARGS__), CRC_64(64, __VA_ARGS__), CRC_64(128, __VA_ARGS__), CRC_64(192, __VA_ARGS__)}
 
-/* Byte by byte, so that it reads the same on every byte order; compilers make one load of it. */
-static inline uint32_t crc_load32(const uint8_t *data) {
-    return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-}
-
 static inline uint32_t crc_slice_by_8(const crc_table table, uint32_t value, const uint8_t *data,
                                       size_t n_bytes) {
     uint32_t crc = ~value;
     for (; n_bytes >= 8; data += 8, n_bytes -= 8) {
-        const uint32_t low = crc ^ crc_load32(data), high = crc_load32(data + 4);
+        const uint32_t low = crc ^ load32_le(data), high = load32_le(data + 4);
         crc = table[7][low & 0xff] ^ table[6][low >> 8 & 0xff] ^ table[5][low >> 16 & 0xff] ^
               table[4][low >> 24] ^ table[3][high & 0xff] ^ table[2][high >> 8 & 0xff] ^
               table[1][high >> 16 & 0xff] ^ table[0][high >> 24];

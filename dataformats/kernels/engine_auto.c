@@ -6,11 +6,6 @@
 
 #include "read_op.h"
 
-/* So much is copied from memory before threads are called to help, about a millisecond: a helper that has
- * taken a stretch and then waits for a processor makes all wait, which costs more than it saves on smaller
- * batches. */
-#define ALONE_BYTES (8 * 1024 * 1024)
-
 typedef struct {
     read_engine *threads;
     read_engine *uring; /* NULL where it is refused */
@@ -52,16 +47,13 @@ static const char *auto_cold(const read_engine *engine) {
     return has_ring(engine->state) ? engine_uring.name : "advised reads";
 }
 
-/* Read what is in memory, and stop where others do the rest better. Return who that is, or NULL: advice is
- * enough. */
+/* Read what is in memory. Return who does the rest, or NULL: advice is enough. */
 static read_engine *read_warm(const auto_state *state, read_op *ops, int64_t n_ops) {
     read_engine *next = NULL;
-    int64_t n_bytes = 0;
     for (int64_t i = 0; i < n_ops; i++) {
         /* Also after the first that is cold: newer kernels begin to fetch what they are asked for. */
         const op_warmth warmth = op_is_done(&ops[i]) ? OP_READ : op_try(&ops[i]);
-        n_bytes += ops[i].done;
-        if (warmth == OP_UNKNOWN || (next == NULL && n_bytes > ALONE_BYTES)) {
+        if (warmth == OP_UNKNOWN) {
             return state->threads; /* by the clock, they find out what is slow */
         }
         if (warmth == OP_COLD && has_ring(state)) {

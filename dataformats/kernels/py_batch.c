@@ -6,6 +6,7 @@
 
 #include "batch.h"
 #include "py_engines.h"
+#include "tfrecord.h"
 
 #define INT64_FORMATS "lq"
 #define FIELD_ITEMS 9
@@ -126,7 +127,7 @@ static int take_field(PyObject *tuple, field_views *views, batch_field *field) {
         PyErr_SetString(PyExc_ValueError, "file, offset, length, stored and place must be equally long");
         return -1;
     }
-    if ((check == BATCH_LENGTH && head < 8) || (check == BATCH_TFRECORD && (head < 12 || tail < 4))) {
+    if ((check == BATCH_LENGTH && head < 8) || (check == BATCH_TFRECORD && (head < TFRECORD_HEAD || tail < TFRECORD_TAIL))) {
         PyErr_SetString(PyExc_ValueError, "the check needs a longer head or tail");
         return -1;
     }
@@ -162,7 +163,7 @@ static int take_fields(PyObject *tuple, batch_arguments *held) {
 }
 
 /* Plan and do the read, without the GIL. Return 1, or 0 where something failed; -1 where memory is short. */
-static int run(batch_arguments *held, read_engine *engine, int warm_first) {
+static int run(batch_arguments *held, read_engine *engine) {
     batch *plan = &held->plan;
     if (batch_plan(plan) < 0 || batch_copy(plan) < 0) {
         return 0;
@@ -176,25 +177,24 @@ static int run(batch_arguments *held, read_engine *engine, int warm_first) {
     if (held->scratch == NULL || held->ops == NULL || held->parts == NULL) {
         return -1;
     }
-    return batch_read(plan, engine, warm_first, held->scratch, held->ops, held->parts) == 0;
+    return batch_read(plan, engine, held->scratch, held->ops, held->parts) == 0;
 }
 
 static PyObject *native_read_batch(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
-    if (check_count("read_batch", n_args, 7, 7) < 0) {
+    if (check_count("read_batch", n_args, 6, 6) < 0) {
         return NULL;
     }
     batch_arguments held;
     memset(&held, 0, sizeof held);
     read_engine *engine = NULL;
-    const int warm_first = PyObject_IsTrue(args[6]);
-    if (warm_first < 0 || take_engine(args[5], &engine) < 0 || take_files(args, &held) < 0 || take_fields(args[4], &held) < 0) {
+    if (take_engine(args[5], &engine) < 0 || take_files(args, &held) < 0 || take_fields(args[4], &held) < 0) {
         release(&held);
         return NULL;
     }
     held.plan.crc32 = state_of(module)->crc32;
     held.plan.crc32c = state_of(module)->crc32c;
     int done;
-    Py_BEGIN_ALLOW_THREADS done = run(&held, engine, warm_first);
+    Py_BEGIN_ALLOW_THREADS done = run(&held, engine);
     Py_END_ALLOW_THREADS release(&held);
     return done < 0 ? PyErr_NoMemory() : PyBool_FromLong(done);
 }
@@ -312,7 +312,7 @@ static PyObject *native_places(PyObject *module, PyObject *const *args, Py_ssize
 }
 
 PyMethodDef batch_methods[] = {
-    FAST(read_batch, "read_batch(fds, memories, sizes, mtimes, fields, engine, warm_first, /)\n--\n\n"
+    FAST(read_batch, "read_batch(fds, memories, sizes, mtimes, fields, engine, /)\n--\n\n"
                      "Read the blobs of all fields to their places; return False where anything failed."),
     FAST(locate, "locate(starts, offset, length, stored, indices, file, offset, length, stored, /)\n--\n\n"
                  "Write where records lie; return -1, or the first position that is no record."),

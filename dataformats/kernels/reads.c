@@ -84,3 +84,5 @@ int64_t reads_run(read_engine *engine, read_op *ops, int64_t n_ops) {
     }
     return -1;
 }
+
+int reads_try_first(const read_engine *engine) { return engine != NULL && engine->kind == &engine_auto; }

@@ -33,4 +33,8 @@ typedef struct read_engine read_engine;
  * `engine` NULL: one `preadv` after the other in this thread. */
 int64_t reads_run(read_engine *engine, read_op *ops, int64_t n_ops);
 
+/* Whether the engine reads what is in memory before it waits for anything. Whoever has work for each stretch may
+ * then do that first step by `op_try`, and leave only the others to the engine. False for NULL. */
+int reads_try_first(const read_engine *engine);
+
 #endif

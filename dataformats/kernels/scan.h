@@ -17,8 +17,6 @@
 /* No file is longer, and positions behind such a record still fit int64. Longer ones are unsound. */
 #define SCAN_MAX_LENGTH ((uint64_t)1 << 62)
 
-#define SCAN_TFRECORD_HEAD 12
-#define SCAN_TFRECORD_TAIL 4
 #define SCAN_OFRECORD_HEAD 8
 
 /* Why a walk stopped. */

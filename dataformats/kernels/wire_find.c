@@ -40,25 +40,16 @@ static int64_t look_up(finder *f, int part, wire_span name) {
 /* Walk through a FeatureList, and count its steps. */
 static int walk_steps(const finder *f, wire_span list, int64_t *n_steps) {
     const int depth = wire_feature_depth(f->shape);
-    while (list.at < list.end) {
-        uint32_t tag;
-        wire_span step;
+    wire_span step;
+    int more;
+    while ((more = wire_next_step(&list, depth, &step)) > 0) {
         wire_run run = {0};
-        if (!wire_tag(&list, &tag)) {
-            return 0;
-        }
-        if (tag != WIRE_TAG(1, WIRE_DELIMITED)) {
-            if (!wire_skip(&list, tag, depth)) {
-                return 0;
-            }
-            continue;
-        }
-        if (!wire_delimited(&list, &step) || !wire_walk_feature(f->shape, step, depth - 1, &run)) {
+        if (!wire_walk_feature(f->shape, step, depth - 1, &run)) {
             return 0;
         }
         ++*n_steps;
     }
-    return 1;
+    return more == 0;
 }
 
 /* An entry of a map, as far as it was read. */

@@ -133,26 +133,16 @@ typedef struct {
 } steps;
 
 static int take_steps(steps *out, wire_span list) {
-    while (list.at < list.end) {
-        uint32_t tag;
-        wire_span step;
+    wire_span step;
+    int more;
+    while ((more = wire_next_step(&list, WIRE_DEPTH, &step)) > 0) {
         wire_run run = {0};
-        if (!wire_tag(&list, &tag)) {
-            return 0;
-        }
-        if (tag != WIRE_TAG(1, WIRE_DELIMITED)) {
-            if (!wire_skip(&list, tag, WIRE_DEPTH)) {
-                return 0;
-            }
-            continue;
-        }
-        if (out->at == out->end || !wire_delimited(&list, &step) ||
-            !wire_walk_feature(out->shape, step, WIRE_DEPTH, &run)) {
+        if (out->at == out->end || !wire_walk_feature(out->shape, step, WIRE_DEPTH, &run)) {
             return 0;
         }
         *out->at++ = wire_feature_of(&run, out->buffer, WIRE_FEATURE, step);
     }
-    return 1;
+    return more == 0;
 }
 
 static int take_lists(steps *out, wire_span entry) {

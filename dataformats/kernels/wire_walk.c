@@ -129,3 +129,19 @@ wire_feature wire_feature_of(const wire_run *run, const uint8_t *buffer, int for
     }
     return feature;
 }
+
+int wire_next_step(wire_span *list, int depth, wire_span *step) {
+    while (list->at < list->end) {
+        uint32_t tag;
+        if (!wire_tag(list, &tag)) {
+            return -1;
+        }
+        if (tag == WIRE_TAG(1, WIRE_DELIMITED)) {
+            return wire_delimited(list, step) ? 1 : -1;
+        }
+        if (!wire_skip(list, tag, depth)) {
+            return -1;
+        }
+    }
+    return 0;
+}

@@ -27,6 +27,10 @@ int wire_feature_depth(wire_shape shape);
  * `take` refused. */
 int wire_walk_feature(wire_shape shape, wire_span message, int depth, wire_run *run);
 
+/* Take the next step of a FeatureList off its front. Return 1, 0 at its end, or -1 where it does not parse.
+ * `depth`: of the groups that may lie in the list. */
+int wire_next_step(wire_span *list, int depth, wire_span *step);
+
 /* Walk through the values of a map's entry, all of them Features to be merged. */
 int wire_walk_entry(wire_shape shape, wire_span entry, int depth, wire_run *run);
 

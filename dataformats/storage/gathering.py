@@ -90,15 +90,14 @@ def _groups(numbers: list[int]) -> list[list[int]]:
 
 
 def _read(files: FileSet, numbers: list[int], shares: list[list[BlobField]]) -> bool:
-    io, taken = files.engine, False
+    taken = False
     try:
         fds = files.take(numbers)
         taken = True
-        where = (fds, files.memories, files.sizes, files.mtimes_ns)
-        how = (io.capsule, io.name == "auto")
+        where, engine = (fds, files.memories, files.sizes, files.mtimes_ns), files.engine.capsule
         if len(shares) == 1:
-            return read_batch(*where, shares[0], *how)
-        return in_parallel(lambda part: read_batch(*where, part, *how), shares)
+            return read_batch(*where, shares[0], engine)
+        return in_parallel(lambda part: read_batch(*where, part, engine), shares)
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise

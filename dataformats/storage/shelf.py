@@ -1,7 +1,8 @@
 """Where the indexes of files are kept, and what they say: headers are read at once, rows when they are asked for.
 
 An index is `DFINDEX2`, the length (uint32) and the CRC32 (uint32) of a JSON header, the header, and the blocks of
-`rows`, sealed with the header's CRC32. All integers are little-endian.
+`rows`, sealed with the CRC32 of the header's digest: whoever makes the same index again makes the same blocks, so that
+those who hold the first one read on. All integers are little-endian.
 """
 
 from __future__ import annotations
@@ -138,8 +139,8 @@ class Shelf:
             "digest": told,
         }
         text = json.dumps(header).encode()
-        seal = zlib.crc32(text)
-        start = _HEADER.pack(_MAGIC, len(text), seal) + text
+        start = _HEADER.pack(_MAGIC, len(text), zlib.crc32(text)) + text
+        seal = zlib.crc32(told.encode())
         path = self.path(file)
         try:
             if path is None:
@@ -243,7 +244,9 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str) -> Index | None:
         raise ValueError("its facts are no mapping")
     exact = identity == file.identity and not _racy(identity, _whole(header["made_ns"]))
     blocks = _Blocks(read.without_start() if isinstance(read, _Local) else read, base)
-    return Index(layout, _total(layout, header), str(header["digest"]), header["facts"], exact, checksum, blocks)
+    told = str(header["digest"])
+    seal = zlib.crc32(told.encode())
+    return Index(layout, _total(layout, header), told, header["facts"], exact, seal, blocks)
 
 
 def _whole(number: object) -> int:

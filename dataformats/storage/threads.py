@@ -1,4 +1,4 @@
-"""The threads that share the work of large batches: one pool a process, as many threads as it has processors."""
+"""Pools of threads, one of each kind a process; the threads that share the work of large batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from dataformats.storage.forks import after_fork
 
-__all__ = ["N_THREADS", "in_parallel", "submit"]
+__all__ = ["N_THREADS", "Pool", "in_parallel", "submit"]
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
@@ -38,10 +38,17 @@ def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Futur
     return _POOL.executor().submit(work, *arguments, **named)
 
 
-class _Pool:
-    """Started at first use, and again in a forked child."""
+class Pool:
+    """Threads that are started at first use, and again in a forked child.
 
-    def __init__(self) -> None:
+    Args:
+        n_threads: At most so many.
+        name: What their names begin with.
+    """
+
+    def __init__(self, n_threads: int, name: str) -> None:
+        self._n_threads = n_threads
+        self._name = name
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         after_fork(self, "_forget")
@@ -50,10 +57,11 @@ class _Pool:
         self._executor, self._lock = None, threading.Lock()
 
     def executor(self) -> ThreadPoolExecutor:
+        """Return what takes their work."""
         with self._lock:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(N_THREADS, thread_name_prefix="dataformats-batch")
+                self._executor = ThreadPoolExecutor(self._n_threads, thread_name_prefix=self._name)
             return self._executor
 
 
-_POOL = _Pool()
+_POOL = Pool(N_THREADS, "dataformats-batch")

@@ -64,9 +64,3 @@ def test_every_block_runs_and_prints_what_it_says(page: str, text: str, tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == PRINTED.findall(text)
-
-
-def test_links_lead_somewhere() -> None:
-    for page in PAGES.glob("*.md"):
-        targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
-        assert [target for target in targets if not (PAGES / target).exists()] == [], page.name

@@ -88,7 +88,7 @@ static int enter(const stored_file *file, int64_t first, int64_t stop, chain *fo
     crc_kernel *crc32c = crc_choose(crc32c_variants);
     while (first < stop) {
         const int64_t at = scan_tfrecord_header(crc32c, file->bytes, file->size, first, file->size);
-        require(at == -1 || (at >= first && at <= file->size - SCAN_TFRECORD_HEAD));
+        require(at == -1 || (at >= first && at <= file->size - TFRECORD_HEAD));
         if (at < 0 || at >= stop) {
             return 0;
         }

@@ -146,15 +146,24 @@ def test_damaged_headers_are_ignored_and_damaged_blocks_are_broken(file: LocalFi
     assert shelf.load(file, "kind") is None
 
 
-def test_an_index_that_was_replaced_or_deleted_is_broken(file: LocalFile) -> None:
+def test_an_index_that_was_replaced_by_another_or_deleted_is_broken(file: LocalFile) -> None:
     shelf = Shelf("cache")
     first = shelf.save(file, "kind", COLUMNS, FACTS)
-    second = shelf.save(file, "kind", COLUMNS, FACTS | {"n": 4})
+    second = shelf.save(file, "kind", COLUMNS | {"crc": COLUMNS["crc"][::-1]}, FACTS)
     with pytest.raises(BrokenBlockError):
         first.rows(0, 3)
+    assert same(second.rows(0, 3), COLUMNS | {"crc": COLUMNS["crc"][::-1]}, 0, 3)
     raw(shelf.path(file)).unlink()
     with pytest.raises(BrokenBlockError):
         second.rows(0, 3)
+
+
+def test_an_index_that_was_made_again_serves_who_holds_the_first(file: LocalFile) -> None:
+    first = Shelf("cache").save(file, "kind", COLUMNS, FACTS)
+    loaded = Shelf("cache").load(file, "kind")
+    Shelf("cache").save(file, "kind", COLUMNS, FACTS)  # at another time, which its header says
+    assert is_whole(first)
+    assert is_whole(loaded)
 
 
 def columns_of(*columns: Any) -> dict[str, Any]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.files import FsspecFile, StoredFile
-from dataformats.storage.forks import after_fork
+from dataformats.storage.threads import Pool
 
 __all__ = ["Piece", "fetch"]
 
@@ -18,6 +17,7 @@ _THREADS = min(16, 4 * (os.cpu_count() or 1))
 _INLINE_PIECES = 4
 _INLINE_BYTES = 64 * 1024
 _SPLIT_BYTES = 8 * 2**20
+_POOL = Pool(_THREADS, "dataformats-io")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +114,3 @@ def _check_whole(part: Piece, n_bytes: int) -> None:
             expected=f"{part.length} bytes",
             found=f"{n_bytes} bytes",
         )
-
-
-class _Pool:
-    """The threads of this process, started at first use and again in a forked child."""
-
-    def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
-        after_fork(self, "_forget")
-
-    def _forget(self) -> None:
-        self._executor = None
-
-    def executor(self) -> ThreadPoolExecutor:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="dataformats-io")
-        return self._executor
-
-
-_POOL = _Pool()
