@@ -6,6 +6,7 @@
 
 #include "crc32c.h"
 #include "scan.h"
+#include "tfrecord.h"
 
 #define MOST 4096 /* bytes of a file */
 #define ROOM (MOST / 8 + 1)
