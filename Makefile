@@ -3,7 +3,7 @@
 PYTHON ?= python3
 KERNELS := $(wildcard dataformats/kernels/*.c dataformats/kernels/*.h)
 BUILD := pyproject.toml setup.py
-CHECKED := dataformats backends codecs tests setup.py $(wildcard examples)
+CHECKED := dataformats backends codecs loaders tests setup.py $(wildcard examples)
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 SECONDS ?= 30
@@ -95,7 +95,7 @@ sanitize: .venv/stamp
 	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install -e '.[dev,arrow,torch,video]' -c tests/constraints.txt
 	touch $@
 
-.venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs -name '*.py')
+.venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs loaders -name '*.py')
 	rm -rf build .venv-demo
 	$(PYTHON) -m venv .venv-demo
 	.venv-demo/bin/python -m pip $(PIP_FLAGS) install .
