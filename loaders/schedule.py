@@ -1,0 +1,201 @@
+"""Whose turn it is in a mixture: the component of any position, and how many turns it had before."""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["History", "Schedule", "Until", "changed", "checked_weights", "epoch_length"]
+
+History = tuple[tuple[int, tuple[int, ...]], ...]
+"""Weights over time: (the first position they hold for, the weights), the first of them from position 0."""
+
+Until = str | int
+"""When an epoch of a mixture ends: `"first"`, `"all"`, or after that many positions."""
+
+_Numbers = NDArray[np.int64]
+_MOST_POSITIONS = 2**62
+_MOST_WEIGHT = 2**31
+
+
+class _Rota:
+    """Turns by weights that never change.
+
+    Of `count` turns of two groups with weights L and R, the first group has `(count * L + (L + R) // 2) // (L + R)`:
+    what is due, rounded. That never decreases, grows by 0 or 1 a turn, and is exact after each L + R turns. Groups are
+    halved, in a binary tree with the components as leaves, until one component is left; so a component is never further
+    from its share than half a turn for each level, and any turn is found in as many steps as there are levels.
+    """
+
+    def __init__(self, weights: Sequence[int]) -> None:
+        self._levels = (len(weights) - 1).bit_length()
+        self._leaves = 1 << self._levels
+        sums = [0] * self._leaves + [*weights] + [0] * (self._leaves - len(weights))
+        for node in range(self._leaves - 1, 0, -1):
+            sums[node] = sums[2 * node] + sums[2 * node + 1]
+        self._sums = sums
+        self._array = np.array(sums, np.int64)
+
+    def turns(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
+        """Return whose turn each position is, and how many turns it had before: int64[n] each."""
+        # What a whole period holds is known; only the rest is multiplied, below the square of the total.
+        periods, count = np.divmod(positions, self._sums[1])
+        node = np.ones_like(positions)
+        for _ in range(self._levels):
+            whole, first = self._array[node], self._array[2 * node]
+            before = (count * first + whole // 2) // whole
+            is_first = (count * first + first + whole // 2) // whole > before
+            count = np.where(is_first, before, count - before)
+            node = 2 * node + ~is_first
+        return node - self._leaves, periods * self._array[node] + count
+
+    def count(self, component: int, position: int) -> int:
+        """Return how many of the first `position` turns a component has."""
+        leaf = self._leaves + component
+        if not self._sums[leaf]:
+            return 0
+        count = position
+        for level in range(self._levels, 0, -1):
+            parent = leaf >> level
+            whole, first = self._sums[parent], self._sums[2 * parent]
+            before = (count * first + whole // 2) // whole
+            count = count - before if leaf >> level - 1 & 1 else before
+        return count
+
+    def end_of(self, component: int, n: int) -> int:
+        """Return after how many turns of all a component of positive weight has had `n`; at most 2**62."""
+        weight = self._sums[self._leaves + component]
+        most = min(-(-n // weight) * self._sums[1], _MOST_POSITIONS)
+        return bisect_left(range(most), n, key=lambda position: self.count(component, position))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Turns by weights that may change from a position on; counts go on from what they were.
+
+    Attributes:
+        history: The weights over time.
+    """
+
+    history: History
+
+    @cached_property
+    def _rotas(self) -> list[_Rota]:
+        return [_Rota(weights) for _, weights in self.history]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [start for start, _ in self.history]
+
+    @cached_property
+    def _before(self) -> list[list[int]]:
+        """How many turns each component had when each of the weights began to hold."""
+        counts = [[0] * len(self.history[0][1])]
+        for number, start in enumerate(self._starts[1:]):
+            rota, length = self._rotas[number], start - self._starts[number]
+            counts.append([had + rota.count(c, length) for c, had in enumerate(counts[-1])])
+        return counts
+
+    def turns(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
+        """Return whose turn each position is, and how many turns it had since position 0.
+
+        Args:
+            positions: int64[n] in `[0, 2**62)`.
+
+        Returns:
+            Components and counts, int64[n] each.
+        """
+        component, count = np.empty_like(positions), np.empty_like(positions)
+        which = np.searchsorted(self._starts, positions, side="right") - 1
+        for number in np.unique(which).tolist():
+            here = which == number
+            component[here], turn = self._rotas[number].turns(positions[here] - self._starts[number])
+            count[here] = turn + np.array(self._before[number], np.int64)[component[here]]
+        return component, count
+
+    def counts(self, position: int) -> list[int]:
+        """Return how many of the first `position` positions each component has."""
+        which = bisect_left(self._starts, position + 1) - 1
+        rota, local = self._rotas[which], position - self._starts[which]
+        return [had + rota.count(c, local) for c, had in enumerate(self._before[which])]
+
+
+def epoch_length(lengths: Sequence[int], weights: Sequence[int], until: Until) -> int:
+    """Return how many positions an epoch of a mixture has under these weights.
+
+    Args:
+        lengths: Records of each component.
+        weights: As `checked_weights` gave them.
+        until: `"first"`: until the first component of positive weight has been walked once; `"all"`: until each has been
+            walked at least once; an int: that many.
+
+    Raises:
+        ValueError: `until` is something else, or this would take 2**62 positions.
+    """
+    if isinstance(until, int) and not isinstance(until, bool):
+        n = until
+    elif until in ("first", "all"):
+        rota = _Rota(weights)
+        ends = [rota.end_of(c, lengths[c]) for c, weight in enumerate(weights) if weight]
+        n = min(ends) if until == "first" else max(ends)
+    else:
+        raise ValueError(f"until is 'first', 'all' or a number of records, found {until!r}")
+    if not 1 <= n < _MOST_POSITIONS:
+        raise ValueError(f"an epoch has 1 to 2**62 - 1 records, found {n} with until={until!r}")
+    return n
+
+
+def checked_weights(weights: Iterable[object], names: Sequence[str], lengths: Sequence[int]) -> tuple[int, ...]:
+    """Return weights as a tuple of int, one for each component.
+
+    Raises:
+        TypeError: One is not a whole number.
+        ValueError: One is negative, all are zero, their sum is 2**31 or more, there are too few or too many, or a
+            component without records has one that is positive.
+    """
+    found = tuple(_checked_weight(weight) for weight in weights)
+    if len(found) != len(names):
+        raise ValueError(f"expected a weight for each of {len(names)} components, found {len(found)}")
+    for name, weight, n in zip(names, found, lengths, strict=True):
+        if weight < 0:
+            raise ValueError(f"component {name!r}: expected a weight of 0 or more, found {weight}")
+        if weight and not n:
+            raise ValueError(f"component {name!r} has no records: its weight must be 0, found {weight}")
+    if not 0 < sum(found) < _MOST_WEIGHT:
+        raise ValueError(f"expected weights with a sum in [1, 2**31), found {sum(found)}; only their ratios count")
+    return found
+
+
+def _checked_weight(weight: object) -> int:
+    try:
+        if isinstance(weight, bool):
+            raise TypeError
+        return operator.index(weight)  # type: ignore[arg-type]  # that is what is tried
+    except TypeError:
+        raise TypeError(f"weights are whole numbers (7 and 3, not 0.7 and 0.3), found {weight!r}") from None
+
+
+def changed(history: History, position: int, weights: tuple[int, ...]) -> History:
+    """Return a history in which `weights` hold from `position` on.
+
+    Weights that hold already add nothing; those of which no position was taken yet are replaced.
+
+    Raises:
+        ValueError: Other weights hold from a later position on, or there are more or fewer weights than before.
+    """
+    last, holding = history[-1]
+    if position < last:
+        raise ValueError(f"weights cannot change at position {position}: others hold since position {last}")
+    if len(weights) != len(holding):
+        raise ValueError(f"expected {len(holding)} weights, one for each component as before, found {len(weights)}")
+    if weights == holding:
+        return history
+    if position > last:
+        return (*history, (position, weights))
+    return changed(history[:-1], position, weights) if len(history) > 1 else ((position, weights),)
