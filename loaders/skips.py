@@ -1,0 +1,100 @@
+"""Skips: the positions that a run leaves out, and the ones that remain."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["POSITIONS", "Skips"]
+
+POSITIONS = 2**62
+"""Positions lie below this, so that no sum of two of them overflows int64."""
+
+
+@dataclass(frozen=True)
+class Skips:
+    """Ranges of positions that are left out. `Skips()` leaves out none.
+
+    Attributes:
+        ranges: `(first, last)`, `last` excluded: ascending, none empty, with at least one position between two of
+            them. `Skips.of` makes that of any ranges.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, ranges: Iterable[tuple[Any, Any]]) -> Skips:
+        """Return the skips that leave out these ranges, which may overlap and come in any order.
+
+        Raises:
+            ValueError: A range ends before it begins, or lies outside `[0, 2**62)`.
+            TypeError: Its ends are not integers.
+        """
+        merged: list[tuple[int, int]] = []
+        for first, last in sorted(_range(*ends) for ends in ranges):
+            if first == last:
+                continue
+            if merged and first <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(last, merged[-1][1])
+            else:
+                merged.append((first, last))
+        return cls(tuple(merged))
+
+    def add(self, first: int, last: int) -> Skips:
+        """Return skips that leave out `[first, last)` as well; errors as in `of`."""
+        return Skips.of((*self.ranges, (first, last)))
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
+    def count(self, first: int, stop: int) -> int:
+        """Return how many positions of `[first, stop)` are left out."""
+        if not self.ranges or stop <= first:
+            return 0
+        firsts, lasts = self._clipped(first, stop)
+        return int((lasts - firsts).sum())
+
+    def positions(self, first: int, stop: int, n: int) -> NDArray[np.int64]:
+        """Return the first `n` positions of `[first, stop)` that are not left out, ascending: int64[<= n].
+
+        Takes O(n log(ranges)) time, however long the ranges are.
+        """
+        n = max(0, min(n, stop - first - self.count(first, stop)))
+        wanted = np.arange(n)
+        if not self.ranges or not n:
+            return wanted + first
+        firsts, lasts = self._clipped(first, stop)
+        skipped = np.concatenate([[0], np.cumsum(lasts - firsts)])
+        # How many positions remain before each range: position number k lies behind all ranges with at most k before.
+        remaining = firsts - first - skipped[:-1]
+        places: NDArray[np.int64] = wanted + first + skipped[np.searchsorted(remaining, wanted, side="right")]
+        return places
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        """int64[ranges, 2]."""
+        return np.array(self.ranges, np.int64).reshape(-1, 2)
+
+    def _clipped(self, first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the ranges begin and end within `[first, stop)`."""
+        ends = self._ends[(self._ends[:, 1] > first) & (self._ends[:, 0] < stop)]
+        return np.maximum(ends[:, 0], first), np.minimum(ends[:, 1], stop)
+
+
+def _range(first: Any, last: Any) -> tuple[int, int]:
+    try:
+        first, last = operator.index(first), operator.index(last)
+    except TypeError:
+        raise TypeError(f"expected two integers as the ends of a range to skip, found {first!r} and {last!r}") from None
+    if not 0 <= first <= last <= POSITIONS:
+        raise ValueError(
+            f"expected a range to skip with 0 <= first <= last <= 2**62, found first={first}, last={last}: "
+            "positions count from the start of the training run, and last is excluded"
+        )
+    return first, last
