@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from dataformats.fields import register_codec
     from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
     from dataformats.joining import concat
+    from dataformats.loaders.batches import Batch
+    from dataformats.loaders.loader import Loader
     from dataformats.opening import open, register_backend
     from dataformats.source import FieldStats, RecordSource
     from dataformats.spec import Spec, Type
@@ -65,12 +67,15 @@ _ROOMS = {
     "source": ("FieldStats", "RecordSource"),
     "spec": ("Spec", "Type"),
     "joining": ("concat",),
+    "loaders.batches": ("Batch",),
+    "loaders.loader": ("Loader",),
     "writer": ("RecordWriter",),
     "writing": ("create",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "Batch",
     "ChecksumError",
     "CodecError",
     "ConvertReport",
@@ -80,6 +85,7 @@ __all__ = [
     "Finding",
     "FormatError",
     "Info",
+    "Loader",
     "MissingExtraError",
     "Nullable",
     "Ragged",

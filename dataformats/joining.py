@@ -68,6 +68,11 @@ class _Concatenated(SourceBase):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
+    def origin(self, index: int) -> tuple[str, int] | None:
+        starts = self._starts
+        part = int(np.searchsorted(starts, index, side="right")) - 1
+        return self._parts[part].origin(index - int(starts[part]))
+
     def with_spec(self, spec: Spec) -> SourceBase:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 

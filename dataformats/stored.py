@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,7 @@ from dataformats.storage.files import StoredFile, release
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.forks import after_fork
 from dataformats.storage.reading import Fetched, read_blobs
+from dataformats.storage.waited import WAITED
 from dataformats.tracing import Places, Run, by_record, cut, placed_at, sound, subset, without
 from dataformats.views import SourceBase
 
@@ -199,6 +201,10 @@ class StoredSource(SourceBase):
     def paths(self) -> tuple[str, ...]:
         return tuple(file.name for file in self._reader.files)
 
+    def origin(self, index: int) -> tuple[str, int]:
+        names, counts, _ = zip(*self._reader.parts(), strict=True)
+        return names[int(np.searchsorted(np.cumsum(counts), index, side="right"))], index
+
     @property
     def fingerprint(self) -> str:
         with self._lock:
@@ -236,10 +242,12 @@ class StoredSource(SourceBase):
     def _fetch(
         self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]
     ) -> dict[str, tuple[Fetched, Located]]:
+        begin = time.perf_counter()
         stored = fields if self._reader.spec is not None else _BLOBS
         located = self._reader.locate(indices, stored)
         extents = [field.extents for field in located.values()]
         fetched = read_blobs(self._files, extents, max_bytes=self._parts.max_record_bytes)
+        WAITED.seconds += time.perf_counter() - begin
         return {name: (got, located[name]) for name, got in zip(located, fetched, strict=True)}
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:

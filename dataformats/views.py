@@ -21,7 +21,7 @@ from dataformats.source import Fields, FieldStats, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.ahead import read_ahead
 
-__all__ = ["SourceBase"]
+__all__ = ["SourceBase", "batch_of"]
 
 _WHERE_THREADS = 4
 
@@ -53,6 +53,10 @@ class SourceBase(RecordSource):
         """Yield the stored payloads of all records in order, as `read_bytes` gives them."""
         for blobs in read_ahead(self.read_bytes(part) for part in self.steps()):
             yield from blobs
+
+    def origin(self, index: int) -> tuple[str, int] | None:
+        """Return the file of a record, and its number in the data set as errors name it; `None`: it has none."""
+        return None
 
     @property
     def single(self) -> bool:
@@ -228,6 +232,9 @@ class _View(SourceBase):
     def fingerprint(self) -> str:
         return self._parent.fingerprint
 
+    def origin(self, index: int) -> tuple[str, int] | None:
+        return self._parent.origin(index)
+
     def __len__(self) -> int:
         return len(self._parent)
 
@@ -298,6 +305,9 @@ class _Taken(_View):
             return self._parent.fingerprint
         return digest_of([self._parent.fingerprint], numbers.astype("<i8").tobytes())
 
+    def origin(self, index: int) -> tuple[str, int] | None:
+        return self._parent.origin(int(self._order[index]))
+
     def with_spec(self, spec: Spec) -> SourceBase:
         return _Taken(self._parent.with_spec(spec), self._order)
 
@@ -365,11 +375,7 @@ class _Mapped(_View):
         return dict.fromkeys(record, True) if isinstance(record, dict) else {VALUE: True}
 
     def _apply(self, batch: RecordBatch) -> RecordBatch:
-        records = [self._function(record) for record in batch]
-        if records and all(isinstance(record, dict) and record.keys() == records[0].keys() for record in records):
-            columns = {name: [record[name] for record in records] for name in records[0]}
-            return RecordBatch(columns, batch.indices, batch.failed)
-        return RecordBatch({VALUE: records}, batch.indices, batch.failed, single=True)
+        return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)
 
     def __repr__(self) -> str:
         return f"Mapped by {getattr(self._function, '__qualname__', self._function)!s} over\n{self._parent!r}"
@@ -393,6 +399,14 @@ def _shuffled(n: int, seed: int) -> NDArray[np.int64]:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.argsort(z ^ (z >> np.uint64(31)), kind="stable")
+
+
+def batch_of(records: list[Any], indices: NDArray[np.int64], failed: Mapping[int, Exception]) -> RecordBatch:
+    """Return the batch of records that somebody made: columns are lists; other things than like dicts are values."""
+    if records and all(isinstance(record, dict) and record.keys() == records[0].keys() for record in records):
+        columns = {name: [record[name] for record in records] for name in records[0]}
+        return RecordBatch(columns, indices, failed)
+    return RecordBatch({VALUE: records}, indices, failed, single=True)
 
 
 def _names(fields: Sequence[str]) -> Sequence[str]:

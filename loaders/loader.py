@@ -1,0 +1,388 @@
+"""Loader: wires plan, steps, feed and state together, and holds the cursor."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dataformats.loaders.feeding import Feed, Made, Task
+from dataformats.loaders.making import BatchMaker, DamagePolicy, Functions
+from dataformats.loaders.mixture import Mixture
+from dataformats.loaders.plan import Place, Plan, Shuffle
+from dataformats.loaders.quarantine import Quarantined, holes_in
+from dataformats.loaders.randomness import Randomness
+from dataformats.loaders.ranks import resolve
+from dataformats.loaders.records import Records
+from dataformats.loaders.sequences import as_readable
+from dataformats.loaders.skips import Skips
+from dataformats.loaders.state import State, validate
+from dataformats.loaders.steps import Step, Steps
+from dataformats.loaders.timing import LoaderStats, Totals
+from dataformats.loaders.workers import StartMethod, Workers
+from dataformats.storage.forks import after_fork
+
+__all__ = ["Loader"]
+
+_ENDED = -2  # the epoch of an iteration that is over: its end lies at no position
+_SPARE = 64  # positions that an empty batch may borrow a record from: more than may well be damaged
+
+
+class Loader:
+    """Batches of a source, epoch after epoch, in an order and from a position that can be continued exactly.
+
+    Which records a batch holds is a pure function of the data, the seed and the position; workers, ranks and batch
+    size do not change the sequence. One loader has one cursor: a new iteration takes over, the old one raises.
+
+    Args:
+        source: A `RecordSource`, a `Mixture`, or any sequence with `len` and `[]`.
+        batch_size: Records a rank and step, at least 1.
+        shuffle: True: all records of an epoch, in an order of their own for each epoch. `"window"`: blocks of
+            `block_records` neighbours in any order, and records within `window_blocks` such blocks, so that reads
+            stay near each other. False: in order.
+        seed: Whole number in `[0, 2**63)`; another one, another order.
+        rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX where
+            they are initialised, else from the launcher's environment.
+        world_size: How many processes train on the same data.
+        drop_last: Leave out the end of an epoch that is no full step.
+        pad_last: Fill the batches of such an end up to `batch_size` by repeating rows, marked in `batch.padding`.
+        workers: How many make batches; 0: the caller's own thread does.
+        worker_type: `"thread"`, or `"process"` for functions in Python that would wait for each other.
+        prefetch: Batches a worker is ahead, at least 1.
+        transform: `transform(record)` or `transform(record, rng)`; `rng` is a `numpy.random.Generator` whose
+            numbers depend on seed and position alone.
+        batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with the first position's.
+        collate: Makes the columns of a batch of a list of records; see `dataformats.pad`.
+        on_corrupt: `"raise"` the error of a damaged record, `"skip"` it, or also note it in `loader.quarantined`.
+        quarantine: What an earlier run found, `(path, index, reason)` each; left out without being read.
+        to: `"numpy"` or `"torch"`.
+        device: With `to="torch"`: where tensors shall be; copies run beside the computation.
+        block_records: See `shuffle`.
+        window_blocks: See `shuffle`.
+        prefetch_bytes: No batch is begun while as many bytes wait for the caller.
+        start_method: Of worker processes: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes what is safe.
+        hang_timeout_s: A worker that makes no progress for so many seconds is given up with a `WorkerError`.
+
+    Raises:
+        ValueError: An argument is outside its range, the source is empty, or no full step fits an epoch.
+        TypeError: `source` is no sequence.
+
+    Example:
+        >>> import dataformats
+        >>> spec = {"image": "uint8[8,8]", "label": "int64"}
+        >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord", spec=spec)
+        >>> loader = dataformats.Loader(digits, 64, seed=1)
+        >>> for batch in loader:
+        ...     if loader.position == 640:
+        ...         state = loader.state_dict()
+        ...         break
+        >>> batch["image"].shape
+        (64, 8, 8)
+        >>> resumed = dataformats.Loader(digits, 100, seed=1, workers=1)
+        >>> resumed.load_state_dict(state)
+        >>> next(iter(resumed)).positions[:3].tolist()
+        [640, 641, 642]
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        batch_size: int,
+        *,
+        shuffle: bool | Literal["window"] = True,
+        seed: int = 0,
+        rank: int | Literal["auto"] = 0,
+        world_size: int = 1,
+        drop_last: bool = False,
+        pad_last: bool = False,
+        workers: int = 2,
+        worker_type: Literal["thread", "process"] = "thread",
+        prefetch: int = 2,
+        transform: Callable[..., Any] | None = None,
+        batch_transform: Callable[..., Any] | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        on_corrupt: DamagePolicy = "raise",
+        quarantine: Iterable[Iterable[object]] = (),
+        to: Literal["numpy", "torch"] = "numpy",
+        device: Any = None,
+        block_records: int = 1024,
+        window_blocks: int = 16,
+        prefetch_bytes: int = 2**30,
+        start_method: StartMethod | None = None,
+        hang_timeout_s: float = 60.0,
+    ) -> None:
+        if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
+            raise ValueError(f"batch_size must be a whole number of at least 1, found {batch_size!r}")
+        if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+            raise ValueError(f"seed must be a whole number in [0, 2**63), found {seed!r}")
+        self._rank, self._world_size = resolve(rank, world_size)
+        self._mixture = source if isinstance(source, Mixture) else None
+        self._records = Records(tuple(map(as_readable, self._mixture.sources if self._mixture else (source,))))
+        self._plan = self._planned(Shuffle.of(shuffle, block_records, window_blocks), int(seed))
+        self._steps = Steps(self._plan.n, int(batch_size) * self._world_size, drop_last, Skips())
+        self._batch_size = int(batch_size)
+        self._maker = BatchMaker(
+            self._records,
+            self._plan,
+            Functions(transform, collate, batch_transform),
+            Randomness(int(seed)),
+            on_corrupt,
+            int(batch_size) if pad_last else 0,
+            holes_in(quarantine, self._records),
+        )
+        self._workers = Workers(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
+        self._finish = _finishing(to, device)
+        self._position = 0
+        self._quarantined: list[Quarantined] = []
+        self._totals = Totals(worker_type, workers)
+        self._received = time.perf_counter()
+        self._cursor: _Cursor | None = None
+        self._feed: Feed | None = None
+        self._is_stale = True  # the feed makes other batches than those that come next
+        after_fork(self, "_forget_feed")
+
+    # ---- where it stands
+
+    @property
+    def position(self) -> int:
+        """How many records were consumed over all ranks since training began, holes included."""
+        return self._position
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next batch lies in; 0 is the first."""
+        return self._position // self._plan.n
+
+    @property
+    def quarantined(self) -> list[Quarantined]:
+        """What `on_corrupt="quarantine"` found so far on this rank; pass it to the next start as `quarantine=`."""
+        return list(self._quarantined)
+
+    def __len__(self) -> int:
+        """Return how many batches this whole epoch has, on every rank alike, wherever the cursor stands."""
+        return self._steps.count(self.epoch * self._plan.n)
+
+    @property
+    def remaining(self) -> int:
+        """How many batches are left of this epoch."""
+        return self._steps.count(self._position)
+
+    def locate(self, positions: ArrayLike) -> Place:
+        """Return which records some positions are, past ones and future ones alike.
+
+        Args:
+            positions: One, or int[n].
+
+        Returns:
+            `Place(component, epoch, record)`, int64[n] each: which source of a mixture (0 without one), which walk
+            through it, and the number of the record in it.
+        """
+        return self._plan.locate(np.atleast_1d(positions))
+
+    # ---- iterating
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return an iterator over the rest of this epoch: all of it, unless the cursor stands inside."""
+        self._cursor = _Cursor(self, self.epoch)
+        return self._cursor
+
+    def forever(self) -> Iterator[Any]:
+        """Return an iterator over this epoch and all that follow."""
+        self._cursor = _Cursor(self, None)
+        return self._cursor
+
+    def _deliver(self, cursor: _Cursor) -> Any:
+        if cursor is not self._cursor:
+            raise RuntimeError("another iteration of this loader has begun, and a loader has one cursor")
+        step = self._steps.at(self._position)
+        if cursor.epoch is not None and cursor.epoch != step.epoch:
+            # What drop_last or a skip leaves out of the epoch is passed.
+            self._position = max(self._position, (cursor.epoch + 1) * self._plan.n)
+            cursor.epoch = _ENDED
+            raise StopIteration
+        begin = time.perf_counter()
+        made = self._take()
+        batch = self._finish(made.batch)
+        self._commit(made, step, begin)
+        return batch
+
+    def _take(self) -> Made:
+        try:
+            if self._feed is None:
+                self._feed = self._workers.feed(self._maker)
+                self._finalizer = weakref.finalize(self, self._feed.close)
+            if self._is_stale:
+                self._feed.start(_tasks(self._steps, self._position, self._rank, self._world_size))
+                self._is_stale = False
+            return self._feed.take()
+        except BaseException:
+            self._is_stale = True
+            raise
+
+    def _commit(self, made: Made, step: Step, begin: float) -> None:
+        now = time.perf_counter()
+        self._totals.add(made, now - begin, now - self._received)
+        self._received = now
+        self._position = step.after
+        if self._maker.on_corrupt == "quarantine":
+            self._quarantined += [self._found(position, error) for position, error in made.failed]
+
+    def _found(self, position: int, error: Exception) -> Quarantined:
+        place = self._plan.locate(np.array([position]))
+        component, record = int(place.component[0]), int(place.record[0])
+        origin = self._records.components[component].origin(record)
+        return Quarantined("" if origin is None else origin[0], record, str(error), component)
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the run stands: a small dict for JSON, the same on every rank.
+
+        It counts the batches that the caller received, and none that were made ahead.
+        """
+        return self._state().to_json()
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Go on from a state, at the next batch; also while iterating.
+
+        World size, workers, batch size and the weights of a mixture may be others than when it was taken.
+
+        Args:
+            state: What `state_dict` returned, before or after JSON.
+            strict: False: take position, weights and skips of a state of other data, seed or shuffle.
+
+        Raises:
+            StateMismatchError: It is of other data, another seed or shuffle, or damaged; what differs, and what to do.
+        """
+        loaded = validate(state, self._state(), strict=strict)
+        if self._mixture is not None:
+            plan = self._mixture.plan(self._plan.shuffle, self._plan.seed, loaded.weights, loaded.position)
+            self._drop_feed()  # which holds the plan that was
+            self._plan, self._maker = plan, replace(self._maker, plan=plan)
+        self._position = loaded.position
+        self._change_steps(loaded.skips)
+
+    save = state_dict
+    load = load_state_dict
+
+    def skip(self, first: int, last: int) -> None:
+        """Leave out the positions `[first, last)`, on every rank alike; the others keep their records.
+
+        Call it on every rank with the same numbers. It is part of the state.
+        """
+        self._change_steps(self._steps.skips.add(first, last))
+
+    def _change_steps(self, skips: Skips) -> None:
+        self._steps = Steps(self._plan.n, self._steps.size, self._steps.drop_last, skips)
+        self._is_stale = True
+        if self._cursor is not None and self._cursor.epoch not in (None, _ENDED):
+            self._cursor.epoch = self.epoch
+
+    def _state(self) -> State:
+        return State(
+            self._position,
+            self._plan.seed,
+            self._fingerprint,
+            self._plan.shuffle.to_json(),
+            self._plan.version,
+            self._plan.history if self._mixture is not None else None,
+            self._steps.skips,
+        )
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return (self._mixture or self._records.components[0]).fingerprint
+
+    def _planned(self, shuffle: Shuffle, seed: int) -> Plan:
+        if self._mixture is not None:
+            return self._mixture.plan(shuffle, seed)
+        n = len(self._records.components[0])
+        if not n:
+            raise ValueError("the source is empty: there is no record to load")
+        return Plan.of_one(n, shuffle, seed)
+
+    def stats(self) -> LoaderStats:
+        """Return what the time went into, and a hint where the loader limits."""
+        return self._totals.stats()
+
+    # ---- the end
+
+    def close(self) -> None:
+        """End workers and let go of what they made; iterating again starts them anew."""
+        self._cursor = None
+        self._drop_feed()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Loader holds workers and does not pickle: pickle its source and its state_dict()")
+
+    def __repr__(self) -> str:
+        return (
+            f"Loader(position {self.position:,}, epoch {self.epoch} of {self._plan.n:,} records, "
+            f"batch_size {self._batch_size}, rank {self._rank} of {self._world_size})"
+        )
+
+    def _drop_feed(self) -> None:
+        if self._feed is not None:
+            self._finalizer()
+        self._feed, self._is_stale = None, True
+
+    def _forget_feed(self) -> None:
+        """In a forked child: threads and processes are the parent's."""
+        if self._feed is not None:
+            self._finalizer.detach()
+        self._feed, self._is_stale = None, True
+
+
+class _Cursor:
+    """An iteration of a loader.
+
+    Attributes:
+        epoch: The epoch that it ends with; `None`: it does not end.
+    """
+
+    def __init__(self, loader: Loader, epoch: int | None) -> None:
+        self._loader = loader
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._loader._deliver(self)
+
+
+
+def _tasks(steps: Steps, position: int, rank: int, world_size: int) -> Iterator[Task]:
+    """Yield the tasks of a rank; it knows no loader, which would live as long as its workers."""
+    for step in steps.following(position):
+        run = step.run(rank, world_size)
+        yield Task(run, (run if len(run) else step.positions)[:_SPARE])
+
+
+def _finishing(to: str, device: Any) -> Callable[[Any], Any]:
+    """Return what gives a batch its final form."""
+    if to == "numpy" and device is None:
+        return _as_it_is
+    if to == "numpy":
+        raise ValueError(f"device={device!r} needs to='torch'")
+    if to != "torch":
+        raise ValueError(f"to must be 'numpy' or 'torch', found {to!r}")
+    from dataformats.loaders.pytorch import finishing
+
+    return finishing(device)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

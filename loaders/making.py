@@ -1,0 +1,243 @@
+"""Makes the batch of a task: reads its records, transforms, collates and pads them."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Nullable, Ragged
+from dataformats.errors import FormatError
+from dataformats.loaders.batches import Batch
+from dataformats.loaders.collate import plain, rows_of, stacked
+from dataformats.loaders.feeding import Made, Progress, Task, Timings
+from dataformats.loaders.plan import Place, Plan
+from dataformats.loaders.randomness import Randomness
+from dataformats.loaders.records import Got, Records
+from dataformats.source import OnCorrupt
+from dataformats.storage.waited import WAITED
+
+__all__ = ["BatchMaker", "ColumnCollate", "DamagePolicy", "Functions"]
+
+DamagePolicy = Literal["raise", "skip", "quarantine"]
+"""What becomes of a damaged record: its error is raised, or it is a hole in its batch, which may be remembered."""
+
+Numbers = NDArray[np.int64]
+
+
+@runtime_checkable
+class ColumnCollate(Protocol):
+    """A collate that can do without records, which is faster where no `transform` makes them."""
+
+    def of_columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what calling it with the records of these columns would."""
+        ...
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What the caller wants done, in this order. Pickles if the functions do.
+
+    Attributes:
+        transform: Of a record, or of a record and its generator.
+        collate: Of a list of records.
+        batch_transform: Of a batch, or of a batch and a generator.
+    """
+
+    transform: Callable[..., Any] | None = None
+    collate: Callable[[list[Any]], Any] | None = None
+    batch_transform: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class BatchMaker:
+    """Makes batches, as `Make` promises.
+
+    Attributes:
+        records: Where records come from.
+        plan: Which record a position is.
+        functions: What is done to them.
+        randomness: Whose generators the functions get.
+        on_corrupt: What becomes of a damaged record.
+        pad_to: Rows that a batch is filled up to; 0: none.
+        holes: Component to the numbers of its records that are left out unread.
+    """
+
+    records: Records
+    plan: Plan
+    functions: Functions
+    randomness: Randomness
+    on_corrupt: DamagePolicy = "raise"
+    pad_to: int = 0
+    holes: Mapping[int, Numbers] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.on_corrupt not in ("raise", "skip", "quarantine"):
+            raise ValueError(f"on_corrupt must be 'raise', 'skip' or 'quarantine', found {self.on_corrupt!r}")
+
+    def __call__(self, task: Task, progress: Progress) -> Made:
+        begin, timings = time.thread_time(), Timings()
+        positions, got, failed = self._read(task.positions, timings, progress)
+        is_sample = not len(positions)  # which has no rows of its own, and borrows one
+        if is_sample:
+            positions, got, _ = self._first_of(task.spare, timings, progress)
+        with _timed(timings):
+            made = self._made(got, positions, is_sample, progress)
+        timings.process = time.thread_time() - begin
+        n_records = 0 if is_sample else len(positions)
+        return Made(made, n_records, _nbytes(made), failed, timings)
+
+    def describe(self, position: int) -> str:
+        """Return which record a position is, with its file where that is known: `"record 17 of 'a.tfrecord'"`."""
+        place = self.plan.locate([position])
+        return self.records.describe(int(place.component[0]), int(place.record[0]))
+
+    # ---- reading
+
+    def _read(
+        self, positions: Numbers, timings: Timings, progress: Progress
+    ) -> tuple[Numbers, Got, list[tuple[int, Exception]]]:
+        """Return which of these positions hold records, the records, and what could not be read."""
+        if len(positions):
+            progress(int(positions[0]))
+        place = self.plan.locate(positions)
+        if self.holes:
+            kept = self._is_whole(place)
+            positions, place = positions[kept], Place(*(part[kept] for part in place))
+        policy: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
+        begin, waited = time.perf_counter(), WAITED.seconds
+        try:
+            got = self.records.read(place, policy)
+        except FormatError as error:
+            error.add_note(f"read for the positions {positions[0]} to {positions[-1]}; on_corrupt='skip' leaves it out")
+            raise
+        waited = WAITED.seconds - waited
+        timings.read += waited
+        timings.decode += time.perf_counter() - begin - waited
+        failed = [(int(positions[row]), error) for row, error in got.failed]
+        return positions[got.rows], got, failed
+
+    def _is_whole(self, place: Place) -> NDArray[np.bool_]:
+        whole = np.ones(len(place.record), bool)
+        for component, numbers in self.holes.items():
+            whole &= (place.component != component) | ~np.isin(place.record, numbers)
+        return whole
+
+    def _first_of(
+        self, spare: Numbers, timings: Timings, progress: Progress
+    ) -> tuple[Numbers, Got, list[tuple[int, Exception]]]:
+        """Return the first record that can be read of these positions, or none of them."""
+        for row in range(len(spare)):
+            found = self._read(spare[row : row + 1], timings, progress)
+            if len(found[0]):
+                return found
+        return self._read(spare[:0], timings, progress)
+
+    # ---- what is made of it
+
+    def _made(self, got: Got, positions: Numbers, is_sample: bool, progress: Progress) -> Any:
+        rows = np.arange(len(positions))
+        missing = max(0, self.pad_to - (0 if is_sample else len(positions)))
+        columns = self._collated(got, positions, progress)
+        padding = np.zeros(len(rows), bool)
+        if missing and len(rows):
+            rows = np.arange(self.pad_to) % len(rows)
+            padding = np.arange(self.pad_to) >= self.pad_to - missing
+            columns = _taken(columns, rows)
+        batch = self._batch_transformed(columns, positions[rows], padding)
+        if is_sample and not padding.any():
+            return _cut(batch)
+        return batch
+
+    def _collated(self, got: Got, positions: Numbers, progress: Progress) -> Any:
+        transform, collate = self.functions.transform, self.functions.collate
+        if transform is None and collate is None:
+            return plain(got.columns, got.numbers)
+        if transform is None and isinstance(collate, ColumnCollate) and not got.single:
+            return collate.of_columns(got.columns)
+        records = list(got.records())
+        if transform is not None:
+            records = self._transformed(records, positions, progress)
+        return stacked(records, got.numbers) if collate is None else collate(records)
+
+    def _transformed(self, records: list[Any], positions: Numbers, progress: Progress) -> list[Any]:
+        transform = self.functions.transform
+        assert transform is not None
+        wants_rng = takes_rng(transform)
+        made = []
+        for position, record in zip(positions.tolist(), records, strict=True):
+            progress(position)
+            rng = self.randomness.at(position)
+            try:
+                made.append(transform(record, rng) if wants_rng else transform(record))
+            except Exception as error:
+                error.add_note(f"raised by transform for {self.describe(position)} (position {position})")
+                raise
+        return made
+
+    def _batch_transformed(self, columns: Any, positions: Numbers, padding: NDArray[np.bool_]) -> Any:
+        if not isinstance(columns, Mapping):
+            return columns
+        function = self.functions.batch_transform
+        batch = Batch(dict(columns), positions, padding)
+        if function is None:
+            return batch
+        rng = self.randomness.at(int(positions[0]) if len(positions) else 0)
+        made = function(batch, rng) if takes_rng(function) else function(batch)
+        if isinstance(made, Mapping) and not isinstance(made, Batch):
+            return Batch(dict(made), positions, padding)
+        return made
+
+
+def takes_rng(function: Callable[..., Any]) -> bool:
+    """Return True for functions of two arguments, or with one that is called `rng`."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some builtins do not say
+        return False
+    needed = [
+        one
+        for one in parameters.values()
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
+    ]
+    return len(needed) >= 2 or "rng" in parameters
+
+
+@contextmanager
+def _timed(timings: Timings) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    timings.transform += time.perf_counter() - begin
+
+
+def _taken(columns: Any, rows: Numbers) -> Any:
+    if not isinstance(columns, Mapping):
+        raise TypeError(f"pad_last needs columns that can be repeated; collate returned {type(columns).__name__}")
+    return {name: rows_of(column, rows) for name, column in columns.items()}
+
+
+def _cut(batch: Any) -> Any:
+    """Return a batch without its rows."""
+    none = np.zeros(0, np.int64)
+    if not isinstance(batch, Batch):
+        return rows_of(batch, none)
+    return Batch({name: rows_of(column, none) for name, column in batch.items()}, none, np.zeros(0, bool))
+
+
+def _nbytes(thing: Any) -> int:
+    """Return the bytes of the arrays in a batch."""
+    if isinstance(thing, Mapping):
+        return sum(map(_nbytes, thing.values()))
+    if isinstance(thing, (list, tuple)):
+        return sum(map(_nbytes, thing))
+    if isinstance(thing, Ragged):
+        return _nbytes(thing.values) + thing.offsets.nbytes
+    if isinstance(thing, Nullable):
+        return _nbytes(thing.values) + thing.present.nbytes
+    return len(thing) if isinstance(thing, (bytes, str)) else int(getattr(thing, "nbytes", 0))

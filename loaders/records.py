@@ -1,0 +1,87 @@
+"""The records at some places of a plan: read from one source or several, in order, with what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import RecordBatch, concat_columns, take_column
+from dataformats.loaders.plan import Place
+from dataformats.loaders.sequences import Readable
+from dataformats.source import OnCorrupt
+
+__all__ = ["Got", "Records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """Some records as columns.
+
+    Attributes:
+        columns: As `RecordBatch` has them.
+        rows: int64[m], which of the places that were asked for they are, ascending.
+        numbers: int64[m], their numbers in their sources.
+        failed: What could not be read: (place, error), `place` as in `rows`.
+        single: True where records are single values.
+    """
+
+    columns: Mapping[str, Any]
+    rows: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    failed: list[tuple[int, Exception]]
+    single: bool
+
+    def records(self) -> RecordBatch:
+        """Return them as a batch that gives records one by one."""
+        return RecordBatch(self.columns, self.numbers, {}, self.single)
+
+
+@dataclass(frozen=True)
+class Records:
+    """The components of a plan.
+
+    Attributes:
+        components: A source each, all of one spec.
+    """
+
+    components: tuple[Readable, ...]
+
+    def read(self, place: Place, on_corrupt: OnCorrupt) -> Got:
+        """Return the records at these places; with `"omit"` without those that are damaged."""
+        parts = np.unique(place.component).tolist() or [0]
+        if len(parts) == 1:
+            return self._of_one(parts[0], np.arange(len(place.record)), place.record, on_corrupt)
+        groups = [np.flatnonzero(place.component == part) for part in parts]
+        got = [
+            self._of_one(part, rows, place.record[rows], on_corrupt) for part, rows in zip(parts, groups, strict=True)
+        ]
+        rows = np.concatenate([part.rows for part in got])
+        order = np.argsort(rows, kind="stable")
+        columns = {
+            name: take_column(concat_columns([part.columns[name] for part in got]), order) for name in got[0].columns
+        }
+        numbers = np.concatenate([part.numbers for part in got])[order]
+        return Got(columns, rows[order], numbers, sorted(sum((part.failed for part in got), [])), got[0].single)
+
+    def _of_one(
+        self, component: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], on_corrupt: OnCorrupt
+    ) -> Got:
+        batch = self.components[component].read(numbers, on_corrupt=on_corrupt)
+        if not batch.failed:
+            return Got(batch.columns, rows, numbers, [], batch.single)
+        failed = [
+            (row, batch.failed[number])
+            for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)
+            if number in batch.failed
+        ]
+        kept = ~np.isin(numbers, list(batch.failed))
+        return Got(batch.columns, rows[kept], numbers[kept], failed, batch.single)
+
+    def describe(self, component: int, number: int) -> str:
+        """Return which record this is, with its file where that is known: `"record 17 of 'a.tfrecord'"`."""
+        origin = self.components[component].origin(number)
+        return f"record {number}" if origin is None else f"record {origin[1]} of {origin[0]!r}"

@@ -1,0 +1,66 @@
+"""Who makes batches: the caller's own thread, threads, or processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dataformats.loaders.feeding import Feed, Make
+from dataformats.loaders.processes import ProcessFeed
+from dataformats.loaders.threads import InlineFeed, ThreadFeed
+
+__all__ = ["StartMethod", "Workers"]
+
+StartMethod = Literal["spawn", "forkserver", "fork"]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How batches are made ahead of time; see `Loader` for what these mean.
+
+    Raises:
+        ValueError: One of them is outside its range.
+    """
+
+    kind: Literal["thread", "process"] = "thread"
+    n: int = 2
+    prefetch: int = 2
+    prefetch_bytes: int = 2**30
+    start_method: StartMethod | None = None
+    hang_timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("thread", "process"):
+            raise ValueError(f"expected worker_type 'thread' or 'process', found {self.kind!r}")
+        if self.start_method not in (None, "spawn", "forkserver", "fork"):
+            raise ValueError(f"expected start_method 'spawn', 'forkserver' or 'fork', found {self.start_method!r}")
+        for name, number, least in (
+            ("workers", self.n, 0),
+            ("prefetch", self.prefetch, 1),
+            ("prefetch_bytes", self.prefetch_bytes, 1),
+        ):
+            if not isinstance(number, int) or number < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}, found {number!r}")
+        if not self.hang_timeout_s > 0:
+            raise ValueError(f"hang_timeout_s must be above 0, found {self.hang_timeout_s!r}")
+
+    def feed(self, make: Make) -> Feed:
+        """Start them."""
+        if not self.n:
+            return InlineFeed(make)
+        if self.kind == "thread":
+            return ThreadFeed(
+                make,
+                self.n,
+                prefetch=self.prefetch,
+                prefetch_bytes=self.prefetch_bytes,
+                hang_timeout_s=self.hang_timeout_s,
+            )
+        return ProcessFeed(
+            make,
+            self.n,
+            prefetch=self.prefetch,
+            prefetch_bytes=self.prefetch_bytes,
+            start_method=self.start_method,
+            hang_timeout_s=self.hang_timeout_s,
+        )

@@ -1,0 +1,429 @@
+"""The Loader: which records it delivers, on how many ranks, from which position."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats import Loader
+from dataformats.errors import FormatError, SpecError, StateMismatchError, WorkerError
+from dataformats.loaders.quarantine import Quarantined
+
+SPEC = {"index": "int64", "image": "uint8[4,3]", "name": "utf8"}
+
+
+def record(index: int) -> dict[str, Any]:
+    return {"index": index, "image": np.full((4, 3), index % 251, np.uint8), "name": f"record {index}"}
+
+
+def write(path: Path, n: int, format: str = "tfrecord") -> Path:
+    with dataformats.create(path, format, spec=SPEC) as writer:
+        writer.extend(map(record, range(n)))
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dataformats.RecordSource:
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
+    return dataformats.open(write(tmp_path / "a.tfrecord", 103), spec=SPEC)
+
+
+def indices(batches: Any) -> list[int]:
+    return [int(index) for batch in batches for index in batch["index"]]
+
+
+def a_step(loaders: list[Loader]) -> Iterator[list[Any]]:
+    return zip(*loaders, strict=True)  # type: ignore[return-value]  # every rank has as many batches
+
+
+# ---- one rank
+
+
+@pytest.mark.parametrize("shuffle", [True, "window", False])
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_an_epoch_has_every_record_once(source: Any, shuffle: Any, workers: int) -> None:
+    with Loader(source, 10, shuffle=shuffle, workers=workers, block_records=7, window_blocks=2) as loader:
+        assert len(loader) == 11
+        batches = list(loader)
+        assert [len(batch["index"]) for batch in batches] == [10] * 10 + [3]
+        assert sorted(indices(batches)) == list(range(103))
+        assert (indices(batches) == list(range(103))) == (shuffle is False)
+        for batch in batches:
+            assert [int(row[0, 0]) for row in batch["image"]] == [int(i) % 251 for i in batch["index"]]
+            assert list(batch["name"]) == [f"record {i}" for i in batch["index"]]
+            assert loader.locate(batch.positions).record.tolist() == batch["index"].tolist()
+            assert not batch.padding.any()
+
+
+def test_each_epoch_has_an_order_of_its_own(source: Any) -> None:
+    loader = Loader(source, 20)
+    orders = [indices(loader) for _ in range(3)]
+    assert loader.epoch == 3
+    assert loader.position == 309
+    assert len({tuple(order) for order in orders}) == 3
+    assert indices(Loader(source, 7, workers=0)) == orders[0]
+    assert indices(Loader(source, 7, seed=1)) != orders[0]
+    forever = Loader(source, 50).forever()
+    assert indices(next(forever) for _ in range(9)) == sum(orders, [])
+
+
+def test_drop_last_leaves_out_what_is_no_full_step(source: Any) -> None:
+    loader = Loader(source, 20, drop_last=True)
+    assert len(loader) == 5
+    first = list(loader)
+    assert [len(batch["index"]) for batch in first] == [20] * 5
+    assert loader.position == 103
+    assert loader.epoch == 1
+    near_the_end = Loader(source, 95)
+    next(iter(near_the_end))
+    loader.load_state_dict(near_the_end.state_dict())
+    assert loader.position == 95
+    assert list(loader) == []
+    assert loader.position == 103
+
+
+# ---- several ranks
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 7])
+def test_ranks_share_each_step_in_runs(source: Any, world_size: int) -> None:
+    whole = indices(Loader(source, 4 * world_size))
+    loaders = [Loader(source, 4, rank=rank, world_size=world_size) for rank in range(world_size)]
+    steps = list(a_step(loaders))
+    assert len(steps) == len(loaders[0]) == -(-103 // (4 * world_size))
+    assert sum((indices(step) for step in steps), []) == whole
+    for step in steps:
+        lengths = [len(batch["index"]) for batch in step]
+        assert max(lengths) - min(lengths) <= 1
+    states = [loader.state_dict() for loader in loaders]
+    assert all(state == states[0] for state in states)
+
+
+def test_a_rank_without_a_record_gets_an_empty_batch_of_the_right_kind(tmp_path: Path) -> None:
+    source = dataformats.open(write(tmp_path / "a.tfrecord", 9), spec=SPEC)
+    transforms: list[Callable[..., Any] | None] = [None, lambda record: {**record, "half": np.float32(0.5)}]
+    for transform in transforms:
+        loaders = [Loader(source, 2, rank=rank, world_size=4, transform=transform) for rank in range(4)]
+        last = list(a_step(loaders))[-1]
+        assert [len(batch["index"]) for batch in last] == [0, 0, 0, 1]
+        for batch in last:
+            assert batch["image"].shape[1:] == (4, 3)
+            assert batch["image"].dtype == np.uint8
+            assert batch["index"].dtype == np.int64
+            assert batch.positions.shape == batch["index"].shape == batch.padding.shape
+            assert transform is None or batch["half"].dtype == np.float32
+
+
+def test_pad_last_repeats_rows_and_says_so(tmp_path: Path) -> None:
+    source = dataformats.open(write(tmp_path / "a.tfrecord", 9), spec=SPEC)
+    loaders = [Loader(source, 4, rank=rank, world_size=2, pad_last=True) for rank in range(2)]
+    last = list(a_step(loaders))[-1]
+    for batch in last:
+        assert len(batch["index"]) == len(batch["name"]) == len(batch.positions) == 4
+        assert loaders[0].locate(batch.positions).record.tolist() == batch["index"].tolist()
+    assert [batch.padding.tolist() for batch in last] == [[True] * 4, [False, True, True, True]]
+
+
+# ---- state
+
+
+def test_a_state_at_every_step_continues_with_the_rest(source: Any) -> None:
+    loader = Loader(source, 9, seed=5)
+    whole, states = [], []
+    for batch in loader.forever():
+        states.append((len(whole), json.loads(json.dumps(loader.state_dict()))))
+        whole += batch["index"].tolist()
+        if loader.epoch == 2:
+            break
+    states = [(n + 9 if n % 103 + 9 < 103 else -(-(n + 1) // 103) * 103, state) for n, state in states]
+    for n, state in states:
+        resumed = Loader(source, 9, seed=5, workers=1)
+        resumed.load_state_dict(state)
+        assert resumed.position == n
+        rest = []
+        while resumed.position < 206:
+            rest += indices(resumed)
+        assert rest == whole[n:]
+
+
+def test_ranks_workers_and_batch_size_may_change_at_every_step(source: Any) -> None:
+    whole = indices(Loader(source, 103, workers=0))
+    shapes = [(1, 10), (3, 5), (2, 7), (5, 1), (4, 9)]
+    state: dict[str, Any] | None = None
+    seen: list[int] = []
+    at = 0
+    while len(seen) < 103:
+        world_size, batch_size = shapes[at % len(shapes)]
+        loaders = [
+            Loader(source, batch_size, rank=rank, world_size=world_size, workers=at % 3) for rank in range(world_size)
+        ]
+        for loader in loaders:
+            if state is not None:
+                loader.load_state_dict(state)
+        seen += indices(next(iter(loader)) for loader in loaders)
+        state = loaders[-1].state_dict()
+        for loader in loaders:
+            loader.close()
+        at += 1
+    assert seen == whole
+
+
+def test_a_state_that_is_loaded_while_iterating_counts_from_the_next_batch(source: Any) -> None:
+    whole = indices(Loader(source, 10))
+    loader = Loader(source, 10)
+    start = loader.state_dict()
+    got = []
+    for number, batch in enumerate(loader):
+        got += batch["index"].tolist()
+        if number == 3:
+            loader.load_state_dict(start)
+    assert got == whole[:40] + whole
+
+
+def test_states_of_something_else_are_refused(source: Any, tmp_path: Path) -> None:
+    state = Loader(source, 10).state_dict()
+    others = [
+        (Loader(source[:100], 10), "fingerprint"),
+        (Loader(source, 10, seed=1), "seed"),
+        (Loader(source, 10, shuffle=False), "shuffle"),
+    ]
+    for loader, name in others:
+        with pytest.raises(StateMismatchError, match=name):
+            loader.load_state_dict(state)
+        loader.load_state_dict(state, strict=False)
+
+
+def test_one_cursor(source: Any) -> None:
+    loader = Loader(source, 10)
+    old = iter(loader)
+    first = next(old)
+    new = iter(loader)
+    second = next(new)
+    assert second.positions[0] == first.positions[-1] + 1
+    with pytest.raises(RuntimeError, match="another iteration"):
+        next(old)
+    loader.close()
+    with pytest.raises(RuntimeError):
+        next(new)
+    assert next(iter(loader)).positions[0] == second.positions[-1] + 1
+
+
+def test_skipped_positions_are_left_out_and_the_others_stay(source: Any) -> None:
+    whole = indices(Loader(source, 103))
+    loaders = [Loader(source, 5, rank=rank, world_size=2) for rank in range(2)]
+    seen: list[int] = []
+    for number, step in enumerate(a_step(loaders)):
+        seen += indices(step)
+        if number == 1:
+            for loader in loaders:
+                loader.skip(25, 47)
+                loader.skip(90, 500)
+    assert seen == whole[:25] + whole[47:90]
+    assert loaders[0].position == 103
+    resumed = Loader(source, 10)
+    resumed.load_state_dict(loaders[1].state_dict())
+    later = next(iter(resumed))
+    assert later.positions[0] == 500
+
+
+# ---- what is done to records
+
+
+def test_the_generator_depends_on_seed_and_position_alone(source: Any) -> None:
+    def noisy(record: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+        return {"index": record["index"], "noise": rng.random(3), "die": int(rng.integers(6))}
+
+    runs = [
+        {
+            int(index): noise.tolist()
+            for batch in Loader(source, batch_size, transform=noisy, workers=workers, seed=seed)
+            for index, noise in zip(batch["index"], batch["noise"], strict=True)
+        }
+        for batch_size, workers, seed in ((10, 0, 0), (7, 3, 0), (10, 0, 1))
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+    assert len({tuple(noise) for noise in runs[0].values()}) == 103
+
+
+def test_collate_and_batch_transform(source: Any) -> None:
+    def total(records: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"index": np.array([one["index"] for one in records]), "n": np.full(len(records), len(records))}
+
+    def doubled(batch: dict[str, Any]) -> dict[str, Any]:
+        return {**batch, "double": 2 * batch["index"]}
+
+    batches = list(Loader(source, 50, collate=total, batch_transform=doubled))
+    assert [batch["n"].tolist() for batch in batches] == [[50] * 50, [50] * 50, [3] * 3]
+    assert all((batch["double"] == 2 * batch["index"]).all() for batch in batches)
+    assert len(batches[0].positions) == 50
+
+
+def test_what_does_not_stack_is_named(source: Any) -> None:
+    def cut(record: dict[str, Any]) -> dict[str, Any]:
+        return {"image": record["image"][: 2 + record["index"] % 2]}
+
+    with pytest.raises(SpecError, match=r"field 'image': .*record \d+ has uint8\[2, 3\].*record \d+ has uint8\[3, 3\]"):
+        list(Loader(source, 10, transform=cut, shuffle=False))
+
+
+def test_an_error_of_a_transform_names_the_record(source: Any) -> None:
+    def fails(record: dict[str, Any]) -> dict[str, Any]:
+        if record["index"] == 57:
+            raise KeyError("a bug of the caller")
+        return record
+
+    for workers in (0, 2):
+        with pytest.raises(KeyError, match="a bug") as caught:
+            list(Loader(source, 10, transform=fails, workers=workers))
+        assert any("record 57 of" in note and "a.tfrecord" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("data", [[3, 1, 4, 1, 5, 9, 2, 6], np.arange(8.0), [{"x": i} for i in range(8)]])
+def test_any_sequence_serves(data: Any) -> None:
+    loader = Loader(data, 3)
+    got = [value for batch in loader for value in batch[next(iter(batch))].tolist()]
+    assert sorted(got) == sorted(item["x"] if isinstance(item, dict) else float(item) for item in data)
+    other = Loader(list(data)[:-1], 3)
+    with pytest.raises(StateMismatchError, match="fingerprint"):
+        other.load_state_dict(loader.state_dict())
+
+
+# ---- damage
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dataformats.RecordSource:
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
+    path = write(tmp_path / "a.tfrecord", 40)
+    data = bytearray(path.read_bytes())
+    for index in (7, 8, 30):
+        data[data.index(f"record {index}".encode())] ^= 1
+    path.write_bytes(data)
+    return dataformats.open(path, spec=SPEC)
+
+
+def test_damage_is_raised_left_out_or_remembered(damaged: Any) -> None:
+    with pytest.raises(FormatError) as caught:
+        list(Loader(damaged, 8))
+    assert caught.value.index in (7, 8, 30)
+    assert any("on_corrupt" in note for note in caught.value.__notes__)
+    loader = Loader(damaged, 8, on_corrupt="skip", shuffle=False)
+    batches = list(loader)
+    assert indices(batches) == [i for i in range(40) if i not in (7, 8, 30)]
+    assert [batch.positions.tolist() for batch in batches] == [batch["index"].tolist() for batch in batches]
+    assert loader.quarantined == []
+    assert loader.stats().left_out == 3
+    loader = Loader(damaged, 8, on_corrupt="quarantine")
+    list(loader)
+    assert sorted(found.index for found in loader.quarantined) == [7, 8, 30]
+    assert all("a.tfrecord" in found.path and found.reason for found in loader.quarantined)
+    found = json.loads(json.dumps(loader.quarantined))
+    again = Loader(damaged, 8, quarantine=found)
+    again.load_state_dict(Loader(damaged, 8).state_dict())
+    assert sorted(indices(again)) == [i for i in range(40) if i not in (7, 8, 30)]
+
+
+def test_a_loader_goes_on_behind_an_error(damaged: Any) -> None:
+    loader = Loader(damaged, 8, shuffle=False)
+    with pytest.raises(FormatError):
+        list(loader)
+    assert loader.position == 0
+    loader.skip(7, 9)
+    loader.skip(30, 31)
+    assert indices(loader) == [i for i in range(40) if i not in (7, 8, 30)]
+
+
+def test_a_quarantine_of_other_data_is_refused(damaged: Any) -> None:
+    for entry in (Quarantined("b.tfrecord", 3, ""), Quarantined("", 400, "")):
+        with pytest.raises(StateMismatchError, match="quarantine"):
+            Loader(damaged, 8, quarantine=[entry])
+    with pytest.raises(TypeError, match="quarantine"):
+        Loader(damaged, 8, quarantine=["a.tfrecord"])
+
+
+# ---- threads
+
+
+def test_no_thread_is_left(source: Any) -> None:
+    before = threading.active_count()
+    loader = Loader(source, 10, workers=3)
+    next(iter(loader))
+    assert threading.active_count() == before + 3
+    loader.close()
+    assert threading.active_count() == before
+    loader = Loader(source, 10, workers=3)
+    next(iter(loader))
+    del loader
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_a_hang_is_named(source: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.loaders.threads._SLOW_S", 0.5)
+    release = threading.Event()
+
+    def hangs(record: dict[str, Any]) -> dict[str, Any]:
+        if record["index"] == 57:
+            release.wait(30)
+        return record
+
+    loader = Loader(source, 10, transform=hangs, hang_timeout_s=2, shuffle=False)
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING, "dataformats"), pytest.raises(WorkerError, match="record 57 of"):
+        list(loader)
+    assert time.monotonic() - began < 6
+    assert "record 57 of" in caplog.text
+    release.set()
+    loader.close()
+
+
+def test_prefetch_is_bounded(source: Any) -> None:
+    made: list[int] = []
+
+    def counted(record: dict[str, Any]) -> dict[str, Any]:
+        made.append(record["index"])
+        return record
+
+    for options, most in (({"prefetch": 3}, 60), ({"prefetch": 50, "prefetch_bytes": 300}, 40)):
+        made.clear()
+        with Loader(source, 10, transform=counted, workers=2, **options) as loader:  # type: ignore[arg-type]
+            next(iter(loader))
+            time.sleep(0.2)
+            assert 20 <= len(made) <= most + 10
+
+
+# ---- arguments
+
+
+def test_arguments_that_cannot_be(source: Any) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"batch_size": 0}, "batch_size"),
+        ({"rank": 2, "world_size": 2}, "rank"),
+        ({"workers": -1}, "workers"),
+        ({"prefetch": 0}, "prefetch"),
+        ({"worker_type": "fiber"}, "worker_type"),
+        ({"on_corrupt": "omit"}, "on_corrupt"),
+        ({"shuffle": "blocks"}, "shuffle"),
+        ({"seed": -1}, "seed"),
+        ({"to": "jax"}, "to"),
+        ({"drop_last": True, "batch_size": 104}, "drop_last"),
+    ]
+    for options, name in wrong:
+        with pytest.raises(ValueError, match=name):
+            Loader(source, **{"batch_size": 10, **options})
+    with pytest.raises(ValueError, match="no record"):
+        Loader(source[:0], 10)
+    for data in (5, "a.tfrecord", {"x": 1}):
+        with pytest.raises(TypeError, match="sequence"):
+            Loader(data, 10)
