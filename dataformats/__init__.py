@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dataformats.fields import register_codec
     from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
     from dataformats.joining import concat
+    from dataformats.loaders.mixture import Mixture, mix
     from dataformats.opening import open, register_backend
     from dataformats.source import FieldStats, RecordSource
     from dataformats.spec import Spec, Type
@@ -65,6 +66,7 @@ _ROOMS = {
     "source": ("FieldStats", "RecordSource"),
     "spec": ("Spec", "Type"),
     "joining": ("concat",),
+    "loaders.mixture": ("Mixture", "mix"),
     "writer": ("RecordWriter",),
     "writing": ("create",),
 }
@@ -81,6 +83,7 @@ __all__ = [
     "FormatError",
     "Info",
     "MissingExtraError",
+    "Mixture",
     "Nullable",
     "Ragged",
     "RecordBatch",
@@ -98,6 +101,7 @@ __all__ = [
     "convert",
     "create",
     "info",
+    "mix",
     "open",
     "register_backend",
     "register_codec",
