@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dataformats.joining import concat
     from dataformats.loaders.batches import Batch
     from dataformats.loaders.loader import Loader
+    from dataformats.loaders.mixture import Mixture, mix
     from dataformats.opening import open, register_backend
     from dataformats.source import FieldStats, RecordSource
     from dataformats.spec import Spec, Type
@@ -69,6 +70,7 @@ _ROOMS = {
     "joining": ("concat",),
     "loaders.batches": ("Batch",),
     "loaders.loader": ("Loader",),
+    "loaders.mixture": ("Mixture", "mix"),
     "writer": ("RecordWriter",),
     "writing": ("create",),
 }
@@ -87,6 +89,7 @@ __all__ = [
     "Info",
     "Loader",
     "MissingExtraError",
+    "Mixture",
     "Nullable",
     "Ragged",
     "RecordBatch",
@@ -104,6 +107,7 @@ __all__ = [
     "convert",
     "create",
     "info",
+    "mix",
     "open",
     "register_backend",
     "register_codec",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,7 @@ from dataformats.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import Spec
 from dataformats.views import SourceBase
 
-__all__ = ["concat"]
+__all__ = ["check_alike", "concat", "interleave"]
 
 
 class _Concatenated(SourceBase):
@@ -95,13 +96,8 @@ class _Concatenated(SourceBase):
             places.append(here[kept])
         if not batches:
             return self._parts[0].read([], fields)
-        place = np.concatenate(places)
-        back = np.argsort(place, kind="stable")
-        columns = {
-            name: take_column(concat_columns([batch.columns[name] for batch in batches]), back)
-            for name in batches[0].columns
-        }
-        return RecordBatch(columns, numbers[place[back]], failed, batches[0].single)
+        columns, rows = interleave([batch.columns for batch in batches], places)
+        return RecordBatch(columns, numbers[rows], failed, batches[0].single)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         numbers, owners = self._owners(indices)
@@ -123,6 +119,45 @@ class _Concatenated(SourceBase):
             part.close()
 
 
+def interleave(
+    parts: Sequence[Mapping[str, Any]], rows: Sequence[NDArray[np.int64]]
+) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """Return the columns of several reads as one, sorted by row.
+
+    Args:
+        parts: The columns of each read, one or more, all of the same fields and types.
+        rows: int64[m] each, the row of each of its records in the whole.
+
+    Returns:
+        The columns, and their rows, ascending.
+    """
+    found = np.concatenate(rows)
+    order = np.argsort(found, kind="stable")
+    columns = {name: take_column(concat_columns([part[name] for part in parts]), order) for name in parts[0]}
+    return columns, found[order]
+
+
+def check_alike(specs: Mapping[str, Spec | None]) -> None:
+    """Raise unless records of these sources can stand in one batch.
+
+    Args:
+        specs: What to call each source, and its spec; `None` where records are what a function or a sequence gives.
+
+    Raises:
+        SpecError: The specs differ; every field that does is named.
+    """
+    (one, first), *others = specs.items()
+    for other, spec in others:
+        if (spec is None) != (first is None):
+            raise SpecError(f"of {one} and {other} only one has a spec; what a function or a sequence gives has none")
+        if spec is None or first is None:
+            continue
+        names = dict.fromkeys([*first, *spec])
+        differs = [f"{n}: {first.get(n)} and {spec.get(n)}" for n in names if first.get(n) != spec.get(n)]
+        if differs or tuple(first) != tuple(spec):
+            raise SpecError(f"{one} and {other} differ in {'; '.join(differs) or 'the order of fields'}")
+
+
 def concat(sources: Sequence[RecordSource]) -> RecordSource:
     """Return a source of all records of several sources, one source after the other.
 
@@ -141,15 +176,5 @@ def concat(sources: Sequence[RecordSource]) -> RecordSource:
     parts = [part for part in sources if isinstance(part, SourceBase)]
     if not parts or len(parts) != len(sources):
         raise TypeError("expected a list of one source or more")
-    first = parts[0].declared()
-    for number, part in enumerate(parts[1:], 1):
-        spec = part.declared()
-        if (spec is None) != (first is None):
-            raise SpecError(f"of sources 0 and {number} one is made by map() and has no spec")
-        if spec is None or first is None:
-            continue
-        names = dict.fromkeys([*first, *spec])
-        differs = [f"{n}: {first.get(n)} and {spec.get(n)}" for n in names if first.get(n) != spec.get(n)]
-        if differs or tuple(first) != tuple(spec):
-            raise SpecError(f"sources 0 and {number} differ in {'; '.join(differs) or 'the order of fields'}")
+    check_alike({f"source {number}": part.declared() for number, part in enumerate(parts)})
     return _Concatenated(parts)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import itertools
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.loaders.schedule import History, Schedule, changed, checked_weights
+from dataformats.loaders.schedule import History, Schedule, checked_weights
 from dataformats.loaders.shuffling import Epoch, Shuffle, alike
 
 __all__ = ["PLAN_VERSION", "Place", "Plan", "Shuffle"]
@@ -47,7 +48,7 @@ class Plan:
         n: Positions an epoch of the loader.
         shuffle: How each walk through a component is put in order.
         seed: Another seed, other orders.
-        history: Weights of the components over time.
+        history: Weights of the components over time; see `Mixture.plan`.
         names: The components' names, for errors.
         version: The algorithm.
 
@@ -78,7 +79,7 @@ class Plan:
         if not 1 <= self.n < _MOST or any(length >= _MOST for length in self.lengths):
             raise ValueError(f"a plan needs 1 to 2**62 - 1 records, found {self.n} of {self.lengths}")
         starts = [start for start, _ in self.history]
-        if starts[:1] != [0] or any(a >= b for a, b in zip(starts, starts[1:], strict=False)):
+        if starts[:1] != [0] or any(a >= b for a, b in itertools.pairwise(starts)):
             raise ValueError(f"weights are listed by position, the first from 0 on, found {starts}")
         for _, weights in self.history:
             checked_weights(weights, self.names, self.lengths)
@@ -87,15 +88,6 @@ class Plan:
     def of_one(cls, length: int, shuffle: Shuffle, seed: int, version: int = PLAN_VERSION) -> Plan:
         """Return the plan of one source, of which an epoch is a walk through all records."""
         return cls((length,), length, shuffle, seed, version=version)
-
-    def with_weights(self, position: int, weights: tuple[int, ...]) -> Plan:
-        """Return the plan in which these weights hold from a position on, and nothing before it differs.
-
-        Raises:
-            ValueError: The weights are wrong, or others hold from a later position on.
-        """
-        checked_weights(weights, self.names, self.lengths)
-        return replace(self, history=changed(self.history, position, weights))
 
     def locate(self, positions: ArrayLike | range) -> Place:
         """Return which records these positions are.

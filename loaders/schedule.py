@@ -132,8 +132,8 @@ def epoch_length(lengths: Sequence[int], weights: Sequence[int], until: Until) -
     Args:
         lengths: Records of each component.
         weights: As `checked_weights` gave them.
-        until: `"first"`: until the first component of positive weight has been walked once; `"all"`: until each has been
-            walked at least once; an int: that many.
+        until: `"first"`: until the first component of positive weight has been walked once; `"all"`: until each has
+            been walked at least once; an int: that many.
 
     Raises:
         ValueError: `until` is something else, or this would take 2**62 positions.

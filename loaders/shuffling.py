@@ -111,7 +111,8 @@ class Epoch:
             inside[rows] = permute(within[rows], size, _key(*self.name, "group", number))
         behind = (group == odd) & (inside >= (short - odd * window + 1) * block - lacking)
         slot, record = np.divmod(inside + lacking * behind, block)
-        return permute(slot + group * window, n_blocks, blocks_key) * block + record
+        blocks = permute(slot + group * window, n_blocks, blocks_key)
+        return np.add(blocks * block, record, dtype=np.int64)
 
 
 def alike(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:

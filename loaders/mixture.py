@@ -1,0 +1,154 @@
+"""Mixture: several sources that are read in turns, by weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+import numpy as np
+
+from dataformats.errors import UnknownNameError
+from dataformats.joining import check_alike
+from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.schedule import History, Until, changed, checked_weights, epoch_length
+from dataformats.loaders.sequences import as_readable
+from dataformats.scanning import digest_of
+from dataformats.spec import VALUE, Spec
+from dataformats.views import SourceBase
+
+__all__ = ["Mixture", "mix"]
+
+
+class Mixture:
+    """Several sources that a `Loader` reads in turns, by weights: what `dataformats.mix` returns.
+
+    Each component is walked without replacement, over and over, in an order of its own. `len(mixture)` is the records
+    of an epoch of the loader.
+
+    Attributes:
+        names: The components, in the order of their numbers.
+        sources: The source of each.
+        weights: The weight of each.
+        until: When an epoch ends.
+
+    Example:
+        >>> import dataformats
+        >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord")
+        >>> mixture = dataformats.mix({"few": digits[:100], "many": digits[100:]}, {"few": 1, "many": 9})
+        >>> mixture
+        Mixture: 995 records an epoch, until the first component was walked
+          few   1 of 10, 100 records
+          many  9 of 10, 1,697 records
+    """
+
+    def __init__(self, sources: Mapping[str, Sized], weights: Sequence[object], until: Until) -> None:
+        self.names = tuple(sources)
+        self.sources = tuple(sources.values())
+        self.lengths = tuple(len(source) for source in self.sources)
+        self.weights = checked_weights(weights, self.names, self.lengths)
+        self.until = until
+        self._n = epoch_length(self.lengths, self.weights, until)
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest (hex) of names, sources and `until`; not of the weights, which may change on resume."""
+        prints = [as_readable(source).fingerprint for source in self.sources]
+        return digest_of(["mixture", json.dumps([self.names, prints, self.until])])
+
+    def plan(self, shuffle: Shuffle, seed: int, history: History | None = None, position: int = 0) -> Plan:
+        """Return the plan of this mixture, or the one that goes on with its weights.
+
+        Args:
+            shuffle: The order of records within each component.
+            seed: Another seed, other orders; the turns of the components do not depend on it.
+            history: The weights so far, from a state; `None`: there were none.
+            position: Where this mixture's weights begin to hold.
+
+        Raises:
+            ValueError: The weights do not fit the components, or others hold from a later position on.
+        """
+        history = changed(history, position, self.weights) if history else ((0, self.weights),)
+        # Were an epoch as long as the weights of now say, positions would lose their epoch.
+        first = checked_weights(history[0][1], self.names, self.lengths)
+        n = epoch_length(self.lengths, first, self.until)
+        return Plan(self.lengths, n, shuffle, seed, history, self.names)
+
+    def __repr__(self) -> str:
+        ends = {"first": "until the first component was walked", "all": "until each component was walked"}
+        width = max(map(len, self.names))
+        lines = [f"Mixture: {len(self):,} records an epoch, {ends.get(str(self.until), 'as asked for')}"]
+        for name, weight, n in zip(self.names, self.weights, self.lengths, strict=True):
+            lines.append(f"  {name:{width}}  {weight} of {sum(self.weights)}, {n:,} records")
+        return "\n".join(lines)
+
+
+def mix(sources: Mapping[str, Any], weights: Mapping[str, int] | None = None, until: Until = "first") -> Mixture:
+    """Return a mixture of sources for a `Loader`, which takes records from them in turns.
+
+    The turns follow the weights as closely as whole records can: of any `sum(weights)` records in a row that begin at a
+    multiple of it, each component has exactly its weight. No component repeats a record before all of its records were
+    given.
+
+    To go on with other weights, give the `Loader` a mixture of the same sources with other weights, and load the state:
+    they hold from there on, and no component repeats or loses a record by it.
+
+    Args:
+        sources: Name to source, all with the same spec; or to any sequence with `len` and `[]`.
+        weights: Name to weight, a whole number, for each source; 0 leaves one out, for the time being. `None` is 1 for
+            each.
+        until: When an epoch ends: `"first"`: when the first component was walked once, so that no record comes twice in
+            the first epoch; `"all"`: when each was walked at least once, and the short ones more often; or after that
+            many records.
+
+    Raises:
+        ValueError: No source; a weight is missing, negative, or positive for a source without records; all are 0; or
+            `until` is none of these.
+        TypeError: A weight is not a whole number, or a component neither a source nor a sequence.
+        UnknownNameError: A weight for a source that is not there.
+        SpecError: The specs differ.
+
+    Example:
+        >>> import dataformats
+        >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord")
+        >>> even, odd = digits[::2], digits[1::2]
+        >>> len(dataformats.mix({"even": even, "odd": odd}, weights={"even": 2, "odd": 1}))
+        1348
+        >>> len(dataformats.mix({"even": even, "odd": odd}, weights={"even": 2, "odd": 1}, until="all"))
+        2693
+    """
+    _check_names(sources)
+    check_alike({f"component {name!r}": _declared(source) for name, source in sources.items()})
+    return Mixture(sources, _by_name(weights, tuple(sources)), until)
+
+
+def _check_names(sources: object) -> None:
+    if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
+        raise TypeError(f"a mixture is made of a dict of sources by name, found {sources!r}")
+    if not sources:
+        raise ValueError("a mixture has one source or more, found none")
+
+
+def _by_name(weights: Mapping[str, int] | None, names: tuple[str, ...]) -> list[object]:
+    if weights is None:
+        return [1] * len(names)
+    for name in weights:
+        if name not in names:
+            raise UnknownNameError("component", name=name, known=names)
+    for name in names:
+        if name not in weights:
+            raise ValueError(f"component {name!r} has no weight: give it one, or 0 to leave it out for now")
+    return [weights[name] for name in names]
+
+
+def _declared(source: Any) -> Spec | None:
+    if isinstance(source, SourceBase):
+        return source.declared()
+    as_readable(source)  # refuses what cannot be read
+    if isinstance(source, np.ndarray):
+        dims = ",".join(map(str, source.shape[1:]))
+        return Spec({VALUE: f"{source.dtype}[{dims}]" if dims else f"{source.dtype}"})
+    return None
