@@ -16,6 +16,12 @@ class Batch(dict[str, Any]):
     Attributes:
         positions: int64[B], the position of each row in the training run; `loader.locate` has their records.
         padding: bool[B], True in rows that `pad_last=True` repeated to fill the batch.
+
+    Example:
+        >>> import dataformats
+        >>> batch = next(iter(dataformats.Loader([3, 1, 4, 1, 5], 2, shuffle=False)))
+        >>> batch["value"], batch.positions, isinstance(batch, dict)
+        (array([3, 1]), array([0, 1]), True)
     """
 
     positions: NDArray[np.int64]

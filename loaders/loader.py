@@ -25,7 +25,7 @@ from dataformats.loaders.skips import Skips
 from dataformats.loaders.state import State, validate
 from dataformats.loaders.steps import Step, Steps
 from dataformats.loaders.timing import LoaderStats, Totals
-from dataformats.loaders.workers import StartMethod, Workers
+from dataformats.loaders.workers import StartMethod, Workers, whole
 from dataformats.storage.forks import after_fork
 
 __all__ = ["Loader"]
@@ -108,7 +108,7 @@ class Loader:
         batch_transform: Callable[..., Any] | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
         on_corrupt: DamagePolicy = "raise",
-        quarantine: Iterable[Iterable[object]] = (),
+        quarantine: Iterable[Iterable[Any]] = (),
         to: Literal["numpy", "torch"] = "numpy",
         device: Any = None,
         block_records: int = 1024,
@@ -117,23 +117,21 @@ class Loader:
         start_method: StartMethod | None = None,
         hang_timeout_s: float = 60.0,
     ) -> None:
-        if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
-            raise ValueError(f"batch_size must be a whole number of at least 1, found {batch_size!r}")
-        if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not 0 <= seed < 2**63:
-            raise ValueError(f"seed must be a whole number in [0, 2**63), found {seed!r}")
+        batch_size = whole("batch_size", batch_size, 1)
+        seed = whole("seed", seed, 0)
         self._rank, self._world_size = resolve(rank, world_size)
         self._mixture = source if isinstance(source, Mixture) else None
         self._records = Records(tuple(map(as_readable, self._mixture.sources if self._mixture else (source,))))
-        self._plan = self._planned(Shuffle.of(shuffle, block_records, window_blocks), int(seed))
-        self._steps = Steps(self._plan.n, int(batch_size) * self._world_size, drop_last, Skips())
-        self._batch_size = int(batch_size)
+        self._plan = self._planned(Shuffle.of(shuffle, block_records, window_blocks), seed)
+        self._steps = Steps(self._plan.n, batch_size * self._world_size, drop_last, Skips())
+        self._batch_size = batch_size
         self._maker = BatchMaker(
             self._records,
             self._plan,
             Functions(transform, collate, batch_transform),
-            Randomness(int(seed)),
+            Randomness(seed),
             on_corrupt,
-            int(batch_size) if pad_last else 0,
+            batch_size if pad_last else 0,
             holes_in(quarantine, self._records),
         )
         self._workers = Workers(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
@@ -361,7 +359,6 @@ class _Cursor:
 
     def __next__(self) -> Any:
         return self._loader._deliver(self)
-
 
 
 def _tasks(steps: Steps, position: int, rank: int, world_size: int) -> Iterator[Task]:

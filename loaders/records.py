@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,8 @@ class Records:
             name: take_column(concat_columns([part.columns[name] for part in got]), order) for name in got[0].columns
         }
         numbers = np.concatenate([part.numbers for part in got])[order]
-        return Got(columns, rows[order], numbers, sorted(sum((part.failed for part in got), [])), got[0].single)
+        failed = sorted((found for part in got for found in part.failed), key=operator.itemgetter(0))
+        return Got(columns, rows[order], numbers, failed, got[0].single)
 
     def _of_one(
         self, component: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], on_corrupt: OnCorrupt

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.scanning import as_indices
-from dataformats.source import OnCorrupt, RecordSource
+from dataformats.source import OnCorrupt
 from dataformats.spec import VALUE
 from dataformats.views import SourceBase, batch_of
 

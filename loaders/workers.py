@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from dataformats.loaders.feeding import Feed, Make
 from dataformats.loaders.processes import ProcessFeed
 from dataformats.loaders.threads import InlineFeed, ThreadFeed
 
-__all__ = ["StartMethod", "Workers"]
+__all__ = ["StartMethod", "Workers", "whole"]
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
@@ -34,13 +35,9 @@ class Workers:
             raise ValueError(f"expected worker_type 'thread' or 'process', found {self.kind!r}")
         if self.start_method not in (None, "spawn", "forkserver", "fork"):
             raise ValueError(f"expected start_method 'spawn', 'forkserver' or 'fork', found {self.start_method!r}")
-        for name, number, least in (
-            ("workers", self.n, 0),
-            ("prefetch", self.prefetch, 1),
-            ("prefetch_bytes", self.prefetch_bytes, 1),
-        ):
-            if not isinstance(number, int) or number < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}, found {number!r}")
+        whole("workers", self.n, 0)
+        whole("prefetch", self.prefetch, 1)
+        whole("prefetch_bytes", self.prefetch_bytes, 1)
         if not self.hang_timeout_s > 0:
             raise ValueError(f"hang_timeout_s must be above 0, found {self.hang_timeout_s!r}")
 
@@ -64,3 +61,18 @@ class Workers:
             start_method=self.start_method,
             hang_timeout_s=self.hang_timeout_s,
         )
+
+
+def whole(name: str, number: Any, least: int) -> int:
+    """Return a whole number in `[least, 2**63)`, of whatever type it came.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        found = least - 1 if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        found = least - 1
+    if not least <= found < 2**63:
+        raise ValueError(f"{name} must be a whole number in [{least}, 2**63), found {number!r}")
+    return found

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-LINKS = {"dataformats/backends": "../backends", "dataformats/codecs": "../codecs"}
+LINKS = {"dataformats/backends": "../backends", "dataformats/codecs": "../codecs", "dataformats/loaders": "../loaders"}
 DATA = {"dataformats/py.typed", "dataformats/kernels/_native.pyi"}
 SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "dataformats", "backends", "codecs")
 
