@@ -18,7 +18,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 LINKS = {"dataformats/backends": "../backends", "dataformats/codecs": "../codecs", "dataformats/loaders": "../loaders"}
 DATA = {"dataformats/py.typed", "dataformats/kernels/_native.pyi"}
-SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "dataformats", "backends", "codecs")
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "dataformats", "backends", "codecs", "loaders")
 
 pytestmark = pytest.mark.skipif(
     not (CHECKOUT / "setup.py").exists(), reason="compares a checkout, and these tests stand outside one"
