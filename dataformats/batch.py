@@ -163,11 +163,11 @@ class Ragged:
         Raises:
             MissingExtraError: torch is not installed.
         """
-        if self.item != "array" or not isinstance(self.values, np.ndarray):
-            return list(self)
-        torch = _torch()
-        values = torch.from_numpy(self.values[self.offsets[0] : self.offsets[-1]].copy())
-        return torch.nested.nested_tensor_from_jagged(values, torch.from_numpy(self.offsets - self.offsets[0]))
+        return _tensors().to_tensors(self, share=False)
+
+    def to(self, device: Any, non_blocking: bool = False) -> Any:
+        """Return it as `to_torch` does, on a device; Lightning and Accelerate call this."""
+        return _tensors().moved(self, device, non_blocking=non_blocking)
 
     def to_arrow(self) -> Any:
         """Return a pyarrow array: large_list, large_binary or large_string.
@@ -227,6 +227,16 @@ class Nullable:
 
     def __iter__(self) -> Iterator[Any]:
         return (self[position] for position in range(len(self)))
+
+    def to(self, device: Any, non_blocking: bool = False) -> Nullable:
+        """Return it with tensors on a device; Lightning and Accelerate call this."""
+        moved: Nullable = _tensors().moved(self, device, non_blocking=non_blocking)
+        return moved
+
+    def pin_memory(self) -> Nullable:
+        """Return it with its tensors in page-locked memory, as PyTorch's DataLoader asks."""
+        pinned: Nullable = _tensors().map_tensors(self, lambda tensor: tensor.pin_memory())
+        return pinned
 
     def __repr__(self) -> str:
         return f"Nullable({_describe(self.values)}, {int(self.present.sum())} of {len(self)} present)"
@@ -289,12 +299,12 @@ class RecordBatch:
         return f"RecordBatch({len(self)} records{failed}; {columns})"
 
     def to_torch(self) -> dict[str, Any]:
-        """Return the columns as tensors (numbers, jagged for `[]`) and lists (everything else).
+        """Return the columns as tensors (numbers, jagged for `[]`) and lists (everything else), all copied.
 
         Raises:
             MissingExtraError: torch is not installed.
         """
-        return {name: _torch_column(column) for name, column in self.columns.items()}
+        return {name: _tensors().to_tensors(column, share=False) for name, column in self.columns.items()}
 
     def to_arrow(self) -> Any:
         """Return a `pyarrow.RecordBatch`; a fixed shape is a fixed-size list.
@@ -352,14 +362,6 @@ def _describe(column: Column) -> str:
     return f"list[{len(column)}]" if isinstance(column, list) else repr(column)
 
 
-def _torch_column(column: Any) -> Any:
-    if isinstance(column, Nullable):
-        return Nullable(_torch_column(column.values), _torch().from_numpy(column.present.copy()))
-    if isinstance(column, Ragged):
-        return column.to_torch()
-    return column if isinstance(column, list) else _torch().from_numpy(np.ascontiguousarray(column).copy())
-
-
 def _arrow_column(column: Any) -> Any:
     arrow = _pyarrow()
     if isinstance(column, Nullable):
@@ -391,12 +393,11 @@ def _arrow_list(values: list[Any]) -> Any:
     return arrow.array([None if value is None else value.tolist() for value in values], kind)
 
 
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError("to_torch", extra="torch") from error
-    return torch
+def _tensors() -> Any:
+    """Return the room that makes tensors; it needs this one, so it is not imported with it."""
+    from dataformats import tensors
+
+    return tensors
 
 
 def _pyarrow() -> Any:

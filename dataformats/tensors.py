@@ -1,0 +1,111 @@
+"""Columns as tensors of torch, and a function applied to every tensor of a batch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Nullable, Ragged
+from dataformats.errors import MissingExtraError
+
+__all__ = ["map_tensors", "moved", "to_tensors"]
+
+_NUMBERS = "biufc"
+
+
+def to_tensors(value: Any, *, share: bool) -> Any:
+    """Return a column, or a structure of columns, with tensors in the place of arrays.
+
+    Numbers become tensors of the same dtype, a `Ragged` of numbers a jagged nested tensor; a `Ragged` of anything else
+    becomes a list. Dicts (also of a class of their own), lists, tuples and `Nullable` are gone into; text, bytes, and
+    arrays that torch has no dtype for stay as they are.
+
+    Args:
+        value: Its arrays are not changed.
+        share: True: tensors lie in the memory of the arrays and keep it alive, wherever that memory is writable and
+            contiguous and in the machine's byte order. False: in memory of their own.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+
+    def converted(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            return _tensor(leaf, share)
+        return _jagged(leaf, share) if isinstance(leaf, Ragged) else leaf
+
+    return _mapped(value, converted)
+
+
+def map_tensors(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return `value`, a structure as `to_tensors` goes into, with `function(tensor)` in the place of each tensor.
+
+    `function` sees plain tensors only, of a jagged one its values and its offsets.
+    """
+    torch = _torch()
+
+    def applied(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        # `to` and `pin_memory` know jagged tensors, `record_stream` does not: so all are done to their parts.
+        if leaf.layout != torch.jagged or getattr(leaf, "_ragged_idx", 1) != 1 or leaf.lengths() is not None:
+            return function(leaf)
+        return torch.nested.nested_tensor_from_jagged(function(leaf.values()), function(leaf.offsets()))
+
+    return _mapped(value, applied)
+
+
+def moved(value: Any, device: Any, *, non_blocking: bool = False) -> Any:
+    """Return `value` as tensors on a device.
+
+    Raises:
+        MissingExtraError: torch is not installed.
+    """
+    return map_tensors(to_tensors(value, share=True), lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return `value` with `function` applied to everything that holds nothing else."""
+    if isinstance(value, Nullable):
+        return Nullable(_mapped(value.values, function), function(value.present))
+    if isinstance(value, Mapping):
+        made: MutableMapping[Any, Any] = copy.copy(value) if isinstance(value, MutableMapping) else {}
+        made.update({name: _mapped(item, function) for name, item in value.items()})
+        return made
+    if isinstance(value, list):
+        return [_mapped(item, function) for item in value]
+    if isinstance(value, tuple):
+        items = [_mapped(item, function) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return function(value)
+
+
+def _tensor(array: NDArray[Any], share: bool) -> Any:
+    if array.dtype.kind not in _NUMBERS:
+        return array
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    # torch knows no read-only memory: writing to a tensor over a mapped file would end the process.
+    if not (share and native.flags.writeable and native.flags.c_contiguous):
+        native = np.array(native, order="C")
+    return _torch().from_numpy(native)
+
+
+def _jagged(column: Ragged, share: bool) -> Any:
+    values = column.values
+    if column.item != "array" or not isinstance(values, np.ndarray) or values.dtype.kind not in _NUMBERS:
+        return to_tensors(list(column), share=share)
+    first, last = int(column.offsets[0]), int(column.offsets[-1])
+    offsets = _torch().from_numpy(column.offsets - first)
+    return _torch().nested.nested_tensor_from_jagged(_tensor(values[first:last], share), offsets)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("to_torch", extra="torch") from error
+    return torch

@@ -1,0 +1,150 @@
+"""A source is Grain's `RandomAccessDataSource`, shown with Grain itself; a batch is a tree of JAX.
+
+Both run in interpreters of their own: Grain imports JAX where it finds it, and JAX warns at each fork from then on.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import textwrap
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.loaders.batches import Batch
+from dataformats.loaders.pytrees import register_with_jax
+
+DIGITS = str(Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord")
+SPEC = {"image": "uint8[8,8]", "label": "int64"}
+
+needs_grain = pytest.mark.skipif(importlib.util.find_spec("grain") is None, reason="grain is not installed")
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+
+
+def printed_by(body: str, folder: Path) -> Any:
+    """Return the last line that a program prints, which is JSON; `digits` is a source there."""
+    program = folder / "program.py"
+    head = f"import json\nimport dataformats\ndigits = dataformats.open({DIGITS!r}, spec={SPEC!r})\n"
+    program.write_text(f'{head}if __name__ == "__main__":\n{textwrap.indent(textwrap.dedent(body), "    ")}', "utf-8")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def labels() -> list[int]:
+    source = dataformats.open(DIGITS, spec=SPEC)
+    found: list[int] = source.read(range(len(source)))["label"].tolist()
+    return found
+
+
+# ---- Grain
+
+
+@needs_grain
+def test_a_source_is_grains(tmp_path: Path) -> None:
+    assert printed_by(
+        """
+        import grain.python as grain
+        print(json.dumps([isinstance(source, grain.RandomAccessDataSource) for source in (digits, digits[5:10])]))
+        """,
+        tmp_path,
+    ) == [True, True]
+
+
+@needs_grain
+def test_grains_pipeline_over_a_source(tmp_path: Path, labels: list[int]) -> None:
+    found = printed_by(
+        """
+        import grain.python as grain
+        batches = grain.MapDataset.source(digits).shuffle(seed=3).map(lambda record: record).batch(100)
+        batches = list(batches.to_iter_dataset())
+        assert batches[0]["image"].dtype == "uint8"
+        print(json.dumps([int(label) for batch in batches for label in batch["label"]]))
+        """,
+        tmp_path,
+    )
+    assert found != labels
+    assert sorted(found) == sorted(labels)
+
+
+@needs_grain
+@pytest.mark.parametrize("workers", [0, 2])
+def test_grains_loader_over_a_source(tmp_path: Path, labels: list[int], workers: int) -> None:
+    found = printed_by(
+        f"""
+        import grain.python as grain
+        from absl import flags
+
+        flags.FLAGS(["program"])  # Grain's worker processes ask for flags
+        sampler = grain.IndexSampler(len(digits), grain.ShardOptions(0, 1), shuffle=True, num_epochs=1, seed=0)
+        batches = grain.DataLoader(
+            data_source=digits, sampler=sampler, operations=[grain.Batch(100)], worker_count={workers}
+        )
+        print(json.dumps([int(label) for batch in batches for label in batch["label"]]))
+        """,
+        tmp_path,
+    )
+    assert found != labels
+    assert sorted(found) == sorted(labels)
+
+
+@needs_grain
+def test_the_loader_over_a_source_of_grain(tmp_path: Path, labels: list[int]) -> None:
+    """What Grain reads, the loader reads as well: here a pipeline of Grain's with random access."""
+    found = printed_by(
+        """
+        import grain.python as grain
+        loader = dataformats.Loader(grain.MapDataset.source(digits).map(lambda record: record), 100)
+        print(json.dumps([int(label) for batch in loader for label in batch["label"]]))
+        """,
+        tmp_path,
+    )
+    assert found != labels
+    assert sorted(found) == sorted(labels)
+
+
+# ---- JAX
+
+
+@needs_jax
+def test_jax_takes_a_batch(tmp_path: Path) -> None:
+    assert printed_by(
+        """
+        import jax
+        batch = next(iter(dataformats.Loader(digits, 5, shuffle=False)))
+        put = jax.device_put(batch)
+        total = jax.jit(lambda batch: batch["label"].sum())(batch)
+        shapes = jax.tree.map(lambda column: column.shape, batch)
+        print(json.dumps([type(put).__name__, put["image"].shape, int(total), shapes, batch.positions.tolist()]))
+        """,
+        tmp_path,
+    ) == ["dict", [5, 8, 8], 10, {"image": [5, 8, 8], "label": [5]}, [0, 1, 2, 3, 4]]
+
+
+def test_what_jax_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    jax, tree_util = types.ModuleType("jax"), types.ModuleType("jax.tree_util")
+    vars(tree_util).update(DictKey=str, register_pytree_with_keys=lambda *what: told.append(what))
+    vars(jax).update(tree_util=tree_util)
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    register_with_jax()
+    register_with_jax()
+    ((kind, flatten, unflatten),) = told
+    assert kind is Batch
+    leaves, names = flatten(Batch({"y": 1, "x": 2}, np.arange(1), np.zeros(1, bool)))
+    assert [key for key, _ in leaves] == list(names) == ["x", "y"]
+    assert unflatten(names, [1, 2]) == {"x": 1, "y": 2}
+
+
+def test_without_jax_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    register_with_jax()
+    assert "jax" not in sys.modules
