@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dataformats.loaders.feeding import Feed, Made, Task
+from dataformats.loaders.forms import AheadOfTime, form_of
 from dataformats.loaders.making import BatchMaker, DamagePolicy, Functions
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.plan import Place, Plan, Shuffle
+from dataformats.loaders.pytrees import register_with_jax
 from dataformats.loaders.quarantine import Quarantined, holes_in
 from dataformats.loaders.randomness import Randomness
 from dataformats.loaders.ranks import resolve
@@ -135,7 +137,8 @@ class Loader:
             holes_in(quarantine, self._records),
         )
         self._workers = Workers(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
-        self._finish = _finishing(to, device)
+        self._form = form_of(to, device)
+        register_with_jax()
         self._position = 0
         self._quarantined: list[Quarantined] = []
         self._totals = Totals(worker_type, workers)
@@ -206,14 +209,16 @@ class Loader:
             raise StopIteration
         begin = time.perf_counter()
         made = self._take()
-        batch = self._finish(made.batch)
+        begun = made.batch if self._workers.kind == "thread" else self._form.begin(made.batch)
+        batch = self._form.end(begun)
         self._commit(made, step, begin)
         return batch
 
     def _take(self) -> Made:
         try:
             if self._feed is None:
-                self._feed = self._workers.feed(self._maker)
+                ahead = self._workers.kind == "thread"
+                self._feed = self._workers.feed(AheadOfTime(self._maker, self._form) if ahead else self._maker)
                 self._finalizer = weakref.finalize(self, self._feed.close)
             if self._is_stale:
                 self._feed.start(_tasks(self._steps, self._position, self._rank, self._world_size))
@@ -366,20 +371,3 @@ def _tasks(steps: Steps, position: int, rank: int, world_size: int) -> Iterator[
     for step in steps.following(position):
         run = step.run(rank, world_size)
         yield Task(run, (run if len(run) else step.positions)[:_SPARE])
-
-
-def _finishing(to: str, device: Any) -> Callable[[Any], Any]:
-    """Return what gives a batch its final form."""
-    if to == "numpy" and device is None:
-        return _as_it_is
-    if to == "numpy":
-        raise ValueError(f"device={device!r} needs to='torch'")
-    if to != "torch":
-        raise ValueError(f"to must be 'numpy' or 'torch', found {to!r}")
-    from dataformats.loaders.pytorch import finishing
-
-    return finishing(device)
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch

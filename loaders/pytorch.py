@@ -134,6 +134,38 @@ class Copy:
         return tensor
 
 
+class Tensors:
+    """Batches of tensors in the machine's memory; keeps the promise of `Form`."""
+
+    def begin(self, batch: Any) -> Any:
+        """Return the batch as tensors."""
+        return to_torch(batch)
+
+    def end(self, begun: Any) -> Any:
+        """Return the batch."""
+        return begun
+
+
+class TensorsOnDevice:
+    """Batches of tensors on a device; keeps the promise of `Form`."""
+
+    def __init__(self, device: Any) -> None:
+        self._copier = DeviceCopier(device)
+
+    def begin(self, batch: Any) -> Copy:
+        """Begin to copy the batch."""
+        return self._copier.begin(batch)
+
+    def end(self, begun: Copy) -> Any:
+        """Return the batch; the caller's stream waits for the copy."""
+        return begun.wait()
+
+
+def form_on(device: Any) -> Tensors | TensorsOnDevice:
+    """Return the form of batches on a device; `None`: in the machine's memory."""
+    return Tensors() if device is None else TensorsOnDevice(device)
+
+
 def _present(device: Any) -> torch.device:
     try:
         named = torch.device(device)
