@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import os
+import pickle
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -430,3 +433,111 @@ def test_arguments_that_cannot_be(source: Any) -> None:
     for data in (5, "a.tfrecord", {"x": 1}):
         with pytest.raises(TypeError, match="sequence"):
             Loader(data, 10)
+
+
+# ---- mixtures
+
+
+def test_a_mixture_keeps_its_weights_and_walks_without_repeats(source: Any) -> None:
+    mixture = dataformats.mix({"few": source[:20], "many": source[20:]}, weights={"few": 1, "many": 2}, until="all")
+    loader = Loader(mixture, 9)
+    places = [loader.locate(batch.positions) for batch in loader]
+    batches = list(loader)  # the epoch after it
+    assert [int((place.component == 0).sum()) for place in places[:-1]] == [3] * (len(places) - 1)
+    many = [int(r) for place in places for r, c in zip(place.record, place.component, strict=True) if c == 1]
+    assert sorted(many) == list(range(83))
+    for batch in batches:
+        place = loader.locate(batch.positions)
+        expected = place.record + np.where(place.component == 1, 20, 0)
+        assert batch["index"].tolist() == expected.tolist()
+        assert list(batch["name"]) == [f"record {index}" for index in expected]
+
+
+def test_weights_of_a_mixture_change_from_a_position_on(source: Any) -> None:
+    parts = {"a": source[:50], "b": source[50:]}
+
+    def loader_of(a: int, b: int, **options: Any) -> Loader:
+        return Loader(dataformats.mix(parts, weights={"a": a, "b": b}), 10, **options)
+
+    first = loader_of(1, 1)
+    batches = first.forever()
+    seen = indices(next(batches) for _ in range(3))
+    second = loader_of(3, 1, workers=0)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    batches = second.forever()
+    seen += indices(next(batches) for _ in range(4))
+    assert seen[:30] == indices(next(batches) for batches in [loader_of(1, 1).forever()] * 3)
+    assert [index < 50 for index in seen].count(True) == 15 + 30
+    assert len(set(seen)) == 70  # nothing came twice
+    third = loader_of(3, 1, workers=1)
+    third.load_state_dict(second.state_dict())
+    assert third.state_dict() == second.state_dict()
+    assert next(third.forever()).positions.tolist() == next(batches).positions.tolist()
+
+
+# ---- data that are not what they were
+
+
+def test_filters_and_other_content_are_other_data(source: Any, tmp_path: Path) -> None:
+    state = Loader(source, 10).state_dict()
+    even = source.where(lambda record: record["index"] % 2 == 0)
+    with pytest.raises(StateMismatchError, match="fingerprint"):
+        Loader(even, 10).load_state_dict(state)
+    Loader(source.select("index"), 10).load_state_dict(state)  # the same records
+    other = tmp_path / "b.tfrecord"
+    with dataformats.create(other, "tfrecord", spec=SPEC) as writer:
+        writer.extend(record(index + (index == 50)) for index in range(103))
+    with pytest.raises(StateMismatchError, match="open the same files"):
+        Loader(dataformats.open(other, spec=SPEC), 10).load_state_dict(state)
+
+
+def test_a_file_that_shrinks_while_it_is_loaded_from_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.ffr", 5000, "ffrecord")
+    with Loader(dataformats.open(path, spec=SPEC), 10, workers=1) as loader:
+        batches = iter(loader)
+        next(batches)
+        path.write_bytes(path.read_bytes()[:200_000])
+        with pytest.raises(FormatError, match=r"a\.ffr"):
+            list(batches)
+
+
+# ---- odds and ends
+
+
+def test_what_it_says_of_itself(source: Any) -> None:
+    loader = Loader(source, 10, rank=1, world_size=3)
+    assert repr(loader) == "Loader(position 0, epoch 0 of 103 records, batch_size 10, rank 1 of 3)"
+    assert loader.locate(5).record.tolist() == loader.locate([5]).record.tolist()
+    assert (len(loader), loader.remaining) == (4, 4)
+    next(iter(loader))
+    assert (len(loader), loader.remaining) == (4, 3)
+    with pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(loader)
+
+
+def test_a_hint_where_threads_wait_for_each_other(source: Any) -> None:
+    def slow(record: dict[str, Any]) -> dict[str, Any]:
+        stop = time.thread_time() + 0.002
+        while time.thread_time() < stop:
+            pass
+        return record
+
+    with Loader(source, 10, transform=slow, workers=3) as loader:
+        list(loader)
+        assert "worker_type='process'" in loader.stats().hint
+        assert loader.stats().transformed_s > loader.stats().read_s
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_threads_of_its_own(source: Any) -> None:
+    with Loader(source, 10) as loader:
+        first = next(iter(loader))
+        expected = next(Loader(source, 103).forever())["index"].tolist()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            rest = indices(loader)
+            os._exit(0 if first["index"].tolist() + rest == expected else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert first["index"].tolist() + indices(loader) == expected
