@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import RecordBatch, concat_columns, take_column
+from dataformats.batch import RecordBatch
+from dataformats.joining import interleave
 from dataformats.loaders.plan import Place
 from dataformats.loaders.sequences import Readable
 from dataformats.source import OnCorrupt
@@ -60,14 +61,9 @@ class Records:
         got = [
             self._of_one(part, rows, place.record[rows], on_corrupt) for part, rows in zip(parts, groups, strict=True)
         ]
-        rows = np.concatenate([part.rows for part in got])
-        order = np.argsort(rows, kind="stable")
-        columns = {
-            name: take_column(concat_columns([part.columns[name] for part in got]), order) for name in got[0].columns
-        }
-        numbers = np.concatenate([part.numbers for part in got])[order]
+        columns, rows = interleave([part.columns for part in got], [part.rows for part in got])
         failed = sorted((found for part in got for found in part.failed), key=operator.itemgetter(0))
-        return Got(columns, rows[order], numbers, failed, got[0].single)
+        return Got(columns, rows, place.record[rows], failed, got[0].single)
 
     def _of_one(
         self, component: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], on_corrupt: OnCorrupt

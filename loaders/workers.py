@@ -45,22 +45,14 @@ class Workers:
         """Start them."""
         if not self.n:
             return InlineFeed(make)
+        bounds: dict[str, Any] = {
+            "prefetch": self.prefetch,
+            "prefetch_bytes": self.prefetch_bytes,
+            "hang_timeout_s": self.hang_timeout_s,
+        }
         if self.kind == "thread":
-            return ThreadFeed(
-                make,
-                self.n,
-                prefetch=self.prefetch,
-                prefetch_bytes=self.prefetch_bytes,
-                hang_timeout_s=self.hang_timeout_s,
-            )
-        return ProcessFeed(
-            make,
-            self.n,
-            prefetch=self.prefetch,
-            prefetch_bytes=self.prefetch_bytes,
-            start_method=self.start_method,
-            hang_timeout_s=self.hang_timeout_s,
-        )
+            return ThreadFeed(make, self.n, **bounds)
+        return ProcessFeed(make, self.n, start_method=self.start_method, **bounds)
 
 
 def whole(name: str, number: Any, least: int) -> int:
