@@ -200,7 +200,7 @@ class Loader:
 
     def _deliver(self, cursor: _Cursor) -> Any:
         if cursor is not self._cursor:
-            raise RuntimeError("another iteration of this loader has begun, and a loader has one cursor")
+            raise RuntimeError("a loader has one cursor: another iteration of it has begun, or it was closed")
         step = self._steps.at(self._position)
         if cursor.epoch is not None and cursor.epoch != step.epoch:
             # What drop_last or a skip leaves out of the epoch is passed.

@@ -214,7 +214,7 @@ def test_one_cursor(source: Any) -> None:
     new = iter(loader)
     second = next(new)
     assert second.positions[0] == first.positions[-1] + 1
-    with pytest.raises(RuntimeError, match="another iteration"):
+    with pytest.raises(RuntimeError, match="one cursor"):
         next(old)
     loader.close()
     with pytest.raises(RuntimeError):
