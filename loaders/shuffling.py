@@ -60,7 +60,7 @@ class Shuffle:
         """
         if form == "global" or form == "none":
             return cls.of(form == "global")
-        if isinstance(form, list) and len(form) == 3:
+        if isinstance(form, list) and len(form) == 3 and form[0] == "window":
             return cls.of(*form)
         raise ValueError(f"a shuffle is 'global', 'none' or ['window', block_records, window_blocks], found {form!r}")
 

@@ -1,0 +1,251 @@
+"""The plan: each walk through a component gives each record once, any position is found directly, orders are frozen."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dataformats.loaders.plan import PLAN_VERSION, Place, Plan, Shuffle
+from dataformats.loaders.shuffling import alike
+
+GLOBAL, NONE = Shuffle.of(True), Shuffle.of(False)
+LENGTHS = [1, 2, 3, 10, 100, 1000, *(2**k + d for k in (2, 6, 7, 10) for d in (-1, 0, 1))]
+WINDOWS = [Shuffle.of("window", block, window) for block, window in ((1, 16), (3, 5), (16, 1), (16, 4), (1000, 2))]
+PLANS = [
+    Plan.of_one(1000, GLOBAL, 3),
+    Plan.of_one(1000, Shuffle.of("window", 30, 4), 3),
+    Plan.of_one(7, NONE, 3),
+    Plan((10, 3, 1), 20, GLOBAL, 3, ((0, (3, 2, 1)), (31, (0, 0, 4)), (50, (1, 1, 1))), ("a", "b", "c")),
+    Plan((50, 9), 20, Shuffle.of("window", 4, 2), 3, ((0, (3, 2)),), ("a", "b")),
+]
+
+
+def same(a: Place, b: Place) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def at(place: Place, rows: NDArray[np.int64]) -> Place:
+    return Place(*(part[rows] for part in place))
+
+
+# ---- each record once
+
+
+@pytest.mark.parametrize("shuffle", [GLOBAL, NONE, *WINDOWS], ids=lambda s: json.dumps(s.to_json()))
+def test_an_epoch_has_each_record_once(shuffle: Shuffle) -> None:
+    for n, seed in itertools.product(LENGTHS, (0, 1)):
+        found = Plan.of_one(n, shuffle, seed).locate(range(3 * n))
+        assert found.epoch.tolist() == np.repeat([0, 1, 2], n).tolist()
+        assert not found.component.any()
+        for walk in np.split(found.record, 3):
+            assert np.array_equal(np.sort(walk), np.arange(n)), (n, seed)
+
+
+def test_windows_of_every_size() -> None:
+    for n, block, window in itertools.product(range(1, 26), range(1, 6), range(1, 4)):
+        order = Plan.of_one(n, Shuffle.of("window", block, window), n).locate(range(n)).record
+        assert sorted(order.tolist()) == list(range(n)), (n, block, window)
+        assert groups_are_blocks(order, block, window), (n, block, window)
+
+
+@pytest.mark.parametrize(("block", "window"), [(64, 16), (1000, 3), (4096, 1), (1, 64)])
+def test_large_windows(block: int, window: int) -> None:
+    order = Plan.of_one(100_003, Shuffle.of("window", block, window), 1).locate(range(100_003)).record
+    assert np.array_equal(np.sort(order), np.arange(100_003))
+    assert groups_are_blocks(order, block, window)
+
+
+def groups_are_blocks(order: NDArray[np.int64], block: int, window: int) -> bool:
+    """Go through an order group by group: each holds all records of as many blocks as it should, and no others."""
+    n, left = len(order), -(-len(order) // block)
+    short, lacking = left - 1, left * block - n
+    while left:
+        slots = min(window, left)
+        size = slots * block
+        if short in order[: size - lacking] // block:
+            size -= lacking
+        blocks = np.unique(order[:size] // block).tolist()
+        whole = [i for number in blocks for i in range(number * block, min((number + 1) * block, n))]
+        if len(blocks) != slots or sorted(order[:size].tolist()) != whole:
+            return False
+        order, left = order[size:], left - slots
+    return not len(order)
+
+
+def test_orders_of_epochs_seeds_and_components_have_nothing_in_common() -> None:
+    both = Plan((1000, 1000), 1000, GLOBAL, 0, ((0, (1, 1)),), ("a", "b")).locate(range(2000))
+    orders = [Plan.of_one(1000, GLOBAL, seed).locate(range(e * 1000, (e + 1) * 1000)).record for seed, e in CASES]
+    orders.append(both.record[both.component == 1])
+    assert len({order.tobytes() for order in orders}) == len(orders)
+    for one, other in itertools.combinations(orders, 2):
+        assert np.count_nonzero(one == other) < 12  # one on the average
+
+
+CASES = [(0, 0), (0, 1), (1, 0), (1, 1), (-1, 0), (10, 0), (1, 10), (2**70, 0)]
+
+
+def test_a_component_alone_has_the_order_of_the_first_of_a_mixture() -> None:
+    both = Plan((100, 50), 100, GLOBAL, 4, ((0, (1, 1)),), ("a", "b")).locate(range(200))
+    alone = Plan.of_one(100, GLOBAL, 4).locate(range(100))
+    assert np.array_equal(both.record[both.component == 0], alone.record)
+
+
+# ---- any position, directly
+
+
+@functools.cache
+def all_of(plan: Plan) -> Place:
+    return plan.locate(range(3000))
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=range(len(PLANS)))
+@given(positions=st.lists(st.integers(0, 2999), max_size=60))
+@settings(deadline=None, max_examples=60)
+def test_any_positions_are_what_they_are_among_all(plan: Plan, positions: list[int]) -> None:
+    rows = np.array(positions, np.int64)
+    everything = all_of(plan)
+    assert same(plan.locate(positions), at(everything, rows))
+    assert same(plan.locate(rows[:1]), at(everything, rows[:1]))
+
+
+def test_each_walk_of_a_small_component() -> None:
+    plan = PLANS[3]
+    found = all_of(plan)
+    for component, n in enumerate(plan.lengths):
+        mine = at(found, np.flatnonzero(found.component == component))
+        assert np.array_equal(mine.epoch, np.arange(len(mine.epoch)) // n)
+        for walk in np.split(mine.record, range(n, len(mine.record), n))[:-1]:
+            assert sorted(walk.tolist()) == list(range(n))
+
+
+@pytest.mark.parametrize("shuffle", [GLOBAL, NONE, Shuffle.of("window")], ids=lambda s: s.kind)
+def test_far_positions(shuffle: Shuffle) -> None:
+    for n in (1, 10**9, 2**62 - 1):
+        found = Plan.of_one(n, shuffle, 0).locate([2**62 - 1, 0, 2**61])
+        assert found.epoch.tolist() == [(2**62 - 1) // n, 0, 2**61 // n]
+        assert ((found.record >= 0) & (found.record < n)).all()
+    pair = Plan((3, 10**12), 10**9, shuffle, 0, ((0, (2**31 - 2, 1)),), ("a", "b"))
+    found = pair.locate([2**62 - 1, 2**62 - 2])
+    assert ((found.record >= 0) & (found.record < np.array(pair.lengths)[found.component])).all()
+
+
+@pytest.mark.parametrize("shuffle", [GLOBAL, Shuffle.of("window")], ids=lambda s: s.kind)
+def test_memory_does_not_grow_with_the_data(shuffle: Shuffle) -> None:
+    positions = np.arange(256) + 10**9 // 3
+    Plan.of_one(1000, shuffle, 0).locate(positions % 1000)
+    tracemalloc.start()
+    try:
+        Plan.of_one(10**9, shuffle, 0).locate(positions)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_plan_pickles_small_and_is_what_it_was() -> None:
+    for plan in PLANS:
+        found = plan.locate(range(500))
+        pickled = pickle.dumps(plan)
+        assert len(pickled) < 4096
+        assert pickle.loads(pickled) == plan
+        assert same(pickle.loads(pickled).locate(range(500)), found)
+
+
+def test_no_positions() -> None:
+    for plan in PLANS:
+        found = plan.locate([])
+        assert [(part.dtype, part.shape) for part in found] == [(np.int64, (0,))] * 3
+
+
+def test_rows_that_are_alike() -> None:
+    a, b = np.array([1, 2, 1, 2, 1]), np.array([5, 5, 5, 6, 5])
+    assert sorted(rows.tolist() for rows in alike(a, b)) == [[0, 2, 4], [1], [3]]  # type: ignore[union-attr]
+    assert [a[:1][rows].tolist() for rows in alike(a[:1])] == [[1]]
+    assert list(alike(a[:0], b[:0])) == []
+
+
+# ---- frozen: whoever changes these breaks the order of every training run that is to be continued
+
+
+def test_version_1_is_frozen() -> None:
+    def order(shuffle: Shuffle, seed: int, first: int = 0) -> list[int]:
+        return Plan.of_one(12, shuffle, seed, version=1).locate(range(first, first + 12)).record.tolist()
+
+    assert PLAN_VERSION == 1
+    assert order(GLOBAL, 0) == [11, 4, 3, 6, 0, 7, 1, 5, 10, 8, 9, 2]
+    assert order(GLOBAL, 0, 12) == [5, 10, 4, 11, 2, 9, 6, 7, 1, 0, 3, 8]
+    assert order(GLOBAL, 1) == [5, 3, 2, 10, 9, 0, 6, 11, 1, 8, 4, 7]
+    assert order(GLOBAL, -(10**30)) == [7, 4, 3, 1, 11, 8, 0, 6, 10, 2, 9, 5]
+    assert order(Shuffle.of("window", 3, 2), 0) == [3, 6, 7, 5, 4, 8, 0, 10, 9, 2, 11, 1]
+    assert order(Shuffle.of("window", 5, 2), 0, 12) == [7, 9, 8, 11, 6, 10, 5, 1, 2, 0, 4, 3]
+    assert order(NONE, 0) == list(range(12))
+
+
+def test_large_orders_of_version_1_are_frozen() -> None:
+    far = [0, 1, 10**8, 10**9 - 1, 10**9, 10**12]
+    found = Plan.of_one(10**9, GLOBAL, 42, version=1).locate(far)
+    assert found.record.tolist() == [896349441, 10092623, 55407387, 626507092, 872595592, 770186414]
+    found = Plan.of_one(10**9 - 5, Shuffle.of("window"), 42, version=1).locate(far)
+    assert found.record.tolist() == [501156441, 762145769, 358861731, 855434537, 19134553, 599412220]
+
+
+def test_mixtures_of_version_1_are_frozen() -> None:
+    plan = Plan((5, 4, 3), 9, GLOBAL, 7, ((0, (3, 2, 1)), (10, (1, 0, 1))), ("a", "b", "c"), 1)
+    found = plan.locate(range(20))
+    assert "".join("abc"[c] for c in found.component) == "abacbaabacacacacacac"
+    assert found.epoch.tolist() == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1, 2]
+    assert found.record.tolist() == [4, 1, 3, 0, 0, 1, 0, 3, 2, 1, 2, 2, 1, 1, 4, 2, 3, 0, 0, 1]
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize("plan", PLANS[:4:3], ids=["one", "mixture"])
+def test_positions_that_are_none(plan: Plan) -> None:
+    for wrong in (-1, 2**62, 2**63 - 1):
+        with pytest.raises(ValueError, match=rf"^position {wrong} is outside \[0, 2\*\*62\)$"):
+            plan.locate([0, wrong])
+    with pytest.raises(ValueError, match=r"^position 18446744073709551615 is outside"):
+        plan.locate(np.array([2**64 - 1], np.uint64))
+    for kind in ([0.5], [[1]], ["a"], [True], [None]):
+        with pytest.raises(TypeError, match=r"^positions are a list of whole numbers, found "):
+            plan.locate(kind)  # type: ignore[arg-type]
+
+
+def test_plans_that_are_none() -> None:
+    for length in (0, -1, 2**62):
+        with pytest.raises(ValueError, match=r"^a plan needs 1 to 2\*\*62 - 1 records, found "):
+            Plan.of_one(length, GLOBAL, 0)
+    with pytest.raises(ValueError, match=r"^plan version 2 is not known: this release knows 1$"):
+        Plan.of_one(5, GLOBAL, 0, version=2)
+    with pytest.raises(ValueError, match=r"^expected a name for each of 2 components"):
+        Plan((1, 1), 1, GLOBAL, 0, ((0, (1, 1)),), ("a",))
+    for starts in ([], [1], [0, 0], [0, 5, 3]):
+        with pytest.raises(ValueError, match=r"^weights are listed by position, the first from 0 on, found "):
+            Plan((5,), 5, GLOBAL, 0, tuple((start, (1,)) for start in starts))
+    with pytest.raises(ValueError, match=r"^component 'source': expected a weight of 0 or more, found -1$"):
+        Plan((5,), 5, GLOBAL, 0, ((0, (-1,)),))
+
+
+def test_shuffles() -> None:
+    for shuffle in (GLOBAL, NONE, *WINDOWS):
+        assert Shuffle.from_json(json.loads(json.dumps(shuffle.to_json()))) == shuffle
+    for wrong in ("global", "yes", None, 1, 0, "block"):
+        with pytest.raises(ValueError, match=r"^shuffle is True, False or 'window', found "):
+            Shuffle.of(wrong)
+    for size in (0, -1, 2**31, 1.0, True, "4"):
+        with pytest.raises(ValueError, match=r"^block_records is a whole number in "):
+            Shuffle.of("window", size)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"^window_blocks is a whole number in "):
+            Shuffle.of("window", 1024, size)  # type: ignore[arg-type]
+    for form in ("window", ["window"], ["window", 5], [True, 5, 5], None, {}, ["window", 0, 1], ["global", 1, 1]):
+        with pytest.raises(ValueError, match="found"):
+            Shuffle.from_json(form)
