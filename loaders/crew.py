@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from dataformats.errors import WorkerError
-from dataformats.loaders import worker as work
+from dataformats.loaders import process_worker as work
 from dataformats.loaders.anonymous import anonymous, explained
 from dataformats.loaders.board import Board
 from dataformats.loaders.feeding import Make, Task
@@ -202,7 +202,8 @@ class Crew:
         except (BlockingIOError, ConnectionResetError):
             return []
         if not message:
-            self._poll.unregister(line.fileno())
+            with suppress(KeyError):
+                self._poll.unregister(line.fileno())  # its end stays readable, and its death is told otherwise
             return []
         kind, number, slot, n_bytes, size, is_new, dropped = work.MESSAGE.unpack(message)
         if kind == work.BEGUN:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Packed", "unpack"]
+__all__ = ["ALIGNMENT", "Packed", "unpack"]
 
-_ALIGNMENT = 64  # a line of the processor's cache, and the widest vector
+ALIGNMENT = 64
+"""Where arrays begin: at a line of the processor's cache, which is as long as the widest vector."""
 
 
 class Packed:
@@ -56,8 +57,8 @@ def unpack(memory: NDArray[np.uint8]) -> Any:
 
 def _places(lengths: NDArray[np.int64]) -> tuple[list[int], int]:
     """Return where each part begins, and where the last one ends."""
-    room = -(-lengths[1:] // _ALIGNMENT) * _ALIGNMENT
-    ends = np.cumsum(room) + -(-lengths.nbytes // _ALIGNMENT) * _ALIGNMENT
+    room = -(-lengths[1:] // ALIGNMENT) * ALIGNMENT
+    ends = np.cumsum(room) + -(-lengths.nbytes // ALIGNMENT) * ALIGNMENT
     return (ends - room).tolist(), int(ends[-1])
 
 

@@ -68,7 +68,8 @@ class Patience:
         for worker in busy or range(len(self._rows)):
             idle_s = self._idle_s[worker]
             if idle_s >= self._timeout_s:
-                what = f"hangs: no progress for {idle_s:.0f} s; it was killed (hang_timeout_s= says when)"
+                what = "hangs: no progress" if busy else "hangs, or was stopped: it takes none of the tasks that wait"
+                what += f" for {idle_s:.0f} s; it was killed (hang_timeout_s={self._timeout_s:g})"
                 raise WorkerError(what, worker=worker, reading=about(worker))
             if idle_s >= _WARN_AFTER_S and not self._warned[worker]:
                 self._warned[worker] = True

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dataformats.kernels import buffers
 from dataformats.loaders.anonymous import anonymous, explained
 from dataformats.loaders.board import FREE, GONE, HELD, Row
+from dataformats.loaders.packing import ALIGNMENT
 
 __all__ = ["MOST_HELD", "Filled", "Slots", "Windows"]
 
@@ -142,7 +143,7 @@ class Windows:
         # An ndarray over something else than an ndarray is what all its views hold on to: when it dies, all are dead.
         whole = np.frombuffer(memory, np.uint8, n_bytes)
         if len(self._held) >= MOST_HELD:
-            copy = buffers.empty(n_bytes)
+            copy = _aligned(n_bytes)
             copy[:] = whole
             self.free(index)
             return copy
@@ -179,6 +180,12 @@ def _count_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_count_fork)
+
+
+def _aligned(n_bytes: int) -> NDArray[np.uint8]:
+    memory = buffers.empty(n_bytes + ALIGNMENT)
+    first = -memory.ctypes.data % ALIGNMENT
+    return memory[first : first + n_bytes]
 
 
 def _size_class(n_bytes: int) -> int:
