@@ -17,7 +17,7 @@ from dataformats.interfaces import Extents, KernelCheck
 from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, buffers, places, read_batch
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
-from dataformats.storage.threads import N_THREADS, in_parallel
+from dataformats.storage.threads import in_parallel, n_threads
 
 __all__ = ["gather"]
 
@@ -79,7 +79,7 @@ def _read_much(files: FileSet, numbers: list[int], fields: list[BlobField], n_by
     """Read from many files, a few at a time, or many bytes, a share a thread."""
     groups = _groups(numbers)
     if len(groups) == 1:
-        return _read(files, numbers, _shares(fields, min(N_THREADS, n_bytes // _SHARE_BYTES)))
+        return _read(files, numbers, _shares(fields, min(n_threads(), n_bytes // _SHARE_BYTES)))
     return all(_read(files, group, [_of(files, group, fields, group is groups[0])]) for group in groups)
 
 

@@ -11,13 +11,26 @@ from typing import ParamSpec, TypeVar
 
 from dataformats.storage.forks import after_fork
 
-__all__ = ["N_THREADS", "Pool", "in_parallel", "submit"]
+__all__ = ["Pool", "in_parallel", "n_threads", "submit", "use_threads"]
 
-N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-"""The processors that this process may use."""
+_N_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def n_threads() -> int:
+    """Return how many threads may share the work of a batch: the processors that this process may use, or its share."""
+    return _n_threads
+
+
+def use_threads(n: int) -> None:
+    """Let `n` threads share the work of a batch from now on: this process is one of many that read."""
+    global _n_threads
+    _n_threads = n
+
+
+_n_threads = _N_PROCESSORS
 
 
 def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
@@ -64,4 +77,4 @@ class Pool:
             return self._executor
 
 
-_POOL = Pool(N_THREADS, "dataformats-batch")
+_POOL = Pool(_N_PROCESSORS, "dataformats-batch")

@@ -1,0 +1,203 @@
+"""What makes batches in the tests of worker processes: found by name there, so it imports no test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dataformats.errors import ChecksumError
+from dataformats.loaders.batches import Batch
+from dataformats.loaders.feeding import Made, Progress, Task
+
+
+class Numbers:
+    """Batches of `value` float32[n, width], each row its position, and of `worker`, the process that made them."""
+
+    def __init__(self, width: int = 1000) -> None:
+        self.width = width
+
+    def __call__(self, task: Task, progress: Progress) -> Made:
+        rows = []
+        for position in task.positions.tolist():
+            progress(position)
+            rows.append(self.row(position))
+        value = np.stack(rows) if rows else np.zeros((0, self.width), np.float32)
+        columns = {"value": value, "worker": os.getpid()}
+        return Made(Batch(columns, task.positions, np.zeros(len(rows), bool)), len(rows), value.nbytes)
+
+    def row(self, position: int) -> Any:
+        return np.full(self.width, position, np.float32)
+
+    def describe(self, position: int) -> str:
+        return f"record {position} of 'a.tfrecord'"
+
+
+class Growing(Numbers):
+    """Rows that are the wider the higher their position."""
+
+    def row(self, position: int) -> Any:
+        return np.full(1 + position * 500, position, np.float32)
+
+
+class Acts(Numbers):
+    """Does something at one position."""
+
+    def __init__(self, action: str, at: int) -> None:
+        super().__init__()
+        self.action = action
+        self.at = at
+
+    def row(self, position: int) -> Any:
+        if position == self.at:
+            globals()[self.action]()
+        return super().row(position)
+
+
+class Slow(Numbers):
+    """Takes so many seconds for the positions named."""
+
+    def __init__(self, seconds: dict[int, float]) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def row(self, position: int) -> Any:
+        time.sleep(self.seconds.get(position, 0.0))
+        return super().row(position)
+
+
+class Odd(Numbers):
+    """Gives something else than arrays."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def __call__(self, task: Task, progress: Progress) -> Made:
+        made = super().__call__(task, progress)
+        if self.kind == "failed":
+            made.failed = [
+                (1, UnpicklableError("a")),
+                (2, ChecksumError("crc", path="a", index=2, stored=1, computed=2)),
+            ]
+        elif self.kind == "lock":
+            made.batch["value"] = sys.stderr
+        elif self.kind == "torch":
+            made.batch["value"] = tensors()
+        elif self.kind == "source":
+            made.batch["value"] = self.source[0]  # type: ignore[attr-defined]  # the test sets it
+        return made
+
+
+class Cannot:
+    """Pickles, and does not load again."""
+
+    def __reduce__(self) -> Any:
+        return cannot_load, ()
+
+
+def cannot_load() -> None:
+    if multiprocessing_child():
+        raise ImportError("no such thing here")
+
+
+def multiprocessing_child() -> bool:
+    import multiprocessing
+
+    return multiprocessing.parent_process() is not None
+
+
+class UnpicklableError(Exception):
+    """Cannot be pickled: it wants two arguments."""
+
+    def __init__(self, one: str, two: str = "") -> None:
+        super().__init__(one, two)
+        self.lock = sys.stderr
+
+
+def tensors() -> dict[str, Any]:
+    import torch
+
+    return {
+        "float": torch.arange(6.0).reshape(2, 3),
+        "half": torch.ones(3, dtype=torch.bfloat16),
+        "none": torch.zeros(0, 4),
+        "one": torch.tensor(7),
+        "turned": torch.arange(6).reshape(2, 3).T,
+        "bool": torch.tensor([True, False]),
+    }
+
+
+def tasks(n: int, size: int = 4) -> Iterator[Task]:
+    for first in range(0, n * size, size):
+        positions = np.arange(first, first + size)
+        yield Task(positions, positions)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def segfault() -> None:
+    import ctypes
+
+    ctypes.string_at(0)
+
+
+def leave() -> None:
+    os._exit(3)
+
+
+def orphan() -> None:
+    """Dies and leaves a process behind that holds all that was inherited."""
+    if os.fork() == 0:
+        time.sleep(3)
+        os._exit(0)
+    kill()
+
+
+def hang() -> None:
+    time.sleep(600)
+
+
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def value_error() -> None:
+    raise ValueError("a bad thing")
+
+
+def checksum_error() -> None:
+    raise ChecksumError("crc", path="a.tfrecord", index=17, offset_bytes=96, stored=1, computed=2)
+
+
+def unpicklable_error() -> None:
+    raise UnpicklableError("a bad thing")
+
+
+def stop_iteration() -> None:
+    raise StopIteration
+
+
+def system_exit() -> None:
+    sys.exit("enough")
+
+
+def no_memory() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def noisy(record: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    return {"image": record["image"] + rng.random((8, 8)), "label": record["label"]}
+
+
+def fails(record: Any) -> Any:
+    raise ValueError("a bad thing")

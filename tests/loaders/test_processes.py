@@ -1,0 +1,596 @@
+"""Worker processes: order, memory, and every way in which one of them, or their parent, may end."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.errors import ChecksumError, WorkerError
+from dataformats.loaders import handing, patience
+from dataformats.loaders.feeding import Made, Task
+from dataformats.loaders.processes import ProcessFeed
+
+METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
+HERE = Path(__file__).parent
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="worker processes need a Unix system"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),  # Python 3.12, of a process with threads
+]
+
+
+@pytest.fixture
+def makes(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module that workers import; multiprocessing hands them the path."""
+    monkeypatch.syspath_prepend(HERE)
+    return importlib.import_module("makes_for_workers")
+
+
+@pytest.fixture
+def feed() -> Iterator[Callable[..., ProcessFeed]]:
+    """Makes feeds and closes them; afterwards nothing is left of them."""
+    feeds: list[ProcessFeed] = []
+
+    def make(*arguments: Any, **options: Any) -> ProcessFeed:
+        feeds.append(ProcessFeed(*arguments, **{"start_method": "fork", **options}))
+        return feeds[-1]
+
+    before = shared_memory(), threading.enumerate()
+    yield make
+    for each in feeds:
+        each.close()
+    gc.collect()
+    assert (shared_memory(), threading.enumerate()) == before
+    assert multiprocessing.active_children() == []
+
+
+def shared_memory() -> list[str]:
+    return sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+
+
+def n_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def rest(feed: ProcessFeed) -> list[Made]:
+    found = []
+    try:
+        while True:
+            found.append(feed.take())
+    except StopIteration:
+        return found
+
+
+def check(made: list[Made], first: int = 0, size: int = 4) -> None:
+    for number, each in enumerate(made, first):
+        expected = np.arange(number * size, number * size + size)
+        np.testing.assert_array_equal(each.batch.positions, expected)
+        np.testing.assert_array_equal(each.batch["value"], np.repeat(expected, 1000).reshape(size, 1000))
+
+
+@pytest.mark.parametrize("method", [*METHODS, None])
+def test_batches_come_in_order(makes: Any, feed: Callable[..., ProcessFeed], method: str | None) -> None:
+    subject = feed(makes.Numbers(), 2, start_method=method)
+    subject.start(makes.tasks(40))
+    made = rest(subject)
+    check(made)
+    assert len(made) == 40
+    for each in made:
+        value = each.batch["value"]
+        assert value.flags.writeable
+        assert value.ctypes.data % 64 == 0
+        value += 1
+    assert os.getpid() not in {each.batch["worker"] for each in made}
+    with pytest.raises(StopIteration):
+        subject.take()
+    subject.start(makes.tasks(3))
+    check(rest(subject))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_is_left_after_close(makes: Any, feed: Callable[..., ProcessFeed], method: str) -> None:
+    before = 0
+    for _ in range(2):  # the first time multiprocessing starts processes of its own, which stay
+        before = n_descriptors()
+        subject = feed(makes.Numbers(), 2, start_method=method)
+        subject.start(makes.tasks(10))
+        kept = subject.take()
+        workers = [process.pid for process in multiprocessing.active_children()]
+        assert len(workers) == 2
+        subject.close()
+        subject.close()
+        assert not any(alive(worker) for worker in workers)
+        check([kept])
+        del kept
+    assert n_descriptors() == before
+
+
+def state_of(process: int | None) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def alive(process: int | None) -> bool:
+    return state_of(process) not in "ZX"
+
+
+def halt(process: int | None) -> None:
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    while state_of(process) != "T":
+        time.sleep(0.001)
+
+
+def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Numbers(), 2, prefetch=3)
+    for _ in range(5):
+        subject.start(makes.tasks(20))
+        check([subject.take() for _ in range(3)])
+    check(rest(subject), first=3)
+    assert len(multiprocessing.active_children()) == 2
+
+
+def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Slow({8: 0.5}), 2, prefetch=4)
+    subject.start(makes.tasks(10))
+    made = rest(subject)
+    check(made)
+    slow = made[2].batch["worker"]
+    assert [each.batch["worker"] for each in made[3:6]].count(slow) == 0
+
+
+def test_work_ahead_is_bounded(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    pulled = 0
+
+    def counted() -> Iterator[Task]:
+        nonlocal pulled
+        for task in makes.tasks(1000):
+            pulled += 1
+            yield task
+
+    subject = feed(makes.Numbers(), 2, prefetch=3)
+    subject.start(counted())
+    for n_taken in range(1, 20):
+        subject.take()
+        assert pulled <= n_taken + 2 * 3
+    assert pulled == 19 + 2 * 3
+    pulled = 0
+    subject = feed(makes.Numbers(), 2, prefetch=30, prefetch_bytes=100_000)  # 16 KB each
+    subject.start(counted())
+    for n_taken in range(1, 20):
+        subject.take()
+        assert pulled <= n_taken + 6
+    pulled = 0
+    subject = feed(makes.Numbers(), 1, prefetch=30, prefetch_bytes=1)
+    subject.start(counted())
+    for n_taken in range(1, 20):
+        subject.take()
+        assert pulled <= n_taken + 1
+
+
+def test_batches_that_are_kept_stay(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    before = n_descriptors()
+    subject = feed(makes.Numbers(), 2, prefetch=3)
+    subject.start(makes.tasks(200))
+    made = rest(subject)
+    check(made)
+    assert n_descriptors() - before < 60
+    part = made[7].batch["value"][2]
+    del made
+    subject.start(makes.tasks(100))
+    check(rest(subject))
+    subject.close()
+    assert part.tolist() == [30.0] * 1000
+
+
+def test_batches_of_all_sizes(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Growing(), 2)
+    numbers = [0, 300, 5, 299, 1, 1, 1, 1, 1, 1, 250, *range(0, 300, 7), *[3] * 20]
+    subject.start(Task(np.array([number]), np.array([number])) for number in numbers)
+    for number, made in zip(numbers, rest(subject), strict=True):
+        assert made.batch["value"].shape == (1, 1 + number * 500)
+        assert (made.batch["value"] == number).all()
+
+
+def test_a_task_of_any_size(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Numbers(1), 2, prefetch=8)
+    subject.start(Task(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
+    assert [len(made.batch.positions) for made in rest(subject)] == [3, 0, 50_000, 2]
+    subject.start(Task(np.arange(n), np.arange(100)) for n in [400] * 300)
+    assert len(rest(subject)) == 300
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [("kill", "SIGKILL"), ("segfault", "SIGSEGV"), ("leave", "exit code 3"), ("orphan", "SIGKILL")],
+)
+def test_a_worker_that_dies(makes: Any, feed: Callable[..., ProcessFeed], action: str, said: str) -> None:
+    subject = feed(makes.Acts(action, at=42), 2)
+    subject.start(makes.tasks(100))
+    began = time.monotonic()
+    with pytest.raises(WorkerError, match=f"record 42 of 'a.tfrecord'.*{said}") as caught:
+        rest(subject)
+    assert caught.value.worker in (0, 1)
+    assert time.monotonic() - began < 2.5
+    assert multiprocessing.active_children() == []
+    with pytest.raises(WorkerError, match="start"):
+        subject.take()
+    subject.start(makes.tasks(3))
+    check(rest(subject))
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_death_under_other_methods(makes: Any, feed: Callable[..., ProcessFeed], method: str) -> None:
+    subject = feed(makes.Acts("leave", at=6), 2, start_method=method)
+    subject.start(makes.tasks(100))
+    with pytest.raises(
+        WorkerError, match=r"worker [01] while reading record 6 of 'a.tfrecord': ended with exit code 3"
+    ):
+        rest(subject)
+
+
+@pytest.mark.parametrize("action", ["hang", "stop"])
+def test_a_worker_that_hangs(
+    makes: Any,
+    feed: Callable[..., ProcessFeed],
+    action: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(patience, "_WARN_AFTER_S", 0.3)
+    subject = feed(makes.Acts(action, at=42), 2, hang_timeout_s=0.8)
+    subject.start(makes.tasks(100))
+    with (
+        caplog.at_level(logging.WARNING, "dataformats"),
+        pytest.raises(WorkerError, match=r"record 42 of 'a\.tfrecord': hangs"),
+    ):
+        rest(subject)
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "record 42 of 'a.tfrecord'" in warning
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Numbers(), 2, hang_timeout_s=0.8)
+    subject.start(makes.tasks(1))
+    rest(subject)
+    one, two = (process.pid for process in multiprocessing.active_children())
+    halt(one)
+    subject.start(makes.tasks(20))
+    check(rest(subject))  # the other one does it all
+    halt(two)
+    subject.start(makes.tasks(20))
+    with pytest.raises(WorkerError, match="takes none of the tasks"):
+        rest(subject)
+
+
+def test_work_that_comes_on_does_not_hang(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Slow(dict.fromkeys(range(8), 0.25)), 1, hang_timeout_s=0.8)
+    subject.start(makes.tasks(3))
+    check(rest(subject))
+
+
+def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Acts("value_error", at=9), 2)
+    subject.start(makes.tasks(10))
+    check([subject.take(), subject.take()])
+    with pytest.raises(ValueError, match="a bad thing") as caught:
+        subject.take()
+    (note,) = caught.value.__notes__
+    assert "worker process" in note
+    assert "in value_error" in note
+    workers = multiprocessing.active_children()
+    subject.start(makes.tasks(2))
+    check(rest(subject))
+    assert multiprocessing.active_children() == workers
+    subject = feed(makes.Acts("checksum_error", at=0), 2)
+    subject.start(makes.tasks(1))
+    with pytest.raises(ChecksumError) as damaged:
+        subject.take()
+    error = damaged.value
+    assert (error.path, error.index, error.offset_bytes, error.stored) == ("a.tfrecord", 17, 96, 1)
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("unpicklable_error", "UnpicklableError.*a bad thing"),
+        ("stop_iteration", "StopIteration"),
+        ("system_exit", "enough"),
+    ],
+)
+def test_exceptions_that_cannot_arrive(makes: Any, feed: Callable[..., ProcessFeed], action: str, said: str) -> None:
+    subject = feed(makes.Acts(action, at=0), 2)
+    subject.start(makes.tasks(1))
+    with pytest.raises(WorkerError, match=said) as caught:
+        subject.take()
+    assert f"in {action}" in caught.value.__notes__[0]
+
+
+def test_batches_that_cannot_be_pickled(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Odd("lock"), 1)
+    subject.start(makes.tasks(1))
+    with pytest.raises(WorkerError, match=r"cannot be pickled.*worker_type='thread'"):
+        subject.take()
+    subject = feed(makes.Odd("failed"), 1)
+    subject.start(makes.tasks(1))
+    (_, first), (_, second) = subject.take().failed
+    assert isinstance(first, WorkerError)
+    assert isinstance(second, ChecksumError)
+
+
+def test_tensors(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch")
+    subject = feed(makes.Odd("torch"), 1, start_method="spawn")
+    subject.start(makes.tasks(1))
+    made = subject.take()
+    for name, expected in makes.tensors().items():
+        found = made.batch["value"][name]
+        assert found.dtype == expected.dtype
+        assert torch.equal(found, expected)
+        found.zero_()  # its own memory, to be written
+
+
+def test_memory_that_cannot_be_had(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Acts("no_memory", at=0), 1)
+    subject.start(makes.tasks(1))
+    with pytest.raises(OSError, match="bytes of shared memory for a batch"):
+        subject.take()
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_what_cannot_be_sent(
+    makes: Any, feed: Callable[..., ProcessFeed], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handing, "_cloudpickle", lambda: None)
+    make = makes.Numbers()
+    make.transform = lambda record: record
+    subject = feed(make, 1, start_method=method)
+    with pytest.raises(WorkerError, match=r"lambda.*worker_type='thread'.*cloudpickle"):
+        subject.start(makes.tasks(1))
+    make.transform = makes.Cannot()
+    subject.start(makes.tasks(1))
+    with pytest.raises(WorkerError, match="cannot load what it was sent: ImportError: no such thing here"):
+        subject.take()
+
+
+def test_fork_takes_lambdas(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    make = makes.Numbers()
+    make.row = lambda position: np.full(1000, position, np.float32)
+    subject = feed(make, 2, start_method="fork")
+    subject.start(makes.tasks(5))
+    check(rest(subject))
+
+
+def test_cloudpickle_is_used_where_it_is(
+    makes: Any, feed: Callable[..., ProcessFeed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stands:  # for cloudpickle, which the tests do not need
+        @staticmethod
+        def dumps(make: Any, protocol: int) -> bytes:
+            del make.transform
+            return pickle.dumps(make, protocol)
+
+    monkeypatch.setattr(handing, "_cloudpickle", lambda: Stands)
+    make = makes.Numbers()
+    make.transform = lambda record: record
+    subject = feed(make, 1, start_method="spawn")
+    subject.start(makes.tasks(2))
+    check(rest(subject))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sources_in_memory_are_shared(
+    makes: Any, feed: Callable[..., ProcessFeed], method: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.ffr"
+    with dataformats.create(path, "ffrecord", payload="msgpack") as writer:
+        writer.append({"a": 1})
+    make = makes.Odd("source")
+    make.source = dataformats.open(path, payload="msgpack", cache="memory")
+    assert make.source[0] == {"a": 1}
+    data = bytearray(path.read_bytes())
+    time_ns = path.stat().st_mtime_ns
+    data[-1] ^= 1  # the file is damaged, what is in memory is not
+    path.write_bytes(data)
+    os.utime(path, ns=(time_ns, time_ns))
+    subject = feed(make, 1, start_method=method)
+    subject.start(makes.tasks(1))
+    assert subject.take().batch["value"] == {"a": 1}
+
+
+def test_a_child_of_the_parent_harms_nobody(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    subject = feed(makes.Numbers(), 2)
+    subject.start(makes.tasks(40))
+    kept = [subject.take()]
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        import multiprocessing.util
+
+        try:
+            os.close(writer)
+            os.read(reader, 1)  # until the parent has let go of its batch and taken others
+            check(kept)
+            del kept
+            subject.close()
+            multiprocessing.util._exit_function()  # type: ignore[attr-defined]  # what runs at exit
+            os._exit(0)
+        finally:
+            os._exit(1)
+    kept.clear()
+    check([subject.take() for _ in range(20)], first=1)
+    os.close(writer)
+    os.close(reader)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    check(rest(subject), first=21)
+
+
+def test_wrong_arguments(makes: Any) -> None:
+    with pytest.raises(ValueError, match=r"start_method.*'threads'"):
+        ProcessFeed(makes.Numbers(), 1, start_method="threads")
+
+
+SCRIPT = """
+    import os, sys, time
+    sys.path.insert(0, {here!r})
+    import makes_for_workers as makes
+    from dataformats.loaders.processes import ProcessFeed
+
+    def main():
+        feed = ProcessFeed(makes.{make}, 2, start_method={method!r}, prefetch=2)
+        feed.start(makes.tasks(1000))
+        feed.take()
+        import multiprocessing
+        print(*(process.pid for process in multiprocessing.active_children()), flush=True)
+        {then}
+
+    {guard}main()
+"""
+GUARD = "if __name__ == '__main__': "
+
+
+def script(tmp_path: Path, make: str, method: str, then: str, guard: str = GUARD) -> list[str]:
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(SCRIPT).format(here=str(HERE), make=make, method=method, then=then, guard=guard))
+    return [sys.executable, str(path)]
+
+
+def running(command: list[str]) -> tuple[subprocess.Popen[str], list[int]]:
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    return process, [int(word) for word in process.stdout.readline().split()]
+
+
+def all_dead_within(workers: list[int], seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not any(alive(worker) for worker in workers):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
+    before = shared_memory()
+    process, workers = running(script(tmp_path, "Acts('hang', at=9)", method, "time.sleep(600)"))
+    with process:
+        assert len(workers) == 2
+        process.kill()
+        assert all_dead_within(workers, 2)
+    assert shared_memory() == before
+
+
+@pytest.mark.parametrize("then", ["time.sleep(600)", "[feed.take() for _ in range(9)]"])
+@pytest.mark.parametrize("method", METHODS)
+def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
+    process, workers = running(script(tmp_path, "Acts('hang', at=9)", method, then))
+    with process:
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+        assert all_dead_within(workers, 2)
+        process.wait(2)
+        assert process.stderr is not None
+        assert process.stderr.read().count("KeyboardInterrupt") == 1  # the parent's, and no worker's
+
+
+@pytest.mark.parametrize(
+    "then", ["pass", "del feed; time.sleep(600)", "sys.exit(0)", "feed = [feed]; feed.append(feed)"]
+)
+def test_no_close(tmp_path: Path, then: str) -> None:
+    process, workers = running(script(tmp_path, "Acts('hang', at=9)", "forkserver", then))
+    with process:
+        assert all_dead_within(workers, 2.5)
+        process.kill()
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_script_without_a_guard(tmp_path: Path, method: str) -> None:
+    command = script(tmp_path, "Numbers()", method, "print('no', flush=True)", guard="")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "WorkerError" in done.stderr
+    assert "if __name__ == '__main__':" in done.stderr
+
+
+# ---- by way of the Loader
+
+
+@pytest.fixture(scope="module")
+def digits() -> Any:
+    path = Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord"
+    return dataformats.open(str(path), spec={"image": "uint8[8,8]", "label": "int64"})
+
+
+def epoch(loader: Any) -> list[Any]:
+    return [(batch.positions, {name: np.asarray(column) for name, column in batch.items()}) for batch in loader]
+
+
+def same(one: list[Any], other: list[Any]) -> None:
+    for (positions, columns), (others, also) in zip(one, other, strict=True):
+        np.testing.assert_array_equal(positions, others)
+        assert columns.keys() == also.keys()
+        for name in columns:
+            np.testing.assert_array_equal(columns[name], also[name])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_loader_gives_the_same_as_with_threads(digits: Any, makes: Any, method: Any) -> None:
+    options: dict[str, Any] = {"seed": 3, "transform": makes.noisy}
+    with (
+        dataformats.Loader(digits, 100, **options) as threads,
+        dataformats.Loader(digits, 100, worker_type="process", start_method=method, **options) as processes,
+    ):
+        same(epoch(processes), epoch(threads))
+        state = processes.state_dict()
+        second = epoch(processes)
+        same(second, epoch(threads))
+        processes.load_state_dict(state)
+        same(epoch(processes), second)
+        iterator = iter(processes)
+        next(iterator)
+        processes.skip(processes.position, processes.position + 150)
+        assert next(iterator).positions[0] == state["position"] + len(digits) + 250
+    assert multiprocessing.active_children() == []
+
+
+def test_the_loader_names_what_a_transform_failed_on(digits: Any, makes: Any) -> None:
+    with dataformats.Loader(digits, 100, worker_type="process", transform=makes.fails, shuffle=False) as loader:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="a bad thing") as caught:
+                next(iter(loader))
+            assert any("record 0 of" in note for note in caught.value.__notes__)
+            assert any("in fails" in note for note in caught.value.__notes__)
+        assert loader.position == 0
+
+
+def test_the_loader_gives_tensors(digits: Any) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch")
+    with dataformats.Loader(digits, 100, worker_type="process", start_method="fork", to="torch") as loader:
+        batches = list(loader)
+    with dataformats.Loader(digits, 100) as threads:
+        for batch, other in zip(batches, threads, strict=True):
+            assert torch.equal(batch["image"], torch.from_numpy(other["image"]))
+            assert batch["image"].dtype == torch.uint8
