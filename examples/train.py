@@ -55,35 +55,41 @@ def save(path: Path, state: dict[str, Any]) -> None:
 def train(checkpoint: Path, epochs: int, save_every: int, **workers: Any) -> torch.nn.Module:
     torch.manual_seed(0)
     source = dataformats.open(str(DATA), spec=SPEC)
-    loader = dataformats.Loader(source, 32, seed=0, transform=augmented, to="torch", **workers)
     model = new_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-    if checkpoint.exists():
-        state = torch.load(checkpoint)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["rng"])
-        loader.load_state_dict(state["loader"])
-        print(f"resumed at position {loader.position}", flush=True)
-    steps = 0
-    with loader:
-        while loader.epoch < epochs:
-            for batch in loader:
-                loss = torch.nn.functional.cross_entropy(model(batch["image"]), batch["label"])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                steps += 1
-                if steps % save_every == 0 or loader.epoch == epochs:
-                    state = {
-                        "model": model.state_dict(),
-                        "optimizer": optimizer.state_dict(),
-                        "rng": torch.get_rng_state(),
-                        "loader": loader.state_dict(),
-                    }
-                    save(checkpoint, state)
-            print(f"position {loader.position}: loss {loss.item():.3f}", flush=True)
+    with dataformats.Loader(source, 32, seed=0, transform=augmented, to="torch", **workers) as loader:
+        if checkpoint.exists():
+            state = torch.load(checkpoint)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+            torch.set_rng_state(state["rng"])
+            loader.load_state_dict(state["loader"])
+            print(f"resumed at position {loader.position}", flush=True)
+
+        end = epochs * len(source)
+        batches = loader.forever()
+        steps = 0
+        while loader.position < end:
+            loss = learn(model, optimizer, next(batches))
+            steps += 1
+            if steps % save_every == 0 or loader.position == end:
+                state = {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "rng": torch.get_rng_state(),
+                    "loader": loader.state_dict(),
+                }
+                save(checkpoint, state)
+                print(f"position {loader.position}: loss {loss:.3f}", flush=True)
     return model
+
+
+def learn(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: dict[str, torch.Tensor]) -> float:
+    loss = torch.nn.functional.cross_entropy(model(batch["image"]), batch["label"])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
 
 
 def digest(model: torch.nn.Module) -> str:

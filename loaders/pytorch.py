@@ -119,7 +119,7 @@ class Copy:
     """
 
     batch: Any
-    event: torch.cuda.Event | None = None
+    event: Any = None
 
     def wait(self) -> Any:
         """Return the batch; the current stream of this thread waits for the copy, the thread itself does not."""
@@ -340,9 +340,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         self._loader = self._make()  # stands where an iteration begins
         self._is_shuffled = bool(options.get("shuffle", True))
         # What passes between processes: the last call of `set_epoch`, and the epoch that was begun last.
-        self._calls = torch.zeros(1, dtype=torch.int64).share_memory_()
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
-        self._begun = torch.full((1,), -1, dtype=torch.int64).share_memory_()
+        self._calls, self._epoch, self._begun = _shared(0), _shared(0), _shared(-1)
         self._heard = 0
 
     def __len__(self) -> int:
@@ -404,6 +402,13 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
 
 
 _REFUSED = {"workers", "worker_type", "prefetch", "prefetch_bytes", "start_method", "hang_timeout_s", "device"}
+
+
+def _shared(number: int) -> torch.Tensor:
+    """Return a number that all processes see which are given it."""
+    tensor = torch.tensor([number])
+    tensor.share_memory_()  # type: ignore[no-untyped-call]  # torch has no types for it
+    return tensor
 
 
 class _Share(Iterator[Any]):
