@@ -198,6 +198,31 @@ class Loader:
         self._cursor = _Cursor(self, None)
         return self._cursor
 
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch; inside that epoch already, stay: what was resumed goes on.
+
+        Raises:
+            ValueError: `epoch` is negative.
+        """
+        if epoch < 0:
+            raise ValueError(f"epoch must be at least 0, found {epoch}")
+        if epoch != self.epoch:
+            self._move(epoch * self._plan.n)
+
+    def advance(self, batches: int) -> None:
+        """Pass over so many batches of this epoch without reading them, at most to its end."""
+        stop = (self.epoch + 1) * self._plan.n
+        position = self._position
+        for _ in range(batches):
+            position = min(self._steps.at(position).after, stop)
+            if position == stop:
+                break
+        self._move(position)
+
+    def _move(self, position: int) -> None:
+        self._position = position
+        self._is_stale = True
+
     def _deliver(self, cursor: _Cursor) -> Any:
         if cursor is not self._cursor:
             raise RuntimeError("a loader has one cursor: another iteration of it has begun, or it was closed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,10 +15,12 @@ import torch.utils.data
 from dataformats.batch import RecordBatch
 from dataformats.errors import StateMismatchError
 from dataformats.loaders.collate import plain, stacked
+from dataformats.loaders.loader import Loader
+from dataformats.loaders.ranks import resolve
 from dataformats.loaders.sequences import as_readable
 from dataformats.tensors import map_tensors, to_tensors
 
-__all__ = ["DeviceCopier", "RecordDataset", "Records", "collate", "to_torch"]
+__all__ = ["BatchDataset", "DeviceCopier", "RecordDataset", "Records", "collate", "to_torch"]
 
 _LOG = logging.getLogger("dataformats")
 _STATE_VERSION = 1
@@ -117,7 +119,7 @@ class Copy:
     """
 
     batch: Any
-    event: torch.cuda.Event | None = None
+    event: Any = None
 
     def wait(self) -> Any:
         """Return the batch; the current stream of this thread waits for the copy, the thread itself does not."""
@@ -171,6 +173,8 @@ def _present(device: Any) -> torch.device:
         named = torch.device(device)
         if named.type == "cuda":  # only counted, because to use it is to begin with CUDA
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+            if named.index is None:  # a thread has a current device of its own, which is not the caller's
+                named = torch.device("cuda", torch.cuda.current_device() if torch.cuda.is_initialized() else 0)
             if (named.index or 0) >= count:
                 raise RuntimeError(f"it sees {count} CUDA devices")
         else:
@@ -279,3 +283,178 @@ def collate(records: Sequence[Any]) -> dict[str, Any]:
         return columns
     made: dict[str, Any] = to_torch(stacked(records))
     return made
+
+
+# ---- iterable
+
+
+class BatchDataset(torch.utils.data.IterableDataset[Any]):
+    """The batches of a `dataformats.Loader` as an iterable data set, made by the workers of a `DataLoader`.
+
+    Use it with `DataLoader(dataset, batch_size=None, num_workers=...)`. Worker k of n makes every n-th batch from the
+    k-th on, and the DataLoader asks them in turn: batches arrive exactly as the Loader itself would give them, whatever
+    the number of workers.
+
+    An iteration is one epoch, and the next one is the same again until `set_epoch` is called: worker processes cannot
+    tell how far they came.
+
+    `state_after(batches)` is the state when the training loop has had so many batches of an iteration. It is a state of
+    `Loader`, for any number of workers, ranks and records a batch. What torchdata's `StatefulDataLoader` keeps of each
+    worker needs the same number of workers again.
+
+    Args:
+        source: As `Loader` takes it.
+        batch_size: Records a rank and batch.
+        to: `"torch"`, so that batches leave a worker by way of shared memory, or `"numpy"`.
+        **options: Keyword arguments of `Loader`, but those about workers and devices.
+
+    Raises:
+        TypeError: An option is of no use here.
+
+    Example:
+        >>> import dataformats
+        >>> from dataformats.loaders.pytorch import BatchDataset
+        >>> from torch.utils.data import DataLoader
+        >>> spec = {"image": "uint8[8,8]", "label": "int64"}
+        >>> digits = BatchDataset(dataformats.open("tests/golden/real/digits-*.tfrecord", spec=spec), 64, seed=1)
+        >>> for epoch in range(2):
+        ...     digits.set_epoch(epoch)
+        ...     batches = [batch["label"] for batch in DataLoader(digits, batch_size=None)]
+        >>> len(batches), len(batches[-1])
+        (29, 5)
+        >>> digits.state_after(10)["position"] == 1797 + 10 * 64
+        True
+    """
+
+    def __init__(
+        self, source: Any, batch_size: int, *, to: Literal["numpy", "torch"] = "torch", **options: Any
+    ) -> None:
+        if refused := sorted(_REFUSED & options.keys()):
+            raise TypeError(
+                f"a BatchDataset takes no {refused[0]}=: its workers are the DataLoader's (num_workers, "
+                "prefetch_factor), and batches go to a device in the training process"
+            )
+        # Here, because workers know neither process group nor launcher.
+        rank, world_size = resolve(options.pop("rank", 0), options.pop("world_size", 1))
+        self._make = partial(Loader, source, batch_size, to=to, workers=0, rank=rank, world_size=world_size, **options)
+        self._loader = self._make()  # stands where an iteration begins
+        self._is_shuffled = bool(options.get("shuffle", True))
+        # What passes between processes: the last call of `set_epoch`, and the epoch that was begun last.
+        self._calls, self._epoch, self._begun = _shared(0), _shared(0), _shared(-1)
+        self._heard = 0
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be this epoch; where the data set was resumed inside it, the rest of it."""
+        self._loader.set_epoch(epoch)
+        self._epoch[0] = epoch
+        self._calls += 1
+        self._heard = int(self._calls)
+
+    def __iter__(self) -> _Share:
+        if self._heard != int(self._calls):  # in a worker that outlived the epoch before
+            self._loader.set_epoch(int(self._epoch))
+            self._heard = int(self._calls)
+        info = torch.utils.data.get_worker_info()
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        if worker == 0:
+            self._note_beginning()
+        return _Share(self._copy(), worker, workers)
+
+    def state_after(self, batches: int) -> dict[str, Any]:
+        """Return the state when so many batches of this iteration have been used, on each rank."""
+        loader = self._copy()
+        loader.advance(batches)
+        return loader.state_dict()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state in which the next iteration begins."""
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iteration go on from a state of `state_after`, of `state_dict`, or of a `Loader`.
+
+        Raises:
+            StateMismatchError: It is of other data, another seed or shuffle, or damaged.
+        """
+        self._loader.load_state_dict(state)
+
+    def _copy(self) -> Loader:
+        loader = self._make()
+        loader.load_state_dict(self._loader.state_dict())
+        return loader
+
+    def _note_beginning(self) -> None:
+        epoch = self._loader.epoch
+        if self._is_shuffled and epoch == int(self._begun):
+            _LOG.warning("epoch %d is iterated again, in the same order: call set_epoch before each epoch", epoch)
+        self._begun[0] = epoch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loader": self.state_dict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._loader = self._make()
+        self._loader.load_state_dict(state["_loader"])
+
+
+_REFUSED = {"workers", "worker_type", "prefetch", "prefetch_bytes", "start_method", "hang_timeout_s", "device"}
+
+
+def _shared(number: int) -> torch.Tensor:
+    """Return a number that all processes see which are given it."""
+    tensor = torch.tensor([number])
+    tensor.share_memory_()  # type: ignore[no-untyped-call]  # torch has no types for it
+    return tensor
+
+
+class _Share(Iterator[Any]):
+    """Every n-th batch of the rest of an epoch, from the k-th on.
+
+    Args:
+        loader: Its own, and at the first batch that there is.
+        worker: k.
+        workers: n.
+    """
+
+    def __init__(self, loader: Loader, worker: int, workers: int) -> None:
+        self._loader, self._worker, self._workers = loader, worker, workers
+        self._epoch = loader.epoch
+        self._batches = iter(loader)
+        loader.advance(worker)
+
+    def __next__(self) -> Any:
+        if self._loader.epoch != self._epoch:
+            raise StopIteration
+        batch = next(self._batches)
+        if self._loader.epoch == self._epoch:
+            self._loader.advance(self._workers - 1)
+        return batch
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "version": _STATE_VERSION,
+            "worker": self._worker,
+            "workers": self._workers,
+            "epoch": self._epoch,
+            "loader": self._loader.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, mine in (("version", _STATE_VERSION), ("workers", self._workers), ("worker", self._worker)):
+            if state.get(name) != mine:
+                raise StateMismatchError(
+                    f"{name} of a BatchDataset's state", expected=state.get(name), found=mine, remedy=_ELASTIC
+                )
+        self._loader.load_state_dict(state["loader"])
+        self._epoch = state["epoch"]
+        self._batches = iter(self._loader)
+
+
+_ELASTIC = (
+    "a StatefulDataLoader resumes with the same num_workers; to resume with others keep "
+    "BatchDataset.state_after(batches), or use dataformats.Loader"
+)

@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections import OrderedDict, namedtuple
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -160,7 +160,7 @@ def test_pinning_keeps_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without CUDA nothing can be pinned: a clone stands for the page-locked tensor."""
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, device=None: tensor.clone())
     batch = to_torch(batch_of_everything())
-    pinned = pin_memory(batch)
+    pinned = cast(Any, pin_memory)(batch)
     assert type(pinned) is Batch
     assert pinned.positions.tolist() == [4, 5]
     for before, after in ((batch["image"], pinned["image"]), (batch["age"].values, pinned["age"].values)):
@@ -277,12 +277,16 @@ def test_the_order_of_things_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: mine)
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda tensor: False)
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: log.append("pinned") or tensor)
+
+    def pin(tensor: Any) -> Any:
+        log.append("pinned")
+        return tensor
 
     def to(tensor: Any, device: Any, non_blocking: bool = False) -> Any:
         log.append(f"to {device}, {'not ' if non_blocking else ''}waiting")
         return tensor
 
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: log.append(f"kept for {stream.name}"))
     copier = DeviceCopier("cuda:0")
@@ -304,7 +308,8 @@ def test_the_order_of_things_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def all_labels(source: dataformats.RecordSource) -> list[int]:
-    return source.read(range(len(source)))["label"].tolist()
+    labels: list[int] = source.read(range(len(source)))["label"].tolist()
+    return labels
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["0", "fork", "spawn"])
@@ -327,9 +332,12 @@ def test_map_style_shuffles_and_takes_subsets(digits: dataformats.RecordSource) 
 def test_a_batch_is_one_read(digits: dataformats.RecordSource, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = []
     whole = type(digits).read
-    monkeypatch.setattr(
-        type(digits), "read", lambda self, indices, **more: reads.append(len(indices)) or whole(self, indices, **more)
-    )
+
+    def read(source: Any, indices: Any, **more: Any) -> Any:
+        reads.append(len(indices))
+        return whole(source, indices, **more)
+
+    monkeypatch.setattr(type(digits), "read", read)
     next(iter(DataLoader(RecordDataset(digits), batch_size=100, collate_fn=collate)))
     assert reads == [100]
 

@@ -1,0 +1,193 @@
+"""Batches made by the workers of torch's DataLoader: in the loader's order, and resumed."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.errors import StateMismatchError
+
+torch = pytest.importorskip("torch", reason="the extra torch is not installed")
+
+from torch.utils.data import DataLoader  # noqa: E402
+
+from dataformats.loaders.pytorch import BatchDataset  # noqa: E402
+
+DIGITS = str(Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord")
+SPEC = {"image": "uint8[8,8]", "label": "int64"}
+SIZE, STEPS = 100, 18
+# It says so of more workers than processors.
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+
+def digits() -> dataformats.RecordSource:
+    return dataformats.open(DIGITS, spec=SPEC)
+
+
+def dataset(batch_size: int = SIZE, **options: Any) -> BatchDataset:
+    return BatchDataset(digits(), batch_size, seed=1, **options)
+
+
+def given(batches: Any) -> list[list[int]]:
+    return [batch.positions.tolist() for batch in batches]
+
+
+@pytest.fixture(scope="module")
+def epochs() -> list[list[list[int]]]:
+    """The positions of each batch of three epochs, as the loader gives them."""
+    loader = dataformats.Loader(digits(), SIZE, seed=1, workers=0)
+    return [given(loader) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {},
+        {"num_workers": 1},
+        {"num_workers": 2, "multiprocessing_context": "fork"},
+        {"num_workers": 3, "multiprocessing_context": "spawn"},
+        {"num_workers": 2, "persistent_workers": True},
+        {"num_workers": STEPS + 2},
+    ],
+    ids=["0", "1", "fork", "spawn", "persistent", "more than batches"],
+)
+def test_the_order_is_the_loaders(way: dict[str, Any], epochs: list[list[list[int]]]) -> None:
+    data = dataset()
+    loader = DataLoader(data, batch_size=None, **way)
+    assert len(loader) == STEPS
+    for epoch in range(2):
+        data.set_epoch(epoch)
+        assert given(loader) == epochs[epoch]
+
+
+def test_batches_are_tensors_of_the_loader() -> None:
+    for mine, batch in zip(DataLoader(dataset(), batch_size=None, num_workers=2),
+                           dataformats.Loader(digits(), SIZE, seed=1), strict=True):  # fmt: skip
+        assert type(mine) is type(batch)
+        assert torch.equal(mine["image"], torch.from_numpy(batch["image"]))
+        assert torch.equal(mine["label"], torch.from_numpy(batch["label"]))
+
+
+def as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def test_ranks_and_options_are_the_loaders() -> None:
+    options: dict[str, Any] = {"rank": 1, "world_size": 3, "drop_last": True, "shuffle": "window", "to": "numpy"}
+    data = BatchDataset(digits(), 50, **options)
+    found = list(DataLoader(data, batch_size=None, num_workers=2, collate_fn=as_it_is))
+    expected = list(dataformats.Loader(digits(), 50, **options))
+    assert given(found) == given(expected)
+    assert len(data) == len(expected) == 11
+    assert isinstance(found[0]["image"], np.ndarray)
+
+
+@pytest.mark.parametrize("option", ["workers", "worker_type", "prefetch", "device"])
+def test_what_the_data_loader_decides_is_refused(option: str) -> None:
+    with pytest.raises(TypeError, match=f"takes no {option}="):
+        BatchDataset(digits(), SIZE, **cast(Any, {option: 1}))
+
+
+def test_an_epoch_that_comes_again_is_told(caplog: pytest.LogCaptureFixture, epochs: list[list[list[int]]]) -> None:
+    data = dataset()
+    loader = DataLoader(data, batch_size=None)
+    assert given(loader) == epochs[0]
+    with caplog.at_level(logging.WARNING, "dataformats"):
+        assert given(loader) == epochs[0]
+    assert "epoch 0 is iterated again" in caplog.text
+    caplog.clear()
+    in_order = DataLoader(BatchDataset(digits(), SIZE, shuffle=False), batch_size=None)
+    assert given(in_order) == given(in_order)
+    assert not caplog.text
+
+
+# ---- resumed
+
+
+@pytest.mark.parametrize("before", [0, 1, 7, STEPS - 1, STEPS])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_elastic_resume(before: int, workers: int, epochs: list[list[list[int]]]) -> None:
+    """A state is of the run: whatever the number of workers was, is, and the batch size."""
+    data = dataset()
+    data.set_epoch(1)
+    state = data.state_after(before)
+    assert given(DataLoader(data, batch_size=None))[:before] == epochs[1][:before]
+    resumed = dataset()
+    resumed.load_state_dict(state)
+    rest = epochs[1][before:] or epochs[2]
+    assert given(DataLoader(resumed, batch_size=None, num_workers=workers)) == rest
+    resumed.set_epoch(2)
+    assert given(DataLoader(resumed, batch_size=None, num_workers=workers)) == epochs[2]
+    smaller = dataset(30)
+    smaller.load_state_dict(state)
+    assert sum(given(DataLoader(smaller, batch_size=None, num_workers=workers)), []) == sum(rest, [])  # noqa: RUF017
+    loader = dataformats.Loader(digits(), SIZE, seed=1)
+    loader.load_state_dict(state)
+    assert given(loader) == rest
+
+
+def test_a_state_counts_from_where_the_iteration_began() -> None:
+    data = dataset()
+    data.load_state_dict(data.state_after(5))
+    assert data.state_after(0) == data.state_dict()
+    assert data.state_after(3)["position"] == 8 * SIZE
+    data.set_epoch(0)  # inside which it stands
+    assert data.state_after(3)["position"] == 8 * SIZE
+    assert data.state_after(1000)["position"] == 1797
+
+
+def test_it_pickles_with_its_place(epochs: list[list[list[int]]]) -> None:
+    data = dataset()
+    data.load_state_dict(data.state_after(5))
+    again = pickle.loads(pickle.dumps(data))
+    assert given(again) == epochs[0][5:]
+
+
+def test_another_seed_is_refused() -> None:
+    with pytest.raises(StateMismatchError, match="seed"):
+        BatchDataset(digits(), SIZE, seed=2).load_state_dict(dataset().state_dict())
+
+
+# ---- torchdata
+
+
+@pytest.fixture
+def stateful() -> Any:
+    loading = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is not installed")
+    return loading.StatefulDataLoader
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+@pytest.mark.parametrize("before", [0, 1, 7, STEPS - 1, STEPS])
+@pytest.mark.parametrize("workers", [0, 2, 3])
+def test_stateful_data_loader(stateful: Any, before: int, workers: int, epochs: list[list[list[int]]]) -> None:
+    data = dataset()
+    data.set_epoch(1)
+    batches = stateful(data, batch_size=None, num_workers=workers)
+    iterator = iter(batches)
+    first = given(next(iterator) for _ in range(before))
+    state = batches.state_dict()
+    del iterator
+    data = dataset()
+    data.set_epoch(1)
+    resumed = stateful(data, batch_size=None, num_workers=workers)
+    resumed.load_state_dict(state)
+    assert first + given(resumed) == epochs[1]
+    data.set_epoch(2)
+    assert given(resumed) == epochs[2]
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
+def test_stateful_data_loader_needs_as_many_workers(stateful: Any) -> None:
+    batches = stateful(dataset(), batch_size=None, num_workers=0)
+    next(iter(batches))
+    share = iter(dataset())
+    state = share.state_dict() | {"workers": 3}
+    with pytest.raises(StateMismatchError, match=r"expected 3, found 1.*same num_workers.*state_after"):
+        share.load_state_dict(state)

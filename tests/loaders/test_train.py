@@ -1,0 +1,88 @@
+"""The example of training: killed at any moment and started again, it ends with the same weights, bit for bit."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train.py"
+
+pytestmark = [
+    pytest.mark.skipif(not EXAMPLE.exists(), reason="runs an example of a checkout, and these tests stand outside one"),
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the extra torch is not installed"),
+]
+OPTIONS = ["--epochs", "3", "--save-every", "3"]
+
+
+def command(checkpoint: Path, *options: str) -> list[str]:
+    return [sys.executable, str(EXAMPLE), str(checkpoint), *OPTIONS, *options]
+
+
+def trained(checkpoint: Path, *options: str) -> tuple[str, str]:
+    """Train to the end; return the digest of the weights, and all that was printed."""
+    done = subprocess.run(command(checkpoint, *options), capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    *_, last = done.stdout.splitlines()
+    assert last.startswith("weights ")
+    return last, done.stdout
+
+
+def killed_after(saves: int, checkpoint: Path, *options: str) -> None:
+    """Train until so many checkpoints were written, and kill it."""
+    # Its output goes nowhere: nobody would read a pipe while it runs.
+    process = subprocess.Popen(command(checkpoint, *options), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seen, until = {written(checkpoint)}, time.monotonic() + 100
+    while len(seen) <= saves and process.poll() is None and time.monotonic() < until:
+        seen.add(written(checkpoint))
+        time.sleep(0.002)
+    process.kill()
+    assert process.wait(timeout=60) == -signal.SIGKILL
+
+
+def written(checkpoint: Path) -> int:
+    """Return when a checkpoint was written; 0: never."""
+    try:
+        return checkpoint.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    weights, printed = trained(tmp_path_factory.mktemp("whole") / "c.pt")
+    assert "resumed" not in printed
+    assert "position 5391" in printed
+    return weights
+
+
+def test_killed_and_resumed(uninterrupted: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "c.pt"
+    for saves in (1, 9, 23):  # an epoch has 57 steps, which is 19 checkpoints
+        killed_after(saves, checkpoint)
+    weights, printed = trained(checkpoint)
+    assert "resumed at position" in printed
+    assert weights == uninterrupted
+
+
+def test_killed_and_resumed_with_other_workers(uninterrupted: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "c.pt"
+    killed_after(5, checkpoint, "--workers", "0")
+    killed_after(5, checkpoint, "--workers", "3")
+    killed_after(5, checkpoint, "--workers", "2", "--worker-type", "process")
+    weights, printed = trained(checkpoint, "--workers", "1", "--worker-type", "process")
+    assert "resumed at position" in printed
+    assert weights == uninterrupted
+
+
+def test_a_torn_checkpoint_is_never_seen(uninterrupted: str, tmp_path: Path) -> None:
+    """What a kill in the middle of a save leaves is the file beside: it is written over."""
+    checkpoint = tmp_path / "c.pt"
+    killed_after(4, checkpoint)
+    checkpoint.with_suffix(".partial").write_bytes(b"half")
+    assert trained(checkpoint)[0] == uninterrupted
