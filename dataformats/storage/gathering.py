@@ -17,13 +17,13 @@ from dataformats.interfaces import Extents, KernelCheck
 from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, buffers, places, read_batch
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
-from dataformats.storage.threads import N_THREADS, in_parallel
+from dataformats.storage.threads import in_parallel, processors
 
 __all__ = ["gather"]
 
 _MOST = 2**62
 _MUCH = 64 * 2**20  # up to here nobody asks whether extents overlap
-_SHARE_BYTES = 3 * 2**19  # to wake a thread for less costs more than it does (measured)
+_SHARE_BYTES = 3 * 2**20  # to wake a thread for less costs as much as it does, and twice that in processor time
 _FEW = 8  # files: so many may be borrowed in any process
 
 
@@ -79,7 +79,7 @@ def _read_much(files: FileSet, numbers: list[int], fields: list[BlobField], n_by
     """Read from many files, a few at a time, or many bytes, a share a thread."""
     groups = _groups(numbers)
     if len(groups) == 1:
-        return _read(files, numbers, _shares(fields, min(N_THREADS, n_bytes // _SHARE_BYTES)))
+        return _read(files, numbers, _shares(fields, min(processors(), n_bytes // _SHARE_BYTES)))
     return all(_read(files, group, [_of(files, group, fields, group is groups[0])]) for group in groups)
 
 

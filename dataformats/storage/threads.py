@@ -1,4 +1,4 @@
-"""Pools of threads, one of each kind a process; the threads that share the work of large batches."""
+"""Pools of threads, one of each kind a process; which threads share the work of large batches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,26 @@ from typing import ParamSpec, TypeVar
 
 from dataformats.storage.forks import after_fork
 
-__all__ = ["N_THREADS", "Pool", "in_parallel", "submit"]
+__all__ = ["N_THREADS", "Pool", "in_parallel", "one_of", "processors", "submit"]
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def one_of(n_readers: int) -> None:
+    """Say that this thread is one of so many that read at the same time, each with its part of the processors.
+
+    To wake others in the middle of a batch costs more than it gives where those have batches of their own to read.
+    """
+    _OF_THREAD.readers = n_readers
+
+
+def processors() -> int:
+    """Return how many threads may do the work of this one."""
+    return max(1, N_THREADS // getattr(_OF_THREAD, "readers", 1))
 
 
 def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
@@ -65,3 +78,4 @@ class Pool:
 
 
 _POOL = Pool(N_THREADS, "dataformats-batch")
+_OF_THREAD = threading.local()
