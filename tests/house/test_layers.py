@@ -15,6 +15,7 @@ LEVELS = {
     "errors": 0,
     "spec": 1,
     "batch": 1,
+    "windows": 1,
     "source": 1,
     "writer": 1,
     "interfaces": 2,
