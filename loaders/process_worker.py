@@ -243,8 +243,7 @@ def _load(descriptors: Sequence[int], terms: Terms) -> Make:
 
 def _share_processors(n_workers: int) -> None:
     """Let this worker start as many threads as there are processors for it."""
-    n_threads = max(1, threads.n_threads() // n_workers)
-    threads.use_threads(n_threads)
+    threads.one_of(n_workers)
     torch: Any = sys.modules.get("torch")
     if torch is not None:
-        torch.set_num_threads(n_threads)
+        torch.set_num_threads(threads.processors())

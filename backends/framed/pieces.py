@@ -18,7 +18,7 @@ from dataformats.backends.framed.chain import Chain, only_headers, read_window
 from dataformats.backends.framed.framing import Framing
 from dataformats.storage.files import StoredFile
 from dataformats.storage.inflate import Inflated
-from dataformats.storage.threads import n_threads, submit
+from dataformats.storage.threads import processors, submit
 
 __all__ = ["extend_in_pieces"]
 
@@ -39,7 +39,7 @@ def extend_in_pieces(chain: Chain, framing: Framing, file: StoredFile) -> bool:
         framing: What a frame is.
         file: The file, decompressed.
     """
-    if not framing.findable or isinstance(file, Inflated) or only_headers(file, chain.mean_frame) or n_threads() < 2:
+    if not framing.findable or isinstance(file, Inflated) or only_headers(file, chain.mean_frame) or processors() < 2:
         return True
     size = max(_PIECE, _MEAN_FRAMES * chain.mean_frame)
     if file.size - chain.at < 2 * size:
@@ -116,7 +116,7 @@ def _in_order(pieces: list[_Piece]) -> Generator[Chain | None]:
         for _ in pieces:
             for piece in left:
                 waiting.append(submit(piece.walk, stopped))
-                if len(waiting) > n_threads():
+                if len(waiting) > processors():
                     break
             yield waiting.popleft().result()
     finally:

@@ -1,4 +1,4 @@
-"""Pools of threads, one of each kind a process; the threads that share the work of large batches."""
+"""Pools of threads, one of each kind a process; which threads share the work of large batches."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import ParamSpec, TypeVar
 
 from dataformats.storage.forks import after_fork
 
-__all__ = ["Pool", "in_parallel", "n_threads", "submit", "use_threads"]
+__all__ = ["N_THREADS", "Pool", "in_parallel", "one_of", "processors", "submit"]
 
-_N_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+"""The processors that this process may use."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def n_threads() -> int:
-    """Return how many threads may share the work of a batch: the processors that this process may use, or its share."""
-    return _n_threads
+def one_of(n_readers: int) -> None:
+    """Say that this thread is one of so many that read at the same time, each with its part of the processors.
+
+    To wake others in the middle of a batch costs more than it gives where those have batches of their own to read.
+    """
+    _OF_THREAD.readers = n_readers
 
 
-def use_threads(n: int) -> None:
-    """Let `n` threads share the work of a batch from now on: this process is one of many that read."""
-    global _n_threads
-    _n_threads = n
-
-
-_n_threads = _N_PROCESSORS
+def processors() -> int:
+    """Return how many threads may do the work of this one."""
+    return max(1, N_THREADS // getattr(_OF_THREAD, "readers", 1))
 
 
 def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
@@ -77,4 +77,5 @@ class Pool:
             return self._executor
 
 
-_POOL = Pool(_N_PROCESSORS, "dataformats-batch")
+_POOL = Pool(N_THREADS, "dataformats-batch")
+_OF_THREAD = threading.local()

@@ -55,7 +55,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         monkeypatch.setattr(pieces, "_PIECE", piece)
         monkeypatch.setattr(pieces, "_MEAN_FRAMES", 1)
         monkeypatch.setattr(pieces, "_SEARCH", 37)
-        monkeypatch.setattr(pieces, "n_threads", lambda: threads)
+        monkeypatch.setattr(pieces, "processors", lambda: threads)
         monkeypatch.setattr(chain, "_WINDOW", 64 if threads > 1 else 2**19)
         monkeypatch.setattr(whole, "_FIRST_LOOK", 1)
 
