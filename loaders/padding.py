@@ -170,7 +170,7 @@ def _array(field: str, item: object) -> NDArray[Any] | None:
     value: Any = item
     if value is None or (isinstance(value, (list, tuple)) and not value):
         return None
-    torch = sys.modules.get("torch")  # whoever returns a tensor has imported it
+    torch: Any = sys.modules.get("torch")  # whoever returns a tensor has imported it
     if torch is not None and isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()
     if isinstance(value, (list, tuple)) and all(isinstance(one, (int, float, np.number, np.bool_)) for one in value):
