@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dataformats.loaders.batches import Batch
     from dataformats.loaders.loader import Loader
     from dataformats.loaders.mixture import Mixture, mix
+    from dataformats.loaders.padding import pad
     from dataformats.opening import open, register_backend
     from dataformats.source import FieldStats, RecordSource
     from dataformats.spec import Spec, Type
@@ -71,6 +72,7 @@ _ROOMS = {
     "loaders.batches": ("Batch",),
     "loaders.loader": ("Loader",),
     "loaders.mixture": ("Mixture", "mix"),
+    "loaders.padding": ("pad",),
     "writer": ("RecordWriter",),
     "writing": ("create",),
 }
@@ -109,6 +111,7 @@ __all__ = [
     "info",
     "mix",
     "open",
+    "pad",
     "register_backend",
     "register_codec",
     "verify",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -35,8 +35,8 @@ Numbers = NDArray[np.int64]
 class ColumnCollate(Protocol):
     """A collate that can do without records, which is faster where no `transform` makes them."""
 
-    def of_columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what calling it with the records of these columns would."""
+    def of_columns(self, columns: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
+        """Return what calling it with the records of these columns would; `numbers` are theirs, for errors."""
         ...
 
 
@@ -87,7 +87,7 @@ class BatchMaker:
         is_sample = not len(positions)  # which has no rows of its own, and borrows one
         if is_sample:
             positions, got, _ = self._first_of(task.spare, timings, progress)
-        with _timed(timings):
+        with _timed(timings), self._keyed():
             made = self._made(got, positions, is_sample, progress)
         timings.process = time.thread_time() - begin
         n_records = 0 if is_sample else len(positions)
@@ -141,6 +141,10 @@ class BatchMaker:
 
     # ---- what is made of it
 
+    def _keyed(self) -> AbstractContextManager[None]:
+        """Return a context in which torch draws by position, where the caller's functions may draw."""
+        return self.randomness.torch_draws() if self.functions != Functions() else nullcontext()
+
     def _made(self, got: Got, positions: Numbers, is_sample: bool, progress: Progress) -> Any:
         rows = np.arange(len(positions))
         missing = max(0, self.pad_to - (0 if is_sample else len(positions)))
@@ -160,11 +164,14 @@ class BatchMaker:
         if transform is None and collate is None:
             return plain(got.columns, got.numbers)
         if transform is None and isinstance(collate, ColumnCollate) and not got.single:
-            return collate.of_columns(got.columns)
+            return collate.of_columns(got.columns, got.numbers)
         records = list(got.records())
         if transform is not None:
             records = self._transformed(records, positions, progress)
-        return stacked(records, got.numbers) if collate is None else collate(records)
+        if collate is None:
+            return stacked(records, got.numbers)
+        self.randomness.of_collate(_first(positions))  # for what torch draws there
+        return collate(records)
 
     def _transformed(self, records: list[Any], positions: Numbers, progress: Progress) -> list[Any]:
         transform = self.functions.transform
@@ -188,7 +195,7 @@ class BatchMaker:
         batch = Batch(dict(columns), positions, padding)
         if function is None:
             return batch
-        rng = self.randomness.at(int(positions[0]) if len(positions) else 0)
+        rng = self.randomness.of_batch(_first(positions))
         made = function(batch, rng) if takes_rng(function) else function(batch)
         if isinstance(made, Mapping) and not isinstance(made, Batch):
             return Batch(dict(made), positions, padding)
@@ -207,6 +214,10 @@ def takes_rng(function: Callable[..., Any]) -> bool:
         if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
     ]
     return len(needed) >= 2 or "rng" in parameters
+
+
+def _first(positions: Numbers) -> int:
+    return int(positions[0]) if len(positions) else 0
 
 
 @contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Randomness"]
 
 _LOGGER = logging.getLogger("dataformats")
-_OF_RECORDS, _OF_BATCHES = 0, 1
+_OF_RECORDS, _OF_BATCHES, _OF_COLLATES = 0, 1, 2
 
 
 class Randomness:
@@ -52,12 +52,16 @@ class Randomness:
         """Return the generator of the batch that begins at `position`: other numbers than that record's; see `at`."""
         return self._local.at(_OF_BATCHES, position)
 
+    def of_collate(self, position: int) -> np.random.Generator:
+        """Return the generator for making columns of the batch that begins at `position`; see `at`."""
+        return self._local.at(_OF_COLLATES, position)
+
     @contextmanager
     def torch_draws(self) -> Iterator[None]:
         """Within, random numbers that torch draws in this thread are keyed as well; torch's own generator rests.
 
-        They belong to the record, or batch, that `at`, or `of_batch`, was last called for, and are other numbers than
-        those of its generator, which they leave as it is. Enter it for each batch. Without torch it does nothing.
+        They belong to what `at`, `of_batch` or `of_collate` was last called for, and are other numbers than those of
+        its generator, which they leave as it is. Enter it for each batch. Without torch it does nothing.
         """
         if "torch" not in sys.modules:
             yield

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dataformats
 from dataformats.loaders.randomness import Randomness
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
@@ -195,3 +196,51 @@ def test_a_torch_that_comes_late_is_told(caplog: pytest.LogCaptureFixture, monke
         sys.modules["torch"] = here
 
     assert "import torch before the loader starts" in caplog.text
+
+
+def draw_for(record: Any) -> dict[str, Any]:
+    return {"drawn": torch.rand(3), "dropped": functional.dropout(torch.ones(8))}
+
+
+@pytest.mark.parametrize("workers", [{"workers": 0}, {"workers": 3}, {"workers": 2, "worker_type": "process"}])
+def test_a_loader_draws_by_position(workers: dict[str, Any]) -> None:
+    """In whichever batch, thread or process a record is made."""
+    with dataformats.Loader(list(range(40)), 7, transform=draw_for, **workers) as loader:
+        batches = list(loader)
+    found = {
+        position: (drawn.tolist(), dropped.tolist())
+        for batch in batches
+        for position, drawn, dropped in zip(batch.positions, batch["drawn"], batch["dropped"], strict=True)
+    }
+
+    randomness = Randomness(0)
+    with randomness.torch_draws():
+        for position in range(40):
+            randomness.at(position)
+            made = draw_for(None)
+            assert found[position] == (made["drawn"].tolist(), made["dropped"].tolist())
+
+
+def test_collate_and_batch_transform_draw_other_numbers() -> None:
+    drawn: list[tuple[str, float, float]] = []
+
+    def transform(record: int, rng: np.random.Generator) -> int:
+        drawn.append(("transform", torch.rand(1).item(), rng.random()))
+        return record
+
+    def collate(records: list[int]) -> dict[str, Any]:
+        drawn.append(("collate", torch.rand(1).item(), 0.5))
+        return {"value": np.array(records)}
+
+    def batch_transform(batch: Any, rng: np.random.Generator) -> Any:
+        drawn.append(("batch", torch.rand(1).item(), rng.random()))
+        return batch
+
+    functions: dict[str, Any] = {"transform": transform, "collate": collate, "batch_transform": batch_transform}
+    for _ in range(2):
+        with dataformats.Loader([1, 2], 1, workers=0, **functions) as loader:
+            list(loader)
+
+    assert drawn[:6] == drawn[6:]
+    assert len({number for _, number, _ in drawn}) == 6
+    assert len({number for name, _, number in drawn if name != "collate"}) == 4
