@@ -165,14 +165,13 @@ def _of_values(field: str, values: list[Any], numbers: Numbers) -> Ragged:
     return Ragged(np.concatenate(forms), np.cumsum([0, *lengths], dtype=np.int64))
 
 
-def _array(field: str, item: object) -> NDArray[Any] | None:
+def _array(field: str, item: Any) -> NDArray[Any] | None:
     """Return a value as an array; `None` for one that is missing, or an empty list, which has no dtype."""
-    value: Any = item
+    torch = sys.modules.get("torch")  # whoever returns a tensor has imported it
+    is_tensor = torch is not None and isinstance(item, torch.Tensor)
+    value: Any = item.detach().cpu().numpy() if is_tensor else item
     if value is None or (isinstance(value, (list, tuple)) and not value):
         return None
-    torch: Any = sys.modules.get("torch")  # whoever returns a tensor has imported it
-    if torch is not None and isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
     if isinstance(value, (list, tuple)) and all(isinstance(one, (int, float, np.number, np.bool_)) for one in value):
         value = np.array(value)
     if isinstance(value, (int, float, np.generic)):

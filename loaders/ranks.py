@@ -109,7 +109,7 @@ def _is_initialized(jax: Any) -> bool:
     asked = getattr(getattr(jax, "distributed", None), "is_initialized", None)
     if asked is not None:
         return bool(asked())
-    inside = sys.modules.get("jax._src.distributed")  # releases before 0.5 have no such question
+    inside = sys.modules.get("jax._src.distributed")  # older releases have no such question
     return getattr(getattr(inside, "global_state", None), "client", None) is not None
 
 
