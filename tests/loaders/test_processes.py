@@ -23,7 +23,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, WorkerError
-from dataformats.loaders import handing, patience
+from dataformats.loaders import handing, patience, process_worker
 from dataformats.loaders.feeding import Made, Task
 from dataformats.loaders.processes import ProcessFeed
 
@@ -62,7 +62,9 @@ def feed() -> Iterator[Callable[..., ProcessFeed]]:
 
 
 def shared_memory() -> list[str]:
-    return sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
+    """What lies there, but for locks of multiprocessing, of which other programs make many and this one none."""
+    names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
+    return sorted(name for name in names if not name.startswith(("sem.mp-", "torch_")))
 
 
 def n_descriptors() -> int:
@@ -146,6 +148,10 @@ def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., Pr
         subject.start(makes.tasks(20))
         check([subject.take() for _ in range(3)])
     check(rest(subject), first=3)
+    for _ in range(150):
+        subject.start(makes.tasks(20))
+        time.sleep(0.001)
+    check(rest(subject))
     assert len(multiprocessing.active_children()) == 2
 
 
@@ -215,8 +221,25 @@ def test_a_task_of_any_size(makes: Any, feed: Callable[..., ProcessFeed]) -> Non
     subject = feed(makes.Numbers(1), 2, prefetch=8)
     subject.start(Task(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
     assert [len(made.batch.positions) for made in rest(subject)] == [3, 0, 50_000, 2]
-    subject.start(Task(np.arange(n), np.arange(100)) for n in [400] * 300)
-    assert len(rest(subject)) == 300
+    subject = feed(makes.Numbers(1), 2, prefetch=300)
+    subject.start(Task(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
+    time.sleep(0.5)
+    assert len(rest(subject)) == 600
+
+
+def test_systems_that_have_less(makes: Any, feed: Callable[..., ProcessFeed], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memfd, pidfds and sockets of sequenced packets."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(process_worker, "LARGEST_TASK", 100)
+    subject = feed(makes.Numbers(), 2, prefetch=30)
+    subject.start(makes.tasks(200))
+    check(rest(subject))
+    subject = feed(makes.Acts("kill", at=42), 2)
+    subject.start(makes.tasks(100))
+    with pytest.raises(WorkerError, match=r"record 42 of 'a\.tfrecord'.*SIGKILL"):
+        rest(subject)
 
 
 @pytest.mark.parametrize(
@@ -594,3 +617,13 @@ def test_the_loader_gives_tensors(digits: Any) -> None:
         for batch, other in zip(batches, threads, strict=True):
             assert torch.equal(batch["image"], torch.from_numpy(other["image"]))
             assert batch["image"].dtype == torch.uint8
+
+
+def test_a_program_from_standard_input() -> None:
+    code = """if True:
+        import dataformats
+        loader = dataformats.Loader([1, 2, 3], 2, worker_type="process", start_method="spawn")
+        next(iter(loader))
+    """
+    done = subprocess.run([sys.executable], input=code, capture_output=True, text=True, timeout=30, check=False)
+    assert "spawn reads the program again, and '<stdin>' is no file" in done.stderr
