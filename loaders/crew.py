@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import multiprocessing.process
 import os
@@ -31,7 +32,7 @@ __all__ = ["Arrival", "Crew"]
 
 _GRACE_S = 1.0  # for what a worker is about when the feed is closed
 _PER_MESSAGE = 100  # a message takes 253 descriptors
-_GUARD = "a script that starts processes must have its own work under `if __name__ == '__main__':`"
+_GUARD = "A script that starts processes must have its own work under `if __name__ == '__main__':`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class Crew:
             self.board.close_descriptor()
 
     def _launch(self, make: Make, n_workers: int, n_slots: int, n_kept: int, method: str) -> None:
+        if method != "fork":
+            _check_main(method)
         handed = None if method == "fork" else Handed(make)
         parent = _pidfd(os.getpid())
         pickled = [] if handed is None else [_in_memory(handed.pickled)]
@@ -154,8 +157,10 @@ class Crew:
                     socket.send_fds(self._tasks, [head], [descriptor])
                 finally:
                     os.close(descriptor)
-        except BlockingIOError:
-            return False
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.ENOBUFS):
+                return False
+            raise
         return True
 
     def withdraw(self) -> None:
@@ -277,6 +282,8 @@ class Crew:
     def _leave(self) -> None:
         """In a forked child: let go of the workers, which are the parent's."""
         self._close_descriptors()
+        for windows in self._windows:
+            windows.close()
         # At its exit multiprocessing would end them, as it takes them for children of the child.
         children: set[BaseProcess] = getattr(multiprocessing.process, "_children", set())
         children.difference_update(self._workers)
@@ -297,6 +304,19 @@ def _process(method: str, terms: work.Terms, its_line: socket.socket, make: Make
         what = f"could not be started; what the fork server printed says why. {_GUARD}"
         raise WorkerError(what, worker=terms.worker) from error
     return process
+
+
+def _check_main(method: str) -> None:
+    """Raise where the program is one that cannot be read again, as multiprocessing does in each worker.
+
+    Raises:
+        WorkerError: It was read from standard input.
+    """
+    main = sys.modules["__main__"]
+    path = getattr(main, "__file__", None)
+    if path is not None and getattr(main, "__spec__", None) is None and not os.path.exists(path):
+        what = f"cannot be started: {method} reads the program again, and {path!r} is no file"
+        raise WorkerError(f"{what}. Remedies: put it in a file; worker_type='thread'; start_method='fork'", worker=0)
 
 
 def _in_memory(data: bytes) -> int:

@@ -50,7 +50,8 @@ along; a slot that is given up, or -1. Of `NO_MEMORY`: the error's number in pla
 
 BEGUN, MADE, FAILED, NO_MEMORY = range(4)
 STOP = -1
-LARGEST_TASK = 2**15  # a socket takes some 200 KB in all, and many tasks
+LARGEST_TASK = 2**15 if sys.platform == "linux" else 2**10
+"""Bytes that go through the socket: on Linux it takes some 200 KB in all, elsewhere 2 KB in one message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,13 +71,12 @@ class ProcessFeed:
             WorkerError: The workers cannot be started.
             OSError: No memory, process or descriptor is left.
         """
-        if self._crew is not None and self._crew.is_mine:
-            self._forget()
-        else:
+        if self._crew is None or not self._crew.is_mine:
             self._begin()
-        self._tasks = iter(tasks)
-        assert self._crew is not None
+        assert self._crew is not None  # for the type checker
         try:
+            self._forget(self._crew)
+            self._tasks = iter(tasks)
             self._top_up(self._crew)
         except BaseException:
             self.close()
@@ -105,7 +104,7 @@ class ProcessFeed:
         if arrival is None or made is None:
             raise StopIteration
         if isinstance(made, Report):
-            self._forget()
+            self._forget(crew)
             raise made.error(arrival.worker)
         return made
 
@@ -126,14 +125,16 @@ class ProcessFeed:
         self._finalizer = weakref.finalize(self, crew.end)  # without close(), and when the interpreter ends
         self._crew = crew
 
-    def _forget(self) -> None:
+    def _forget(self, crew: Crew) -> None:
         """Take back all tasks, and let go of what was made of them."""
-        assert self._crew is not None  # for the type checker
-        self._crew.withdraw()
-        for arrival in self._here.values():
-            self._crew.forget(arrival)
+        crew.withdraw()
         self._first = self._next = self._next + len(self._sent)
-        self._sent, self._here, self._waiting, self._tasks = {}, {}, None, None
+        self._sent, self._waiting, self._tasks = {}, None, None
+        for arrival in self._here.values():
+            crew.forget(arrival)
+        self._here = {}
+        while self._keep(crew, 0.0):  # or slots would gather that nobody sets free
+            pass
 
     def _top_up(self, crew: Crew) -> None:
         """Send tasks as long as there is room for their batches."""
@@ -171,14 +172,16 @@ class ProcessFeed:
         self._next += 1
         return self._here.pop(self._next - 1)
 
-    def _keep(self, crew: Crew, timeout_s: float) -> None:
-        """Keep what has arrived, or arrives in this time."""
-        for arrival in crew.wait(timeout_s, self._about):
+    def _keep(self, crew: Crew, timeout_s: float) -> bool:
+        """Keep what has arrived, or arrives in this time; return False where nothing has."""
+        arrivals = crew.wait(timeout_s, self._about)
+        for arrival in arrivals:
             if arrival.number < self._first:
                 crew.forget(arrival)
             else:
                 self._here[arrival.number] = arrival
                 self._largest = max(self._largest, arrival.n_bytes)
+        return bool(arrivals)
 
     def _about(self, worker: int) -> str | None:
         """Return what a worker is about; `None` where that is nothing."""

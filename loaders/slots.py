@@ -89,7 +89,10 @@ class Slots:
         self._row.slots[index] = FREE
 
     def _make(self, n_bytes: int) -> tuple[int, int]:
-        index = next(index for index in range(len(self._row.slots)) if index not in self._memory)
+        unused = set(range(len(self._row.slots))).difference(self._memory)
+        if not unused:
+            raise RuntimeError(f"all {len(self._memory)} slots are in use: the feed has lost count of them")
+        index = min(unused)
         size = _size_class(max(n_bytes, _SMALLEST))
         descriptor = anonymous(size)
         try:
@@ -129,6 +132,10 @@ class Windows:
     def drop(self, index: int) -> None:
         """Forget a slot that the worker has given up."""
         self._memory.pop(index, None)
+
+    def close(self) -> None:
+        """Forget all slots; arrays in them stay valid."""
+        self._memory = {}
 
     def free(self, index: int) -> None:
         """Say that nobody will look at what is in a slot."""

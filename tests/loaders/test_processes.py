@@ -23,7 +23,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, WorkerError
-from dataformats.loaders import handing, patience
+from dataformats.loaders import handing, patience, process_worker
 from dataformats.loaders.feeding import Made, Task
 from dataformats.loaders.processes import ProcessFeed
 
@@ -52,17 +52,13 @@ def feed() -> Iterator[Callable[..., ProcessFeed]]:
         feeds.append(ProcessFeed(*arguments, **{"start_method": "fork", **options}))
         return feeds[-1]
 
-    before = shared_memory(), threading.enumerate()
+    before = threading.enumerate()
     yield make
     for each in feeds:
         each.close()
     gc.collect()
-    assert (shared_memory(), threading.enumerate()) == before
+    assert threading.enumerate() == before
     assert multiprocessing.active_children() == []
-
-
-def shared_memory() -> list[str]:
-    return sorted(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else []
 
 
 def n_descriptors() -> int:
@@ -140,12 +136,32 @@ def halt(process: int | None) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_memory_has_no_name(makes: Any, feed: Callable[..., ProcessFeed], method: str) -> None:
+    """What never had a name in /dev/shm, or anywhere, is not left there by any kind of death."""
+    if not hasattr(os, "memfd_create"):
+        pytest.skip("this system has no memfd")
+    subject = feed(makes.Numbers(), 2, start_method=method)
+    subject.start(makes.tasks(20))
+    kept = [subject.take() for _ in range(8)]
+    for process in [os.getpid(), *(process.pid for process in multiprocessing.active_children())]:
+        names = Path(f"/proc/{process}/maps").read_text()
+        names += "".join(f"{file.readlink()}\n" for file in Path(f"/proc/{process}/fd").iterdir() if file.is_symlink())
+        assert "/memfd:dataformats (deleted)" in names
+        assert "/dev/shm" not in names
+    check(kept)
+
+
 def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
     subject = feed(makes.Numbers(), 2, prefetch=3)
     for _ in range(5):
         subject.start(makes.tasks(20))
         check([subject.take() for _ in range(3)])
     check(rest(subject), first=3)
+    for _ in range(150):
+        subject.start(makes.tasks(20))
+        time.sleep(0.001)
+    check(rest(subject))
     assert len(multiprocessing.active_children()) == 2
 
 
@@ -215,8 +231,25 @@ def test_a_task_of_any_size(makes: Any, feed: Callable[..., ProcessFeed]) -> Non
     subject = feed(makes.Numbers(1), 2, prefetch=8)
     subject.start(Task(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
     assert [len(made.batch.positions) for made in rest(subject)] == [3, 0, 50_000, 2]
-    subject.start(Task(np.arange(n), np.arange(100)) for n in [400] * 300)
-    assert len(rest(subject)) == 300
+    subject = feed(makes.Numbers(1), 2, prefetch=300)
+    subject.start(Task(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
+    time.sleep(0.5)
+    assert len(rest(subject)) == 600
+
+
+def test_systems_that_have_less(makes: Any, feed: Callable[..., ProcessFeed], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memfd, pidfds and sockets of sequenced packets."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(process_worker, "LARGEST_TASK", 100)
+    subject = feed(makes.Numbers(), 2, prefetch=30)
+    subject.start(makes.tasks(200))
+    check(rest(subject))
+    subject = feed(makes.Acts("kill", at=42), 2)
+    subject.start(makes.tasks(100))
+    with pytest.raises(WorkerError, match=r"record 42 of 'a\.tfrecord'.*SIGKILL"):
+        rest(subject)
 
 
 @pytest.mark.parametrize(
@@ -277,6 +310,7 @@ def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., Proces
     halt(one)
     subject.start(makes.tasks(20))
     check(rest(subject))  # the other one does it all
+    time.sleep(0.1)  # it may still be putting its last task away
     halt(two)
     subject.start(makes.tasks(20))
     with pytest.raises(WorkerError, match="takes none of the tasks"):
@@ -494,13 +528,11 @@ def all_dead_within(workers: list[int], seconds: float) -> bool:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
-    before = shared_memory()
     process, workers = running(script(tmp_path, "Acts('hang', at=9)", method, "time.sleep(600)"))
     with process:
         assert len(workers) == 2
         process.kill()
         assert all_dead_within(workers, 2)
-    assert shared_memory() == before
 
 
 @pytest.mark.parametrize("then", ["time.sleep(600)", "[feed.take() for _ in range(9)]"])
@@ -594,3 +626,13 @@ def test_the_loader_gives_tensors(digits: Any) -> None:
         for batch, other in zip(batches, threads, strict=True):
             assert torch.equal(batch["image"], torch.from_numpy(other["image"]))
             assert batch["image"].dtype == torch.uint8
+
+
+def test_a_program_from_standard_input() -> None:
+    code = """if True:
+        import dataformats
+        loader = dataformats.Loader([1, 2, 3], 2, worker_type="process", start_method="spawn")
+        next(iter(loader))
+    """
+    done = subprocess.run([sys.executable], input=code, capture_output=True, text=True, timeout=30, check=False)
+    assert "spawn reads the program again, and '<stdin>' is no file" in done.stderr
