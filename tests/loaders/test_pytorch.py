@@ -400,3 +400,45 @@ def test_no_warning_of_torch(digits: dataformats.RecordSource) -> None:
         for io in ("mmap", "threads"):
             source = dataformats.open(DIGITS, spec=SPEC, io=io)
             next(iter(DataLoader(RecordDataset(source), batch_size=8, collate_fn=collate)))
+
+
+# ---- transforms as torchvision has them
+
+
+class Flip(torch.nn.Module):
+    """A random transform on tensors, as those of torchvision are: a module that draws from torch's generator."""
+
+    def forward(self, image: Any) -> Any:
+        return image.flip(-1) if torch.rand(1) < 0.5 else image
+
+
+class Train:
+    """What users compose: from a record to tensors, through random transforms."""
+
+    def __init__(self) -> None:
+        self.image = torch.nn.Sequential(Flip(), torch.nn.Dropout(0.3))
+
+    def __call__(self, record: dict[str, Any]) -> dict[str, Any]:
+        image = torch.from_numpy(record["image"]).float()[None] / 16
+        return {"image": self.image(image), "label": record["label"]}
+
+
+@pytest.mark.parametrize(
+    "workers",
+    [{"workers": 2}, {"workers": 2, "worker_type": "process", "start_method": "fork"}],
+    ids=["thread", "fork"],
+)
+def test_random_transforms_of_torch(digits: dataformats.RecordSource, workers: dict[str, Any]) -> None:
+    """They draw the same numbers for the same record wherever it is made, and leave the trainer's generator alone."""
+    before = torch.get_rng_state()
+    alone = list(dataformats.Loader(digits, 300, seed=5, transform=Train(), to="torch", workers=0))
+    with dataformats.Loader(digits, 300, seed=5, transform=Train(), to="torch", **workers) as loader:
+        again = list(loader)
+    assert torch.equal(before, torch.get_rng_state())
+    assert len(alone) == len(again) == 6
+    for one, other in zip(alone, again, strict=True):
+        assert one["image"].shape[1:] == (1, 8, 8)
+        assert one["image"].dtype == torch.float32
+        assert torch.equal(one["image"], other["image"])
+        assert torch.equal(one["label"], other["label"])
+    assert not torch.equal(alone[0]["image"][0] == 0, alone[0]["image"][1] == 0)
