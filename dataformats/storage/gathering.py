@@ -23,7 +23,7 @@ __all__ = ["gather"]
 
 _MOST = 2**62
 _MUCH = 64 * 2**20  # up to here nobody asks whether extents overlap
-_SHARE_BYTES = 3 * 2**19  # to wake a thread for less costs more than it does (measured)
+_SHARE_BYTES = 3 * 2**20  # to wake a thread for less costs as much as it does, and twice that in processor time
 _FEW = 8  # files: so many may be borrowed in any process
 
 

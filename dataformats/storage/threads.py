@@ -1,4 +1,4 @@
-"""Pools of threads, one of each kind a process; the threads that share the work of large batches."""
+"""Pools of threads, one of each kind a process; which threads share the work of large batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from dataformats.storage.forks import after_fork
 
-__all__ = ["Pool", "in_parallel", "n_threads", "submit", "use_threads"]
+__all__ = ["Pool", "in_parallel", "n_threads", "one_of", "submit", "use_threads"]
 
 _N_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 def n_threads() -> int:
-    """Return how many threads may share the work of a batch: the processors that this process may use, or its share."""
-    return _n_threads
+    """Return how many threads may share the work of a batch: the processors of this process, or this thread's part."""
+    return max(1, _n_threads // getattr(_OF_THREAD, "n_readers", 1))
 
 
 def use_threads(n: int) -> None:
@@ -30,7 +30,16 @@ def use_threads(n: int) -> None:
     _n_threads = n
 
 
+def one_of(n_readers: int) -> None:
+    """Say that this thread is one of so many of this process that read at the same time.
+
+    To wake others in the middle of a batch costs more than it gives where those have batches of their own to read.
+    """
+    _OF_THREAD.n_readers = n_readers
+
+
 _n_threads = _N_PROCESSORS
+_OF_THREAD = threading.local()
 
 
 def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:

@@ -9,7 +9,7 @@ import struct
 import weakref
 import zlib
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ WAYS: dict[str, tuple[Callable[[Path], StoredFile], str]] = {
     "memory": (lambda path: CachedFile(LocalFile(path)), "auto"),
     "mmap": (lambda path: MappedFile(LocalFile(path)), "mmap"),
 }
+shares = gathering._shares
 SIZES = [0, 1, 7, 300, 4096, 5000, 16_383, 16_384, 40_000, 300_000]
 
 
@@ -288,6 +289,27 @@ def test_without_threads(n_refused: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert threads.in_parallel(work, [0, 1, 2, 3])
     assert sorted(seen) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("n_readers", "n_shares"), [(1, 4), (2, 2), (4, 1), (9, 1)])
+def test_readers_share_the_processors(
+    n_readers: int, n_shares: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads beside others wakes none of their threads."""
+    monkeypatch.setattr(threads, "_n_threads", 4)
+    monkeypatch.setattr(gathering, "_SHARE_BYTES", 1000)
+    cuts: list[int] = []
+    monkeypatch.setattr(gathering, "_shares", lambda fields, n: cuts.append(n) or shares(fields, n))
+    files = written(tmp_path, [noise(40_000)], "auto")
+    request = extents([(0, at, 100) for at in range(0, 40_000, 100)])
+
+    def read() -> list[list[bytes]] | None:
+        threads.one_of(n_readers)
+        return gathered(files, request)
+
+    with ThreadPoolExecutor(1) as reader:
+        assert reader.submit(read).result() == [[noise(40_000)[at : at + 100] for at in range(0, 40_000, 100)]]
+    assert cuts == [n_shares]
 
 
 def test_sources_go_without_the_collector(tmp_path: Path) -> None:
