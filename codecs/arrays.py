@@ -20,6 +20,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 from dataformats.values import DTYPES, exact
+from dataformats.windows import Around, Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,11 +70,31 @@ class _Array(Codec):
         """Return a list of arrays, whose dtypes and shapes may differ; where they do not, they are rows of one."""
         if len(blobs) > 1 and bool((blobs.lengths == blobs.lengths[0]).all()):
             first, rows = self.decode(blobs.view(0)), blobs.rows(int(blobs.lengths[0]))
-            # What stands before the data, dtype and shape, is compared as bytes: equal bytes mean the same.
             begin = rows.shape[1] - first.nbytes
-            if first.ndim and first.nbytes and bool((rows[1:, :begin] == rows[0, :begin]).all()):
+            if first.ndim and first.nbytes and _all_alike(rows[:, :begin]):
                 return StackedList(_data_of(rows, begin, first.dtype).reshape(len(blobs), *first.shape))
         return [self.decode(blobs.view(position)) for position in range(len(blobs))]
+
+    def window(self, blobs: Blobs) -> Window | None:
+        """Return where the data of an array lie, judged by the first."""
+        data = self.decode(blobs.view(0)).nbytes
+        return Window(int(blobs.lengths[0]) - data, data) if data and data < blobs.lengths[0] else None
+
+    def decode_around(self, around: Around) -> Column | None:
+        """Return the rows of one array, if all blobs say the same before their data."""
+        blobs, (begin, n_bytes) = around.blobs, around.window
+        if begin < 0 or not len(blobs) or bool((blobs.lengths != begin + n_bytes).any()):
+            return None
+        heads = blobs.rows(begin + n_bytes)[:, :begin]
+        first = self.decode(heads[0].tobytes() + around.rows[0].tobytes()) if _all_alike(heads) else None
+        if first is None or not first.ndim or first.nbytes != n_bytes:
+            return None
+        return StackedList(_data_of(around.rows, 0, first.dtype).reshape(len(blobs), *first.shape))
+
+
+def _all_alike(heads: NDArray[np.uint8]) -> bool:
+    """Return True where rows are the same: what stands before the data, dtype and shape, means the same then."""
+    return bool((heads[1:] == heads[0]).all())
 
 
 def _data_of(rows: NDArray[np.uint8], begin: int, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from dataformats.batch import Blobs, Column
 from dataformats.codecs.columns import Target, to_column
 from dataformats.codecs.encoder import RecordEncoder
 from dataformats.codecs.features import Facts, feature_value
-from dataformats.codecs.found import find
+from dataformats.codecs.found import FeatureColumn, find, find_around
 from dataformats.codecs.lists import Lists
 from dataformats.codecs.messages import parse
 from dataformats.codecs.payloads import (
@@ -22,6 +22,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import Shape
 from dataformats.spec import Spec
+from dataformats.windows import Around, Window, widest
 
 __all__ = ["FeatureMap"]
 
@@ -91,13 +92,30 @@ class _Coder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each field asked for; others are not looked at."""
-        names = [name for name, part in fields.items() if part is not False]
-        pairs = [(0, name) for name in names]
-        found = find(self._payload.shape, self._payload.message, blobs, pairs, self._known, self._check_known)
+        return self._columns(self._find(blobs, fields), fields)
+
+    def window(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Window | None:
+        """Return where the largest value that all records have at the same place lies."""
+        return widest([stored.window(blobs) for stored in self._find(blobs, fields)])
+
+    def decode_around(self, around: Around, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
+        """Return what `decode_batch` does, if the window is what some field has in all records."""
+        found = find_around(self._payload.shape, around, _pairs(fields), self._known)
+        return None if found is None else self._columns(found, fields)
+
+    def _find(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> list[FeatureColumn]:
+        return find(self._payload.shape, self._payload.message, blobs, _pairs(fields), self._known, self._check_known)
+
+    def _columns(self, found: list[FeatureColumn], fields: Mapping[str, bool | range]) -> dict[str, Column]:
         return {
             name: to_column(self._codecs, self._targets[name], stored, range_of(fields[name]))
-            for name, stored in zip(names, found, strict=True)
+            for (_, name), stored in zip(_pairs(fields), found, strict=True)
         }
 
     def _check_known(self, message: Any, index: int) -> None:
         check_known(self._payload.features(message), self._names, index)
+
+
+def _pairs(fields: Mapping[str, bool | range]) -> list[tuple[int, str]]:
+    """Return the names of the fields asked for, as the kernels have them: all of one part."""
+    return [(0, name) for name, part in fields.items() if part is not False]

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.codecs.lists import BYTES, KIND_DTYPES, MISSING
+from dataformats.codecs.lists import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
 from dataformats.codecs.messages import corrupt, parse
 from dataformats.kernels.wire import (
     ABSENT,
+    BEGIN,
     COUNT,
+    END,
+    FORM,
     KIND,
+    VALUES,
     Names,
     Shape,
     bytes_of,
@@ -23,11 +27,12 @@ from dataformats.kernels.wire import (
     steps_of,
     survey_of,
 )
+from dataformats.windows import Around, Window, common_window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FeatureColumn", "find"]
+__all__ = ["FeatureColumn", "find", "find_around"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +47,7 @@ class FeatureColumn:
         fewest: The fewest values of a feature that has a kind.
         most: The most.
         n_values: The values of all.
+        dense: True where the features, all of one kind, lie back to back in a buffer that is theirs alone.
     """
 
     shape: Shape
@@ -51,6 +57,7 @@ class FeatureColumn:
     fewest: int
     most: int
     n_values: int
+    dense: bool = False
 
     def __len__(self) -> int:
         return len(self.features)
@@ -86,13 +93,37 @@ class FeatureColumn:
 
     def numbers(self, kind: int) -> NDArray[Any]:
         """Return the values of features that are all of this kind, or missing: (sum,) of its type's dtype."""
+        if self.dense and self.holds(kind):
+            dtype = KIND_DTYPES[kind]
+            return self.buffer.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
         return numbers_of(self.shape, self.buffer, self.features, kind, self.n_values)
 
     def blobs(self) -> Blobs:
         """Return the values of all bytes features, where they lie."""
         if self.held & ~(_NO_KIND | 1 << BYTES + 1):
             return self.taken(np.flatnonzero(self.kinds == BYTES)).blobs()
-        return Blobs(self.buffer, *bytes_of(self.shape, self.buffer, self.features, self.n_values))
+        starts, lengths = bytes_of(self.shape, self.buffer, self.features, self.n_values)
+        return Blobs(self.buffer, starts, lengths, np.append(starts, len(self.buffer)) if self.dense else None)
+
+    def window(self, blobs: Blobs) -> Window | None:
+        """Return where in all records the values of this feature lie, if at the same place of each, unparsed."""
+        if self.held not in _UNPARSED or (self.features[:, FORM] != VALUES).any() or self.fewest < 1:
+            return None
+        return common_window(blobs, self.features[:, BEGIN], self.features[:, END])
+
+    def lies_in(self, begins: NDArray[np.int64], n_bytes: int) -> bool:
+        """Return True where the values of all features, unparsed, are these bytes of the buffer."""
+        unparsed = self.held in _UNPARSED and bool((self.features[:, FORM] == VALUES).all())
+        ends = self.features[:, END]
+        return unparsed and bool((self.features[:, BEGIN] == begins).all() and (ends == begins + n_bytes).all())
+
+    def moved(self, rows: NDArray[np.uint8]) -> FeatureColumn:
+        """Return the same features in a buffer of their own, uint8[B, n], one after the other."""
+        features = self.features.copy()
+        features[:, BEGIN] = np.arange(len(rows)) * rows.shape[1]
+        features[:, END] = features[:, BEGIN] + rows.shape[1]
+        survey = (self.held, self.fewest, self.most, self.n_values)
+        return FeatureColumn(self.shape, rows.reshape(-1), features, *survey, dense=True)
 
     def steps(self) -> FeatureColumn:
         """Return the features that feature lists hold, list after list."""
@@ -116,6 +147,7 @@ class FeatureColumn:
 
 
 _NO_KIND = 1 << ABSENT + 1 | 1 << MISSING + 1
+_UNPARSED = frozenset(1 << kind + 1 for kind in (BYTES, FLOATS, DOUBLES))  # what is walked over, not through
 
 
 def find(
@@ -150,3 +182,31 @@ def find(
         FeatureColumn(shape, blobs.buffer, features, *survey)
         for features, survey in zip(found.features, found.surveys.tolist(), strict=True)
     ]
+
+
+def find_around(
+    shape: Shape, around: Around, wanted: Sequence[tuple[int, str]], known: Collection[tuple[int, str]] | None = None
+) -> list[FeatureColumn] | None:
+    """Return the features of each wanted name, as `find` does, of records whose window was read apart.
+
+    The walk goes over every byte of a record once, and over the values of lists of bytes and floats without a look at
+    them. So where the values of a feature are just the window, in all records, nothing else was told by what stands in
+    the buffer in its place.
+
+    Returns:
+        `None` where the window is something else, or anything is wrong: the whole records will tell.
+    """
+    blobs = around.blobs
+    found = find_features(shape, blobs.buffer, blobs.starts, blobs.lengths, Names.of(wanted, known or ()))
+    if found.failed >= 0 or (known is not None and found.strays.any()):
+        return None
+    columns = [
+        FeatureColumn(shape, blobs.buffer, features, *survey)
+        for features, survey in zip(found.features, found.surveys.tolist(), strict=True)
+    ]
+    begins, n_bytes = around.begins, around.window.n_bytes
+    for number, column in enumerate(columns):
+        if column.lies_in(begins, n_bytes):
+            columns[number] = column.moved(around.rows)
+            return columns
+    return None

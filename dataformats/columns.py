@@ -14,6 +14,7 @@ from dataformats.errors import CodecError, MissingExtraError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
 from dataformats.values import DTYPES, exact
+from dataformats.windows import Around
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +24,7 @@ __all__ = [
     "check_dims",
     "check_part",
     "conform",
+    "decode_around",
     "decode_column",
     "elements_of",
     "numbered",
@@ -256,6 +258,17 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
     return column
 
 
+def decode_around(codec: Codec, around: Around) -> Column | None:
+    """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
+    try:
+        column = codec.decode_around(around)
+    except (MemoryError, MissingExtraError):
+        raise
+    except Exception:
+        return None  # what is wrong with the data, decoding them whole says again, and of which record
+    return column if column is not None and len(column) == len(around) else None
+
+
 def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | None]:
     for position, blob in enumerate(blobs):
         try:
@@ -351,8 +364,9 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
     if declared.dtype is None or not isinstance(column, list):
         return cast("Column", column)
     stacked = column.stacked if isinstance(column, StackedList) else None
-    arrays = [np.asarray(value) for value in column]
-    for position, array in enumerate(arrays if stacked is None else arrays[:1]):
+    alike = declared.fixed and stacked is not None and len(stacked)  # then the first one stands for all
+    arrays = [np.asarray(value) for value in (column[:1] if alike else column)]
+    for position, array in enumerate(arrays):
         fits = array.ndim == len(declared.dims) and all(
             size in (None, there) for size, there in zip(declared.dims, array.shape, strict=True)
         )

@@ -18,6 +18,7 @@ from dataformats.batch import Blobs, Column
 from dataformats.errors import FormatError, SpecError
 from dataformats.kernels import FrameCheck
 from dataformats.spec import Spec, Type
+from dataformats.windows import Around, Window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -443,6 +444,14 @@ class Codec(ABC):
         """Return the values of many blobs as a column: a list, unless the codec knows better."""
         return [self.decode(blob) for blob in blobs]
 
+    def window(self, blobs: Blobs) -> Window | None:
+        """Return a part that these blobs have at the same place, and that `decode_around` does not look at."""
+        return None
+
+    def decode_around(self, around: Around) -> Column | None:
+        """Return the column, made of `around.rows`; `None` where the window is not what it was thought to be."""
+        return None
+
 
 class FieldCodecs(Protocol):
     """From types to codecs, by the rules of one call: overrides first, unsafe names refused."""
@@ -520,3 +529,16 @@ class RecordCoder(ABC):
             SpecError: A record does not fit the spec.
             CodecError: A value does not decode.
         """
+
+    def window(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Window | None:
+        """Return a part that these records have at the same place, and that `decode_around` does not look at."""
+        return None
+
+    def decode_around(self, around: Around, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
+        """Return what `decode_batch` does; `None` where the window is not what it was thought to be.
+
+        Raises:
+            SpecError: A record does not fit the spec.
+            CodecError: A value does not decode.
+        """
+        return None

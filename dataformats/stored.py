@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, RecordBatch
-from dataformats.columns import conform, elements_of
+from dataformats.columns import conform, decode_around, elements_of
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError, UnknownNameError
 from dataformats.fields import as_bytes
 from dataformats.interfaces import (
@@ -30,7 +30,7 @@ from dataformats.interfaces import (
 from dataformats.meaning import Meaning, Told
 from dataformats.scanning import as_indices, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
-from dataformats.spec import VALUE, Spec
+from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.ahead import read_ahead
 from dataformats.storage.cached import MappedFile, cached
 from dataformats.storage.files import StoredFile, release
@@ -40,11 +40,15 @@ from dataformats.storage.reading import Fetched, read_blobs
 from dataformats.storage.waited import WAITED
 from dataformats.tracing import Places, Run, by_record, cut, placed_at, sound, subset, without
 from dataformats.views import SourceBase
+from dataformats.windows import Around, Window, Windows, whole
 
 __all__ = ["MAX_RECORD_BYTES", "Parts", "StoredSource"]
 
 MAX_RECORD_BYTES = 2**31
 """What one record may have unless `max_record_bytes` says otherwise: protobuf's own limit."""
+
+Stored = Mapping[str, tuple[Blobs | Around, "NDArray[np.int64] | None"]]
+"""What was read of each field, and how many blobs each record has of it: see `Located`."""
 
 OnFailure = Literal["raise", "omit", "collect"]
 """As `OnCorrupt`; `"collect"` notes records that do not fit the spec as well."""
@@ -91,6 +95,7 @@ class StoredSource(SourceBase):
         self._meaning = Meaning(parts.backend, parts.reader, parts.told, weakref.WeakMethod(self._samples))
         self._n: int | None = None
         self._fingerprint: str | None = None
+        self._windows = Windows()
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
@@ -240,13 +245,17 @@ class StoredSource(SourceBase):
         return (VALUE,) if self._reader.spec is None else tuple(self._reader.spec)
 
     def _fetch(
-        self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]
+        self,
+        indices: NDArray[np.int64],
+        fields: Mapping[str, bool | range],
+        windows: Callable[[str], Window | None] | None = None,
     ) -> dict[str, tuple[Fetched, Located]]:
         begin = time.perf_counter()
         stored = fields if self._reader.spec is not None else _BLOBS
         located = self._reader.locate(indices, stored)
         extents = [field.extents for field in located.values()]
-        fetched = read_blobs(self._files, extents, max_bytes=self._parts.max_record_bytes)
+        apart = [] if windows is None else [windows(name) for name in located]
+        fetched = read_blobs(self._files, extents, max_bytes=self._parts.max_record_bytes, windows=apart)
         WAITED.seconds += time.perf_counter() - begin
         return {name: (got, located[name]) for name, got in zip(located, fetched, strict=True)}
 
@@ -262,12 +271,12 @@ class StoredSource(SourceBase):
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
         numbers = as_indices(indices, len(self))
         mask = self.mask(fields)
-        fetched = self._fetch(numbers, mask)
+        fetched = self._fetch(numbers, mask, lambda name: self._windows.get(_window_key(name, mask)))
         damaged = by_record(fetched, numbers)
         if damaged and on_failure == "raise":
             raise damaged[min(damaged)]
         if not damaged:
-            stored = {name: (got.blobs, where.counts) for name, (got, where) in fetched.items()}
+            stored = {name: (got.read, where.counts) for name, (got, where) in fetched.items()}
             return self._decode(stored, numbers, mask, on_failure, Places(self._reader.files, fetched))
         kept = without(len(numbers), damaged)
         stored = {name: subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
@@ -390,7 +399,7 @@ class StoredSource(SourceBase):
 
     def _decode(
         self,
-        stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]],
+        read: Stored,
         numbers: NDArray[np.int64],
         mask: Mapping[str, bool | range],
         on_failure: OnFailure,
@@ -398,12 +407,13 @@ class StoredSource(SourceBase):
     ) -> RecordBatch:
         """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
         try:
-            return RecordBatch(self._columns(stored, mask), numbers, {}, self._meaning.decoding.single)
+            return RecordBatch(self._columns(read, mask), numbers, {}, self._meaning.decoding.single)
         except (CorruptRecordError, CodecError, SpecError) as error:
             if not len(numbers) and on_failure != "collect":
                 raise
             if len(numbers) == 1 and on_failure == "raise":
                 raise self._blamed(error, numbers, 0, places) from error.__cause__
+        stored = {name: (whole(blobs), counts) for name, (blobs, counts) in read.items()}
         failed: dict[int, Exception] = {}
         for position in range(len(numbers)):
             one = {name: subset(*part, np.array([position]), len(numbers)) for name, part in stored.items()}
@@ -422,26 +432,52 @@ class StoredSource(SourceBase):
         columns = {} if on_failure == "collect" and not len(kept) else self._columns(good, mask)
         return RecordBatch(columns, numbers[kept], by_number, self.single)
 
-    def _columns(
-        self, stored: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]], mask: Mapping[str, bool | range]
-    ) -> dict[str, Column]:
+    def _columns(self, stored: Stored, mask: Mapping[str, bool | range]) -> dict[str, Column]:
         coder = self._meaning.decoding.coder
         if coder is not None:
-            return coder.decode_batch(stored[VALUE][0], mask)
+            return self._records(coder, stored[VALUE][0], mask)
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
 
-    def _column(self, name: str, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
+    def _records(self, coder: RecordCoder, read: Blobs | Around, mask: Mapping[str, bool | range]) -> dict[str, Column]:
+        key = _window_key(VALUE, mask)
+        if isinstance(read, Around):
+            columns = coder.decode_around(read, mask)
+            if columns is not None:
+                return columns
+            self._windows.forget(key)
+        blobs = whole(read)
+        columns = coder.decode_batch(blobs, mask)
+        self._windows.learn(key, len(blobs), lambda: coder.window(blobs, mask))
+        return columns
+
+    def _values(
+        self, name: str, kind: Type, read: Blobs | Around, counts: NDArray[np.int64] | None, part: bool | range
+    ) -> Column:
+        """Return the column of a field that is stored apart, under the type that decodes it."""
+        key, codecs = _window_key(name, {name: part}), self._parts.told.codecs
+        if isinstance(read, Around):
+            column = decode_around(codecs.codec(kind.element), read)
+            if column is not None:
+                return column
+            self._windows.forget(key)
+        blobs = whole(read)
+        column = codecs.decode(kind, blobs, counts, field=name)
+        if not kind.dims and counts is None:
+            self._windows.learn(key, len(blobs), lambda: codecs.codec(kind.element).window(blobs))
+        return column
+
+    def _column(self, name: str, read: Blobs | Around, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
         known = self._meaning.decoding
         declared = known.spec[name]
         if self._reader.spec is None:
-            return self._parts.told.codecs.decode(declared, blobs, counts)
+            return self._parts.told.codecs.decode(declared, whole(read), counts)
         kind = known.kinds.get(name)
         if kind is None:
             kind = known.kinds[name] = self._reader.decoded_as(name, declared)
         if isinstance(part, range) and counts is not None:  # located already: the dims may be fewer than declared
             kind = replace(kind, dims=(None, *kind.dims[1:]))
-            return self._parts.told.codecs.decode(kind, blobs, counts, field=name)
-        column = self._parts.told.codecs.decode(kind, blobs, counts, field=name)
+            return self._parts.told.codecs.decode(kind, whole(read), counts, field=name)
+        column = self._values(name, kind, read, counts, part)
         column = column if kind is declared or kind == declared else conform(column, declared, field=name)
         return column if not isinstance(part, range) else elements_of(column, part, name)
 
@@ -464,3 +500,8 @@ class StoredSource(SourceBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._parts.reopen(self.fingerprint, self.payload, self.spec, self._files.shared())
+
+
+def _window_key(stored: str, mask: Mapping[str, bool | range]) -> tuple[str, ...]:
+    """Return what a window is known by: the stored field and, of whole records, the fields asked for."""
+    return (VALUE, *mask) if stored == VALUE else (stored,)

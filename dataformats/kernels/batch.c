@@ -19,7 +19,6 @@
 #define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
 #define DIRECT_BYTES 4096    /* from here on a blob is read to its place; shorter ones are copied there */
 #define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* of scratch memory for each blob that is read to its place */
-#define DIRECT_PARTS 4       /* of a read for each such blob: a gap, the head, the blob, the tail */
 #define FUSED_BYTES 16384    /* copied and checksummed at a time */
 #define AHEAD 4              /* blobs in memory that are being fetched while one is copied: 8 gave no more */
 #define AHEAD_BYTES 4096     /* of each of them; the processor goes on by itself */
@@ -32,11 +31,17 @@ static int lies_in(int64_t n_bytes, int64_t offset, int64_t length, int64_t head
     return length >= 0 && offset >= head && offset <= room && length <= room - offset;
 }
 
+/* Whether so many bytes have room at a place. */
+static int has_room(int64_t place, int64_t n_bytes, int64_t n_out) {
+    return place >= 0 && place <= n_out && n_bytes <= n_out - place;
+}
+
 static int fits(const batch *plan, const batch_field *field, int64_t row) {
     const int32_t number = field->file[row];
-    const int64_t length = field->length[row], place = field->place[row];
-    return number >= 0 && number < plan->n_files && place >= 0 && place <= field->n_out &&
-           length <= field->n_out - place &&
+    const int64_t length = field->length[row];
+    const batch_window *window = &field->window;
+    return number >= 0 && number < plan->n_files && has_room(field->place[row], length, field->n_out) &&
+           (window->n_bytes == 0 || has_room(window->place[row], window->n_bytes, window->n_out)) &&
            lies_in(plan->files[number].n_bytes, field->offset[row], length, field->head, field->tail);
 }
 
@@ -75,7 +80,7 @@ static int direct(const batch *plan, const batch_run *run) {
 static int joins(const batch_span *first, const batch_span *last, const batch_span *next) {
     return next->file == last->file && next->start >= last->stop && next->start - last->stop <= GAP &&
            next->stop - first->start <= RUN_BYTES && is_long(last) == is_long(next) &&
-           next - first < READ_MAX_PARTS / DIRECT_PARTS;
+           next - first < READ_MAX_PARTS / BATCH_SPAN_PARTS;
 }
 
 static void cut_runs(batch *plan) {
@@ -116,11 +121,37 @@ int batch_plan(batch *plan) {
     return 0;
 }
 
+/* ---- the parts of a blob */
+
+#define BLOB_PIECES 3
+
+/* A piece of a blob, and where it goes. */
+typedef struct {
+    uint8_t *to;
+    int64_t at, n_bytes;
+} blob_piece;
+
+/* Return how many pieces a blob has: one, or with a window what is before it, it, and what is behind it. */
+static int pieces_of(const batch_field *field, int64_t row, blob_piece pieces[BLOB_PIECES]) {
+    const batch_window *window = &field->window;
+    const int64_t length = field->length[row];
+    const int64_t begin = window->begin + (window->begin < 0 ? length : 0);
+    uint8_t *to = field->out + field->place[row];
+    if (window->n_bytes == 0 || begin < 0 || window->n_bytes > length || begin > length - window->n_bytes) {
+        pieces[0] = (blob_piece){to, 0, length};
+        return 1;
+    }
+    const int64_t end = begin + window->n_bytes;
+    pieces[0] = (blob_piece){to, 0, begin};
+    pieces[1] = (blob_piece){window->out + window->place[row], begin, window->n_bytes};
+    pieces[2] = (blob_piece){to + end, end, length - end};
+    return BLOB_PIECES;
+}
+
 /* ---- verifying */
 
-/* Copy, and return the CRC of what was copied; without a kernel, 0. */
-static uint32_t copy_summed(crc_kernel *kernel, uint8_t *to, const uint8_t *from, int64_t n_bytes) {
-    uint32_t crc = 0;
+/* Copy, and return the CRC of what was copied behind what `crc` is of; without a kernel, 0. */
+static uint32_t copy_summed(crc_kernel *kernel, uint32_t crc, uint8_t *to, const uint8_t *from, int64_t n_bytes) {
     for (int64_t at = 0; at < n_bytes; at += FUSED_BYTES) {
         const size_t part = (size_t)(n_bytes - at < FUSED_BYTES ? n_bytes - at : FUSED_BYTES);
         if (to != from) {
@@ -162,11 +193,15 @@ static int framing_is_sound(const batch *plan, const batch_field *field, int64_t
     return 0;
 }
 
-/* Bring the blob of a row from `from` to its place; its framing lies around it, unless it says otherwise. */
+/* Bring the blob of a row from `from` to its place; its framing lies around it. */
 static int deliver(const batch *plan, const batch_field *field, int64_t row, const uint8_t *from) {
-    const int64_t length = field->length[row];
-    const uint32_t crc = copy_summed(sum_of(plan, field), field->out + field->place[row], from, length);
-    return framing_is_sound(plan, field, row, from - field->head, from + length, crc);
+    blob_piece pieces[BLOB_PIECES];
+    const int n = pieces_of(field, row, pieces);
+    uint32_t crc = 0;
+    for (int i = 0; i < n; i++) {
+        crc = copy_summed(sum_of(plan, field), crc, pieces[i].to, from + pieces[i].at, pieces[i].n_bytes);
+    }
+    return framing_is_sound(plan, field, row, from - field->head, from + field->length[row], crc);
 }
 
 /* ---- from memory */
@@ -239,7 +274,11 @@ static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, 
         uint8_t *framing = framing_of(scratch, i);
         add_part(op, scratch, i == 0 ? 0 : span->start - span[-1].stop);
         add_part(op, framing, field->head);
-        add_part(op, field->out + field->place[span->row], field->length[span->row]);
+        blob_piece pieces[BLOB_PIECES];
+        const int n = pieces_of(field, span->row, pieces);
+        for (int piece = 0; piece < n; piece++) {
+            add_part(op, pieces[piece].to, pieces[piece].n_bytes);
+        }
         add_part(op, framing + BATCH_MAX_FRAMING, field->tail);
     }
 }
@@ -247,8 +286,12 @@ static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, 
 /* Verify what was read to its place. */
 static int verify(const batch *plan, const batch_span *span, const uint8_t *framing) {
     const batch_field *field = &plan->fields[span->field];
-    uint8_t *place = field->out + field->place[span->row];
-    const uint32_t crc = copy_summed(sum_of(plan, field), place, place, field->length[span->row]);
+    blob_piece pieces[BLOB_PIECES];
+    const int n = pieces_of(field, span->row, pieces);
+    uint32_t crc = 0;
+    for (int i = 0; i < n; i++) {
+        crc = copy_summed(sum_of(plan, field), crc, pieces[i].to, pieces[i].to, pieces[i].n_bytes);
+    }
     return framing_is_sound(plan, field, span->row, framing, framing + BATCH_MAX_FRAMING, crc);
 }
 
@@ -329,7 +372,7 @@ int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops,
     }
     for (int64_t i = 0; i < n; i++) {
         const batch_run *run = &plan->runs[i];
-        place_op(plan, run, scratch + run->scratch, &ops[i], parts + DIRECT_PARTS * run->first);
+        place_op(plan, run, scratch + run->scratch, &ops[i], parts + BATCH_SPAN_PARTS * run->first);
     }
     if (n < 0 || (n > 0 && reads_run(engine, ops, n) >= 0)) {
         return -1;

@@ -27,6 +27,16 @@ typedef struct {
     int64_t mtime_ns; /* of the file when it was opened; below 0: not looked at */
 } batch_file;
 
+/* A part that blobs have at the same place, and that goes to an array of its own: a picture within a record, say.
+ * A blob that is too short to have it stays whole. What is not written of `out` is left as it was. */
+typedef struct {
+    int64_t begin;        /* from the beginning of a blob; below 0: from its end */
+    int64_t n_bytes;      /* 0: no such part */
+    const int64_t *place; /* of each row, in `out` */
+    uint8_t *out;
+    int64_t n_out;
+} batch_window;
+
 /* The extents of one field, and where their blobs go. */
 typedef struct {
     const int32_t *file;
@@ -38,9 +48,11 @@ typedef struct {
     batch_check check;
     uint8_t *out;
     int64_t n_out;
+    batch_window window;
 } batch_field;
 
 #define BATCH_MAX_FRAMING 64
+#define BATCH_SPAN_PARTS 6 /* of a read, for each blob: a gap, the head, up to three parts, the tail */
 
 /* One blob with its framing. */
 typedef struct {
@@ -79,7 +91,7 @@ int batch_copy(const batch *plan);
  *
  * `engine`: how files are read; NULL: one call after the other. Of one that tries first, only what is not in
  * memory is asked: the rest is read here, run by run through the same scratch memory. `scratch`: `n_scratch`
- * bytes; `ops`: `n_runs`; `parts`: four times `n_spans`. Return 0, or -1 where something failed: a read, a
+ * bytes; `ops`: `n_runs`; `parts`: BATCH_SPAN_PARTS times `n_spans`. Return 0, or -1 where something failed: a read, a
  * checksum, or a file that is not what it was when it was opened. */
 int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts);
 

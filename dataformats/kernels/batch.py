@@ -30,6 +30,10 @@ class BlobField(NamedTuple):
         head: Bytes of framing before each blob.
         tail: Bytes of framing behind it.
         check: A `FrameCheck`.
+        window_place: int64[n], where the part of each blob that goes elsewhere goes in `window_out`.
+        window_out: uint8[size].
+        window_begin: Where that part begins in a blob; below 0, as in Python, from its end.
+        window_bytes: Its bytes; 0: there is none. A blob that is too short to have it stays whole.
     """
 
     file: NDArray[np.int32]
@@ -41,6 +45,10 @@ class BlobField(NamedTuple):
     head: int
     tail: int
     check: int
+    window_place: NDArray[np.int64] | None = None
+    window_out: NDArray[np.uint8] | None = None
+    window_begin: int = 0
+    window_bytes: int = 0
 
 
 class FrameCheck(IntEnum):

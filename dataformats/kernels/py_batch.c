@@ -9,11 +9,11 @@
 #include "tfrecord.h"
 
 #define INT64_FORMATS "lq"
-#define FIELD_ITEMS 9
+#define FIELD_ITEMS 13
 
 /* The arrays of one field, held while the kernel works. */
 typedef struct {
-    Py_buffer file, offset, length, stored, place, out;
+    Py_buffer file, offset, length, stored, place, out, window_place, window_out;
 } field_views;
 
 /* All that a read holds. */
@@ -40,6 +40,8 @@ static void release(batch_arguments *held) {
         PyBuffer_Release(&held->views[i].stored);
         PyBuffer_Release(&held->views[i].place);
         PyBuffer_Release(&held->views[i].out);
+        PyBuffer_Release(&held->views[i].window_place);
+        PyBuffer_Release(&held->views[i].window_out);
     }
     free(held->views);
     free(held->files);
@@ -98,12 +100,37 @@ static int take_small(PyObject *object, const char *name, long most, long *numbe
     return -1;
 }
 
+/* Fill the window of a field of `n` rows from its place, its array, where it begins and its bytes; 0 bytes: none. */
+static int take_window(PyObject *const *items, Py_ssize_t n, field_views *views, batch_window *window) {
+    window->begin = PyLong_AsLongLong(items[2]);
+    window->n_bytes = window->begin == -1 && PyErr_Occurred() ? -1 : PyLong_AsLongLong(items[3]);
+    if (PyErr_Occurred()) {
+        return -1;
+    }
+    if (window->n_bytes == 0) {
+        return 0;
+    }
+    if (take_int64(items[0], &views->window_place, "the window's place must be an int64 array") < 0 ||
+        take_array(items[1], &views->window_out, PyBUF_WRITABLE, "B", 1,
+                   "the window's out must be a writable uint8 array") < 0) {
+        return -1;
+    }
+    if (views->window_place.len / 8 != n || window->n_bytes < 0) {
+        PyErr_SetString(PyExc_ValueError, "a window must have a place for each blob, and bytes");
+        return -1;
+    }
+    window->place = views->window_place.buf;
+    window->out = views->window_out.buf;
+    window->n_out = views->window_out.len;
+    return 0;
+}
+
 static int take_field(PyObject *tuple, field_views *views, batch_field *field) {
     PyObject *items[FIELD_ITEMS];
     long head, tail, check;
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != FIELD_ITEMS) {
         PyErr_SetString(PyExc_TypeError, "a field must be a tuple of file, offset, length, stored, place, out, "
-                                         "head, tail and check");
+                                         "head, tail and check, and the window's place, out, begin and bytes");
         return -1;
     }
     for (Py_ssize_t i = 0; i < FIELD_ITEMS; i++) {
@@ -133,8 +160,8 @@ static int take_field(PyObject *tuple, field_views *views, batch_field *field) {
     }
     *field = (batch_field){views->file.buf, views->offset.buf, views->length.buf, views->stored.buf,
                            views->place.buf, n, head, tail, (batch_check)check, views->out.buf,
-                           views->out.len};
-    return 0;
+                           views->out.len, {0}};
+    return take_window(&items[9], n, views, &field->window);
 }
 
 /* Take the fields, and make room for as many spans and runs as there are rows. */
@@ -173,7 +200,7 @@ static int run(batch_arguments *held, read_engine *engine) {
     }
     held->scratch = malloc((size_t)plan->n_scratch + 1);
     held->ops = malloc((size_t)plan->n_runs * sizeof *held->ops);
-    held->parts = malloc((size_t)plan->n_spans * 4 * sizeof *held->parts);
+    held->parts = malloc((size_t)plan->n_spans * BATCH_SPAN_PARTS * sizeof *held->parts);
     if (held->scratch == NULL || held->ops == NULL || held->parts == NULL) {
         return -1;
     }

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "BEGIN",
     "COUNT",
+    "END",
+    "FORM",
     "KIND",
+    "VALUES",
     "Found",
     "Names",
     "Shape",
@@ -41,8 +45,11 @@ class Shape(IntEnum):
 ABSENT = -1
 """The kind of a feature that the record has no entry for."""
 
-COUNT, KIND, COLUMNS = 2, 3, 6
-"""Columns of a row: how many values a feature has; of what kind; and how many columns there are."""
+BEGIN, END, COUNT, KIND, FORM, COLUMNS = 0, 1, 2, 3, 4, 6
+"""Columns of a row: where a feature lies; how many values it has; of what kind; what lies there; how many columns."""
+
+VALUES = 0
+"""The form of a feature whose values lie there, and nothing else."""
 
 _DTYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<i8"), 4: np.dtype("<f8"), 5: np.dtype("<i4")}
 

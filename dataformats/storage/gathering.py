@@ -18,6 +18,7 @@ from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, buffers, pla
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.threads import in_parallel, n_threads
+from dataformats.windows import Around, Window
 
 __all__ = ["gather"]
 
@@ -27,13 +28,16 @@ _SHARE_BYTES = 3 * 2**20  # to wake a thread for less costs as much as it does, 
 _FEW = 8  # files: so many may be borrowed in any process
 
 
-def gather(files: FileSet, requests: Sequence[Extents], max_bytes: int) -> list[Blobs] | None:
+def gather(
+    files: FileSet, requests: Sequence[Extents], max_bytes: int, windows: Sequence[Window | None] = ()
+) -> list[Blobs | Around] | None:
     """Return the blobs of each request, or `None` where they have to be read the careful way.
 
     Args:
         files: What the extents' file numbers mean.
         requests: Extents, one for each field, say.
         max_bytes: A longer blob is not read.
+        windows: Of each request, the part of its blobs that goes to an array of its own; none: of no request.
     """
     if not files.gathers:
         return None
@@ -48,12 +52,12 @@ def gather(files: FileSet, requests: Sequence[Extents], max_bytes: int) -> list[
         n_bytes += int(offsets[-1])
     if n_bytes > _MUCH and n_bytes > 2 * int(files.sizes.sum()):
         return None  # extents that overlap: the careful way reads once what they share
-    fields = [_field(*each) for each in laid]
+    fields = [_field(*each, window) for each, window in zip(laid, windows or [None] * len(laid), strict=True)]
     if n_bytes < 2 * _SHARE_BYTES and len(numbers) <= _FEW:
         done = _read(files, numbers, [fields])
     else:
         done = _read_much(files, numbers, fields, n_bytes)
-    return [Blobs(field.out, field.place[:-1], field.length, field.place) for field in fields] if done else None
+    return [_given(field) for field in fields] if done else None
 
 
 def _kernel_of(request: Extents) -> int | None:
@@ -65,9 +69,27 @@ def _kernel_of(request: Extents) -> int | None:
     return request.check.kernel if isinstance(request.check, KernelCheck) else None
 
 
-def _field(request: Extents, check: int, offsets: NDArray[np.int64]) -> BlobField:
+def _field(request: Extents, check: int, offsets: NDArray[np.int64], window: Window | None) -> BlobField:
     where = (request.file, request.offset, request.length, request.stored, offsets)
-    return BlobField(*where, buffers.empty(int(offsets[-1])), request.head, request.tail, check)
+    field = BlobField(*where, buffers.empty(int(offsets[-1])), request.head, request.tail, check)
+    n = len(request)
+    if window is None or n * window.n_bytes > int(offsets[-1]):
+        return field  # most blobs are too short for it, and an array for it would be larger than all of them
+    place = np.arange(0, n * window.n_bytes, window.n_bytes)
+    return field._replace(
+        window_place=place,
+        window_out=buffers.empty(n * window.n_bytes),
+        window_begin=window.begin,
+        window_bytes=window.n_bytes,
+    )
+
+
+def _given(field: BlobField) -> Blobs | Around:
+    blobs = Blobs(field.out, field.place[:-1], field.length, field.place)
+    if field.window_out is None:
+        return blobs
+    window = Window(field.window_begin, field.window_bytes)
+    return Around(blobs, window, field.window_out.reshape(len(blobs), window.n_bytes))
 
 
 def _places(files: FileSet, request: Extents, max_bytes: int) -> NDArray[np.int64] | None:
@@ -135,4 +157,5 @@ def _rows(field: BlobField, rows: slice | NDArray[np.bool_]) -> BlobField:
         length=field.length[rows],
         stored=None if field.stored is None else field.stored[rows],
         place=field.place[: len(field.length)][rows],
+        window_place=None if field.window_place is None else field.window_place[rows],
     )

@@ -18,6 +18,7 @@ from dataformats.storage.engines import Piece, fetch
 from dataformats.storage.files import StoredFile
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.gathering import gather
+from dataformats.windows import Around, Window, whole
 
 __all__ = ["Fetched", "read_blobs", "too_long"]
 
@@ -30,26 +31,39 @@ class Fetched:
     """The blobs of one `Extents`.
 
     Attributes:
-        blobs: As many as extents, empty where there is a problem.
+        read: As many as extents, empty where there is a problem; without their window where one was asked for and all
+            went well.
         problems: Position to error, with the path.
     """
 
-    blobs: Blobs
+    read: Blobs | Around
     problems: dict[int, FormatError]
 
+    @property
+    def blobs(self) -> Blobs:
+        """What was read, whole."""
+        return whole(self.read)
 
-def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_bytes: int) -> list[Fetched]:
+
+def read_blobs(
+    files: Sequence[StoredFile],
+    requests: Sequence[Extents],
+    *,
+    max_bytes: int,
+    windows: Sequence[Window | None] = (),
+) -> list[Fetched]:
     """Return the blobs of each request, read by one submission.
 
     Args:
         files: What the extents' file numbers mean; a `FileSet` is read natively.
         requests: Extents, one for each field, say.
         max_bytes: A longer blob is a problem, not an allocation.
+        windows: Of each request, the part of its blobs that may be read to an array of its own; none: of no request.
     """
     if not requests:
         return []
     if isinstance(files, FileSet):
-        gathered = gather(files, requests, max_bytes)
+        gathered = gather(files, requests, max_bytes, windows)
         if gathered is not None:
             return [Fetched(blobs, {}) for blobs in gathered]
     return _read_carefully(files, requests, max_bytes)

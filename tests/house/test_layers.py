@@ -16,6 +16,7 @@ LEVELS = {
     "spec": 1,
     "batch": 1,
     "tensors": 1,
+    "windows": 1,
     "source": 1,
     "writer": 1,
     "interfaces": 2,

@@ -27,6 +27,7 @@ from dataformats.storage import gathering, reading, threads
 from dataformats.storage.cached import CachedFile, MappedFile
 from dataformats.storage.files import LocalFile, StoredFile
 from dataformats.storage.fileset import FileSet
+from dataformats.windows import Around, Window, whole
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the careful way")
 
@@ -61,9 +62,21 @@ def extents(rows: list[tuple[int, int, int]], **more: Any) -> Extents:
     return Extents(np.array(file, np.int32), np.array(offset, np.int64), np.array(length, np.int64), **more)
 
 
-def gathered(files: FileSet, *requests: Extents) -> list[list[bytes]] | None:
-    found = gathering.gather(files, requests, 2**31)
-    return None if found is None else [list(blobs) for blobs in found]
+def gathered(files: FileSet, *requests: Extents, window: Window | None = None) -> list[list[bytes]] | None:
+    found = gathering.gather(files, requests, 2**31, [window] * len(requests))
+    return None if found is None else [list(whole(blobs)) for blobs in found]
+
+
+def draw_window(data: Any) -> Window | None:
+    windows = st.builds(Window, st.integers(-5000, 5000), st.sampled_from([1, 8, 300, 4096]))
+    window: Window | None = data.draw(st.none() | windows)
+    return window
+
+
+def cut(blob: bytes, window: Window) -> bytes | None:
+    """Return the bytes of the window, or `None` where the blob is too short for it."""
+    begin = window.begin + (len(blob) if window.begin < 0 else 0)
+    return blob[begin : begin + window.n_bytes] if 0 <= begin <= len(blob) - window.n_bytes else None
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -82,13 +95,19 @@ def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
                 offset = data.draw(st.integers(head, sizes[number] - tail))
                 rows.append((number, offset, data.draw(st.integers(0, sizes[number] - tail - offset))))
         requests.append(extents(rows, head=head, tail=tail))
-    found = gathering.gather(files, requests, 2**31)
+    windows = [draw_window(data) for _ in requests]
+    found = gathering.gather(files, requests, 2**31, windows)
     assert found is not None
-    for request, blobs in zip(requests, found, strict=True):
+    for request, window, read in zip(requests, windows, found, strict=True):
+        blobs = whole(read)
         where = zip(request.file.tolist(), request.offset.tolist(), request.length.tolist(), strict=True)
         assert list(blobs) == [contents[number][offset : offset + length] for number, offset, length in where]
         values, offsets = blobs.contiguous()
         assert values.tobytes() == b"".join(blobs)
+        if isinstance(read, Around):
+            assert window == read.window
+            parts = [cut(blob, read.window) for blob in blobs]
+            assert all(part in (None, row.tobytes()) for part, row in zip(parts, read.rows, strict=True))
         assert offsets.tolist() == [0, *np.cumsum(request.length).tolist()]
         assert values.flags.writeable
 
@@ -128,12 +147,13 @@ def framed(check: FrameCheck, blobs: list[bytes]) -> tuple[bytes, Extents]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("check", FRAMES)
-def test_every_flip_is_seen(check: FrameCheck, way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", [None, Window(10, 4000), Window(-9000, 3000)])
+def test_every_flip_is_seen(window: Window | None, check: FrameCheck, way: str, tmp_path: Path) -> None:
     """Any byte of the frames of records both short and long, one after the other."""
     blobs = [b"", b"x", noise(100), noise(20_000), noise(3)]
     content, request = framed(check, blobs)
     files = written(tmp_path, [content], way)
-    assert gathered(files, request) == [blobs]
+    assert gathered(files, request, window=window) == [blobs]
     unseen = (
         set()
         if check is not FrameCheck.LENGTH
@@ -144,7 +164,7 @@ def test_every_flip_is_seen(check: FrameCheck, way: str, tmp_path: Path) -> None
         damaged = bytearray(content)
         damaged[at] ^= 1 << at % 8
         flipped = written(tmp_path, [bytes(damaged)], way)
-        assert (gathered(flipped, request) is None) == (at not in unseen), at
+        assert (gathered(flipped, request, window=window) is None) == (at not in unseen), at
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -224,7 +244,7 @@ def test_large_arrays_are_used_again_when_nobody_holds_them(tmp_path: Path) -> N
     def values() -> Any:
         found = gathering.gather(files, [request], 2**31)
         assert found is not None
-        return found[0].contiguous()[0]
+        return whole(found[0]).contiguous()[0]
 
     first = values()
     part = first.view(np.uint64)[5:10]
@@ -299,7 +319,12 @@ def test_readers_share_the_processors(
     monkeypatch.setattr(threads, "_n_threads", 4)
     monkeypatch.setattr(gathering, "_SHARE_BYTES", 1000)
     cuts: list[int] = []
-    monkeypatch.setattr(gathering, "_shares", lambda fields, n: cuts.append(n) or shares(fields, n))
+
+    def shares_of(fields: Any, n: int) -> Any:
+        cuts.append(n)
+        return shares(fields, n)
+
+    monkeypatch.setattr(gathering, "_shares", shares_of)
     files = written(tmp_path, [noise(40_000)], "auto")
     request = extents([(0, at, 100) for at in range(0, 40_000, 100)])
 
