@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from dataformats.errors import WorkerError
 from dataformats.loaders.feeding import Made, Make, Task
+from dataformats.storage.threads import one_of
 
 __all__ = ["InlineFeed", "ThreadFeed"]
 
@@ -115,6 +116,7 @@ class ThreadFeed:
                 thread.join(max(0.0, stop - time.monotonic()))
 
     def _work(self, number: int) -> None:
+        one_of(len(self._threads))
         while True:
             with self._room:
                 while not self._closed and (job := self._next(number)) is None:
