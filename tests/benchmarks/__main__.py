@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import cold, examples, ffrecord, granular, indexing, neighbours, syrah, tables, tfrecord
+from tests.benchmarks import cold, examples, ffrecord, granular, indexing, loading, neighbours, syrah, tables, tfrecord
 from tests.benchmarks.harness import OURS, Case, Data, Result, measure, profile
 from tests.benchmarks.machine import facts
 
@@ -29,6 +29,7 @@ CASES: tuple[Case, ...] = (
     *granular.CASES,
     *indexing.CASES,
     *neighbours.CASES,
+    *loading.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125
