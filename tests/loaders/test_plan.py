@@ -246,6 +246,16 @@ def test_shuffles() -> None:
             Shuffle.of("window", size)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"^window_blocks is a whole number in "):
             Shuffle.of("window", 1024, size)  # type: ignore[arg-type]
-    for form in ("window", ["window"], ["window", 5], [True, 5, 5], None, {}, ["window", 0, 1], ["global", 1, 1]):
+    forms: list[object] = [
+        "window",
+        ["window"],
+        ["window", 5],
+        [True, 5, 5],
+        None,
+        {},
+        ["window", 0, 1],
+        ["global", 1, 1],
+    ]
+    for form in forms:
         with pytest.raises(ValueError, match="found"):
             Shuffle.from_json(form)
