@@ -142,13 +142,15 @@ def simon(rounds: int) -> Callable[[Order, int, tuple[int, int]], Order]:
         mask = 2**half - 1
 
         def turned(word: Order, by: int) -> Order:
-            return (word << by | word >> (half - by)) & mask
+            found: Order = (word << by | word >> (half - by)) & mask
+            return found
 
         left, right = words >> half, words & mask
         for number in range(rounds):
             keyed = (key[number % 2] >> number) & mask
             left, right = right ^ turned(left, 1) & turned(left, 8) ^ turned(left, 2) ^ keyed, left
-        return left << half | right
+        found: Order = left << half | right
+        return found
 
     return permute
 

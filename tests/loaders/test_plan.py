@@ -162,7 +162,7 @@ def test_a_plan_pickles_small_and_is_what_it_was() -> None:
 def test_no_positions() -> None:
     for plan in PLANS:
         found = plan.locate([])
-        assert [(part.dtype, part.shape) for part in found] == [(np.int64, (0,))] * 3
+        assert [f"{part.dtype}{part.shape}" for part in found] == ["int64(0,)"] * 3
 
 
 def test_rows_that_are_alike() -> None:
@@ -177,7 +177,7 @@ def test_rows_that_are_alike() -> None:
 
 def test_version_1_is_frozen() -> None:
     def order(shuffle: Shuffle, seed: int, first: int = 0) -> list[int]:
-        return Plan.of_one(12, shuffle, seed, version=1).locate(range(first, first + 12)).record.tolist()
+        return list(Plan.of_one(12, shuffle, seed, version=1).locate(range(first, first + 12)).record)
 
     assert PLAN_VERSION == 1
     assert order(GLOBAL, 0) == [11, 4, 3, 6, 0, 7, 1, 5, 10, 8, 9, 2]
