@@ -29,8 +29,7 @@ def figures(order: Order, first: int, domain: int) -> Iterator[tuple[str, float]
     whole = len(order) == domain
     for lag in LAGS:
         yield f"serial correlation, lag {lag}", correlation(order[:-lag], order[lag:], domain, whole)
-    if whole:
-        yield "displacement", footrule(order, domain)
+    yield "displacement", footrule(order, domain) if whole else displacement(order, positions, domain)
     for within in (1, max(2, domain // 1000)):
         yield f"neighbours within {within}", neighbours(order, domain, within)
     yield "blocks", contingency(share(positions, first, len(order)), share(order, 0, domain), BLOCKS, BLOCKS)
@@ -57,6 +56,31 @@ def footrule(order: Order, domain: int) -> float:
     total = float(np.abs(order - np.arange(domain)).sum(dtype=np.float64))
     n = float(domain)
     return (total - (n * n - 1) / 3) / float(np.sqrt((n + 1) * (2 * n * n + 7) / 45))
+
+
+def displacement(order: Order, positions: Order, domain: int) -> float:
+    """Return the deviation of how far records are from where they are stored, of some positions of a large domain."""
+    here, n = positions.astype(np.float64), float(domain)
+    below, above = here, n - 1 - here  # how many numbers lie on either side: means of their distances, and of squares
+    mean = (below * (below + 1) + above * (above + 1)) / (2 * n)
+    square = (below * (below + 1) * (2 * below + 1) + above * (above + 1) * (2 * above + 1)) / (6 * n)
+    found = np.abs(order - positions).astype(np.float64)
+    return float((found - mean).sum() / np.sqrt((square - mean**2).sum()))
+
+
+def pair_figures(one: Order, other: Order, domain: int) -> Iterator[tuple[str, float]]:
+    """Yield name and deviation of each figure of what two orders have at the same positions.
+
+    Args:
+        one: int64[n], distinct numbers in `[0, domain)`.
+        other: Likewise, at the same positions.
+        domain: How many positions there are.
+    """
+    yield "correlation", correlation(one, other, domain)
+    yield "low bits", contingency(one % LOW, other % LOW, LOW, LOW)
+    yield "blocks", contingency(share(one, 0, domain), share(other, 0, domain), BLOCKS, BLOCKS)
+    steps = (other - one) % domain
+    yield "steps", contingency(np.arange(len(one)) % 2, share(steps, 0, domain), 2, BLOCKS)
 
 
 def neighbours(order: Order, domain: int, within: int) -> float:

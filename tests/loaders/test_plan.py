@@ -162,7 +162,7 @@ def test_a_plan_pickles_small_and_is_what_it_was() -> None:
 def test_no_positions() -> None:
     for plan in PLANS:
         found = plan.locate([])
-        assert [(part.dtype, part.shape) for part in found] == [(np.int64, (0,))] * 3
+        assert [f"{part.dtype}{part.shape}" for part in found] == ["int64(0,)"] * 3
 
 
 def test_rows_that_are_alike() -> None:
@@ -177,7 +177,7 @@ def test_rows_that_are_alike() -> None:
 
 def test_version_1_is_frozen() -> None:
     def order(shuffle: Shuffle, seed: int, first: int = 0) -> list[int]:
-        return Plan.of_one(12, shuffle, seed, version=1).locate(range(first, first + 12)).record.tolist()
+        return list(Plan.of_one(12, shuffle, seed, version=1).locate(range(first, first + 12)).record)
 
     assert PLAN_VERSION == 1
     assert order(GLOBAL, 0) == [11, 4, 3, 6, 0, 7, 1, 5, 10, 8, 9, 2]
@@ -246,6 +246,16 @@ def test_shuffles() -> None:
             Shuffle.of("window", size)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"^window_blocks is a whole number in "):
             Shuffle.of("window", 1024, size)  # type: ignore[arg-type]
-    for form in ("window", ["window"], ["window", 5], [True, 5, 5], None, {}, ["window", 0, 1], ["global", 1, 1]):
+    forms: list[object] = [
+        "window",
+        ["window"],
+        ["window", 5],
+        [True, 5, 5],
+        None,
+        {},
+        ["window", 0, 1],
+        ["global", 1, 1],
+    ]
+    for form in forms:
         with pytest.raises(ValueError, match="found"):
             Shuffle.from_json(form)

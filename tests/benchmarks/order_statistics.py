@@ -1,0 +1,147 @@
+"""How the orders of a million records look, ours beside others: `python -m tests.benchmarks.order_statistics`.
+
+Prints the tables of docs/determinism.md. Grain takes part where it is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.loaders.plan import Plan, Shuffle
+from tests.kernels import permutation_statistics as statistics
+
+Order = NDArray[np.int64]
+Walk = tuple[int, int]
+
+N = 1_000_000
+WALKS: tuple[Walk, ...] = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0))
+PAIRS = {
+    "one place, two epochs": (((0, 0), (0, 1)), ((1, 0), (1, 1))),
+    "one place, two seeds": (((0, 0), (1, 0)), ((1, 0), (2, 0)), ((0, 1), (1, 1))),
+    "epoch 1 of seed 0, epoch 0 of seed 1": (((0, 1), (1, 0)),),
+}
+KINDS = {
+    "serial": "serial correlation, lags 1 to 8",
+    "displacement": "displacement",
+    "neighbours": "records that stay neighbours",
+    "blocks": "evenness of blocks over blocks",
+    "low": "low bits, by place, neighbour and block",
+    "steps": "steps from record to record",
+}
+BLOCKS = (64, 1024, 16384)
+WINDOW_BLOCKS = 16
+BATCH = 256
+CLASSES = 1000
+
+
+def of_plan(shuffle: Shuffle) -> Callable[[int, int], Order]:
+    """The order of a plan."""
+    return lambda seed, epoch: Plan.of_one(N, shuffle, seed).locate(range(epoch * N, (epoch + 1) * N)).record
+
+
+def of_numpy(seed: int, epoch: int) -> Order:
+    """numpy's permutation: what an ideal one looks like, in 8 bytes a record."""
+    return np.random.default_rng([seed, epoch]).permutation(N)
+
+
+def of_grain(grain: Any) -> Callable[[int, int], Order]:
+    """`MapDataset.shuffle` as a training run asks it."""
+
+    def order(seed: int, epoch: int) -> Order:
+        shuffled = grain.MapDataset.range(N).shuffle(seed=seed)
+        return np.fromiter((shuffled[epoch * N + i] % N for i in range(N)), np.int64, N)
+
+    return order
+
+
+def peers() -> dict[str, Callable[[int, int], Order]]:
+    """Return name to order of what is here."""
+    found = {"dataformats": of_plan(Shuffle.of(True)), "numpy": of_numpy}
+    try:
+        grain = importlib.import_module("grain")
+    except ImportError:
+        return found
+    return found | {f"Grain {grain.__version__}": of_grain(grain)}
+
+
+def global_rows(order: Callable[[int, int], Order]) -> Iterator[tuple[str, str]]:
+    """Yield name and cell of each row about one peer."""
+    orders = {walk: order(*walk) for walk in WALKS}
+    lag_1 = np.mean([raw_correlation(found) for found in orders.values()])
+    yield "correlation of a record and the next", f"{lag_1:+.4f}"
+    figures = [pair for found in orders.values() for pair in statistics.figures(found, 0, N)]
+    for prefix, name in KINDS.items():
+        yield name, worst(figure for kind, figure in figures if kind.startswith(prefix))
+    for name, pairs in PAIRS.items():
+        found = [pair for a, b in pairs for pair in statistics.pair_figures(orders[a], orders[b], N)]
+        yield name, worst(figure for _, figure in found)
+
+
+def window_rows(shuffle: Shuffle) -> Iterator[tuple[str, str]]:
+    """Yield name and cell of each row about one shuffle of ours."""
+    orders = {walk: of_plan(shuffle)(*walk) for walk in WALKS}
+    block = shuffle.block_records or 1
+    held = block * shuffle.window_blocks or N
+    yield "records of a group", f"{held:,}"
+    batches = [found[: N // BATCH * BATCH].reshape(-1, BATCH) for found in orders.values()]
+    yield "runs of stored neighbours that these are read in", f"{held // block:,}"
+    yield f"classes in a batch of {BATCH}", f"{np.mean([distinct(found * CLASSES // N) for found in batches]):.0f}"
+    yield "correlation of a record and the next", f"{np.mean([raw_correlation(f) for f in orders.values()]):+.4f}"
+    away = np.mean([np.abs(found - np.arange(N)).mean() for found in orders.values()])
+    yield "mean displacement, ideal 1", f"{away / (N / 3):.3f}"
+    yield "within groups, largest deviation", worst(inside(orders, block, held))
+    epochs = [statistics.correlation(orders[a], orders[b], N) for a, b in PAIRS["one place, two epochs"]]
+    yield "one place, two epochs: correlation", f"{max(map(abs, epochs)) / np.sqrt(N):.4f}"
+
+
+def inside(orders: Mapping[Walk, Order], block: int, size: int) -> Iterator[float]:
+    """Yield the figures of records within the first group of each order, numbered as they are stored."""
+    lacking = -N % block  # of the last block
+    short = [(N - 1) // block in found[: size - lacking] // block for found in orders.values()]
+    cut = [found[: size - lacking * is_short] for found, is_short in zip(orders.values(), short, strict=True)]
+    groups = [np.argsort(np.argsort(group)) for group in cut]
+    for group in groups:
+        yield from (figure for _, figure in statistics.figures(group, 0, len(group)))
+    for one, other in pairwise(groups):
+        if len(one) == len(other):
+            yield from (figure for _, figure in statistics.pair_figures(one, other, len(one)))
+
+
+def raw_correlation(order: Order) -> float:
+    """Return the correlation of each record and the next one."""
+    return statistics.correlation(order[:-1], order[1:], N) / float(np.sqrt(N - 1))
+
+
+def distinct(rows: Order) -> float:
+    """Return how many different numbers a row has, on the average."""
+    return float(1 + np.count_nonzero(np.diff(np.sort(rows, axis=1), axis=1), axis=1).mean())
+
+
+def worst(figures: Iterator[float]) -> str:
+    """Return the largest deviation of some figures."""
+    return f"{max(map(abs, figures)):,.1f}"
+
+
+def table(head: str, columns: Mapping[str, Iterator[tuple[str, str]]]) -> str:
+    """Return columns of like rows as Markdown."""
+    filled = [dict(rows) for rows in columns.values()]
+    lines = [f"| {head} | {' | '.join(columns)} |", "|---" * (1 + len(filled)) + "|"]
+    lines += [f"| {name} | {' | '.join(rows.get(name, '') for rows in filled)} |" for name in filled[0]]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print both tables."""
+    print(table("largest deviation", {name: global_rows(order) for name, order in peers().items()}), end="\n\n")
+    shuffles = {f"block_records={block}": Shuffle.of("window", block, WINDOW_BLOCKS) for block in BLOCKS}
+    print(table("", {name: window_rows(shuffle) for name, shuffle in [*shuffles.items(), ("True", Shuffle.of(True))]}))
+
+
+if __name__ == "__main__":
+    main()
