@@ -11,6 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.loaders.shuffling import alike
+
 __all__ = ["History", "Schedule", "Until", "changed", "checked_weights", "epoch_length"]
 
 History = tuple[tuple[int, tuple[int, ...]], ...]
@@ -90,16 +92,15 @@ class Schedule:
         return [_Rota(weights) for _, weights in self.history]
 
     @cached_property
-    def _starts(self) -> list[int]:
-        return [start for start, _ in self.history]
+    def _starts(self) -> _Numbers:
+        return np.array([start for start, _ in self.history], np.int64)
 
     @cached_property
-    def _before(self) -> list[list[int]]:
+    def _before(self) -> list[_Numbers]:
         """How many turns each component had when each of the weights began to hold."""
-        counts = [[0] * len(self.history[0][1])]
-        for number, start in enumerate(self._starts[1:]):
-            rota, length = self._rotas[number], start - self._starts[number]
-            counts.append([had + rota.count(c, length) for c, had in enumerate(counts[-1])])
+        counts = [np.zeros(len(self.history[0][1]), np.int64)]
+        for rota, length in zip(self._rotas, np.diff(self._starts).tolist(), strict=False):
+            counts.append(counts[-1] + [rota.count(c, length) for c in range(len(counts[0]))])
         return counts
 
     def turns(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
@@ -113,17 +114,17 @@ class Schedule:
         """
         component, count = np.empty_like(positions), np.empty_like(positions)
         which = np.searchsorted(self._starts, positions, side="right") - 1
-        for number in np.unique(which).tolist():
-            here = which == number
-            component[here], turn = self._rotas[number].turns(positions[here] - self._starts[number])
-            count[here] = turn + np.array(self._before[number], np.int64)[component[here]]
+        for rows in alike(which):
+            number = int(which[rows][0])
+            component[rows], turn = self._rotas[number].turns(positions[rows] - self._starts[number])
+            count[rows] = turn + self._before[number][component[rows]]
         return component, count
 
     def counts(self, position: int) -> list[int]:
         """Return how many of the first `position` positions each component has."""
-        which = bisect_left(self._starts, position + 1) - 1
-        rota, local = self._rotas[which], position - self._starts[which]
-        return [had + rota.count(c, local) for c, had in enumerate(self._before[which])]
+        which = int(np.searchsorted(self._starts, position, side="right")) - 1
+        rota, local = self._rotas[which], position - int(self._starts[which])
+        return [had + rota.count(c, local) for c, had in enumerate(self._before[which].tolist())]
 
 
 def epoch_length(lengths: Sequence[int], weights: Sequence[int], until: Until) -> int:
