@@ -100,7 +100,7 @@ class Schedule:
         """How many turns each component had when each of the weights began to hold."""
         counts = [np.zeros(len(self.history[0][1]), np.int64)]
         for rota, length in zip(self._rotas, np.diff(self._starts).tolist(), strict=False):
-            counts.append(counts[-1] + [rota.count(c, length) for c in range(len(counts[0]))])
+            counts.append(counts[-1] + np.array([rota.count(c, length) for c in range(len(counts[0]))], np.int64))
         return counts
 
     def turns(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
