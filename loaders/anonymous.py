@@ -20,12 +20,13 @@ def anonymous(size: int) -> int:
         OSError: No memory, room on the disk or descriptor is left for it; says what to do.
     """
     try:
-        if hasattr(os, "memfd_create"):
-            descriptor = os.memfd_create("dataformats", os.MFD_CLOEXEC)
-            os.ftruncate(descriptor, size)
-        else:
-            descriptor = _unlinked(size)
+        descriptor = os.memfd_create("dataformats", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else _unlinked()
     except OSError as error:
+        raise explained(error, size) from error
+    try:
+        _enlarge(descriptor, size)
+    except OSError as error:
+        os.close(descriptor)
         raise explained(error, size) from error
     return descriptor
 
@@ -35,11 +36,14 @@ def explained(error: OSError, size: int) -> OSError:
     return OSError(error.errno, f"{error.strerror}: no {size} bytes of shared memory for a batch; {_REMEDY}")
 
 
-def _unlinked(size: int) -> int:
+def _unlinked() -> int:
     descriptor, path = tempfile.mkstemp(prefix="dataformats-")
     os.unlink(path)
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size)  # a full disk is an error here, and the end of the process later
-    else:
-        os.ftruncate(descriptor, size)
     return descriptor
+
+
+def _enlarge(descriptor: int, size: int) -> None:
+    if hasattr(os, "memfd_create") or not hasattr(os, "posix_fallocate"):
+        os.ftruncate(descriptor, size)
+    else:
+        os.posix_fallocate(descriptor, 0, size)  # a full disk is an error here, and the end of the process later

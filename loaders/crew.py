@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import multiprocessing
 import multiprocessing.process
@@ -13,7 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 from dataformats.errors import WorkerError
 from dataformats.loaders import process_worker as work
 from dataformats.loaders.anonymous import anonymous, explained
-from dataformats.loaders.board import Board
+from dataformats.loaders.board import Board, Row
 from dataformats.loaders.feeding import Make, Task
 from dataformats.loaders.handing import Handed
 from dataformats.loaders.packing import unpack
@@ -32,6 +33,7 @@ __all__ = ["Arrival", "Crew"]
 
 _GRACE_S = 1.0  # for what a worker is about when the feed is closed
 _PER_MESSAGE = 100  # a message takes 253 descriptors
+_FEWER = "Raise the limit (ulimit -n, ulimit -u), or ask for fewer with workers="
 _GUARD = "A script that starts processes must have its own work under `if __name__ == '__main__':`"
 
 
@@ -67,6 +69,9 @@ class Crew:
         n_kept: Slots of a worker that may lie unused.
         method: How processes are started.
 
+    Attributes:
+        rows: The numbers of each worker.
+
     Raises:
         WorkerError: `make` cannot be pickled, or the processes cannot be started.
         OSError: No memory, process or descriptor is left.
@@ -74,10 +79,6 @@ class Crew:
 
     def __init__(self, make: Make, n_workers: int, n_under_way: int, n_kept: int, method: str) -> None:
         self._process = os.getpid()
-        n_slots = n_under_way + n_workers + MOST_HELD + n_kept + 2
-        self.board = Board(n_workers, n_slots)
-        held: set[object] = set()
-        self._windows = [Windows(row, held) for row in self.board.rows]
         self._workers: list[BaseProcess] = []
         self._lines: list[socket.socket] = []
         self._pidfds: list[int] = []
@@ -88,34 +89,39 @@ class Crew:
         self._tasks, self._taken = socket.socketpair(socket.AF_UNIX, kind)
         self._tasks.setblocking(False)
         after_fork(self, "_leave")
+        self._windows: list[Windows] = []
         try:
-            self._launch(make, n_workers, n_slots, n_kept, method)
+            self.rows = self._launch(make, n_workers, n_under_way, n_kept, method)
+        except OSError as error:
+            self.end()
+            raise OSError(error.errno, f"{error.strerror}: {n_workers} workers cannot be started. {_FEWER}") from error
         except BaseException:
             self.end()
             raise
-        finally:
-            self.board.close_descriptor()
 
-    def _launch(self, make: Make, n_workers: int, n_slots: int, n_kept: int, method: str) -> None:
-        if method != "fork":
-            _check_main(method)
-        handed = None if method == "fork" else Handed(make)
-        parent = _pidfd(os.getpid())
-        pickled = [] if handed is None else [_in_memory(handed.pickled)]
-        try:
-            shared = [self._taken.fileno(), self.board.descriptor, *pickled]
-            shared += [] if handed is None else handed.descriptors
-            shared += [] if parent is None else [parent]
-            n_bytes = 0 if handed is None else len(handed.pickled)
+    def _launch(self, make: Make, n_workers: int, n_under_way: int, n_kept: int, method: str) -> list[Row]:
+        """Start the workers, and close here what is meant for them alone."""
+        n_slots = n_under_way + n_workers + MOST_HELD + n_kept + 2
+        with ExitStack() as closing:
+            board = Board(n_workers, n_slots)
+            closing.callback(board.close_descriptor)
+            held: set[object] = set()
+            self._windows = [Windows(row, held) for row in board.rows]
+            shared, n_bytes = [self._taken.fileno(), board.descriptor], 0
+            if method != "fork":
+                _check_main(method)
+                handed = closing.enter_context(contextlib.closing(Handed(make)))
+                shared += [_in_memory(handed.pickled), *handed.descriptors]
+                closing.callback(os.close, shared[2])
+                n_bytes = len(handed.pickled)
+            parent = _pidfd(os.getpid())
+            if parent is not None:
+                closing.callback(os.close, parent)
+                shared.append(parent)
             common = (n_workers, n_slots, n_kept, self._process, n_bytes, len(shared), parent is not None)
             for number in range(n_workers):
-                terms = work.Terms(number, *common)
-                self._start(method, terms, shared, make if handed is None else None)
-        finally:
-            for descriptor in (*pickled, *([] if parent is None else [parent])):
-                os.close(descriptor)
-            if handed is not None:
-                handed.close()
+                self._start(method, work.Terms(number, *common), shared, make if method == "fork" else None)
+            return board.rows
 
     def _start(self, method: str, terms: work.Terms, shared: list[int], make: Make | None) -> None:
         line, its_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -160,7 +160,7 @@ class ProcessFeed:
 
     def _awaited(self, crew: Crew) -> Arrival | None:
         """Return the next batch in order, or `None` when no task is left."""
-        patience = Patience(crew.board.rows, self._hang_timeout_s)
+        patience = Patience(crew.rows, self._hang_timeout_s)
         self._keep(crew, 0.0)
         while self._next not in self._here:
             self._top_up(crew)
@@ -186,7 +186,7 @@ class ProcessFeed:
     def _about(self, worker: int) -> str | None:
         """Return what a worker is about; `None` where that is nothing."""
         assert self._crew is not None  # for the type checker
-        row = self._crew.board.rows[worker]
+        row = self._crew.rows[worker]
         number, position = row.number, row.position
         if number is None:
             return None

@@ -145,9 +145,8 @@ def test_memory_has_no_name(makes: Any, feed: Callable[..., ProcessFeed], method
     subject.start(makes.tasks(20))
     kept = [subject.take() for _ in range(8)]
     for process in [os.getpid(), *(process.pid for process in multiprocessing.active_children())]:
-        names = Path(f"/proc/{process}/maps").read_text()
-        names += "".join(f"{file.readlink()}\n" for file in Path(f"/proc/{process}/fd").iterdir() if file.is_symlink())
-        assert "/memfd:dataformats (deleted)" in names
+        while "/memfd:dataformats (deleted)" not in (names := Path(f"/proc/{process}/maps").read_text()):
+            time.sleep(0.01)  # it is still being started
         assert "/dev/shm" not in names
     check(kept)
 
@@ -477,6 +476,21 @@ def test_a_child_of_the_parent_harms_nobody(makes: Any, feed: Callable[..., Proc
     os.close(reader)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     check(rest(subject), first=21)
+
+
+def test_no_descriptor_left(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+    import resource
+
+    before = n_descriptors()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = sorted(set(range(1000)).difference(map(int, os.listdir("/proc/self/fd"))))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[12], limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"4 workers cannot be started.*ulimit -n"):
+            feed(makes.Numbers(), 4).start(makes.tasks(10))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert n_descriptors() - before <= 2  # multiprocessing lets go of two later
 
 
 def test_wrong_arguments(makes: Any) -> None:
