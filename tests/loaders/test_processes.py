@@ -373,7 +373,7 @@ def test_batches_that_cannot_be_pickled(makes: Any, feed: Callable[..., ProcessF
 
 def test_tensors(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")
-    subject = feed(makes.Odd("torch"), 1, start_method="spawn")
+    subject = feed(makes.Odd("torch"), 1)
     subject.start(makes.tasks(1))
     made = subject.take()
     for name, expected in makes.tensors().items():
@@ -549,8 +549,15 @@ def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
         assert all_dead_within(workers, 2)
 
 
-@pytest.mark.parametrize("then", ["time.sleep(600)", "[feed.take() for _ in range(9)]"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "then"),
+    [
+        ("fork", "time.sleep(600)"),
+        ("spawn", "[feed.take() for _ in range(9)]"),
+        ("forkserver", "time.sleep(600)"),
+        ("forkserver", "[feed.take() for _ in range(9)]"),
+    ],
+)
 def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
     process, workers = running(script(tmp_path, "Acts('hang', at=9)", method, then))
     with process:
