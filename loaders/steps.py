@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.loaders.skips import Skips
+from dataformats.loaders.skips import POSITIONS, Skips
 
 __all__ = ["Step", "Steps"]
 
@@ -57,8 +57,16 @@ class Steps:
             )
 
     def at(self, position: int) -> Step:
-        """Return the first step that begins at `position` or behind it; no step spans two epochs."""
+        """Return the first step that begins at `position` or behind it; no step spans two epochs.
+
+        Raises:
+            ValueError: All positions from there on are skipped.
+        """
         while True:
+            remaining = self.skips.positions(position, POSITIONS, 1)  # which may lie many epochs ahead
+            if not len(remaining):
+                raise ValueError(f"nothing is left to load: all positions from {position} on are skipped")
+            position = int(remaining[0])
             epoch = position // self.n
             stop = (epoch + 1) * self.n
             positions = self.skips.positions(position, stop, self.size)

@@ -405,7 +405,7 @@ def test_no_warning_of_torch(digits: dataformats.RecordSource) -> None:
 # ---- transforms as torchvision has them
 
 
-class Flip(torch.nn.Module):
+class Flip(torch.nn.Module):  # type: ignore[name-defined, misc]  # torch is what importorskip found
     """A random transform on tensors, as those of torchvision are: a module that draws from torch's generator."""
 
     def forward(self, image: Any) -> Any:

@@ -1,0 +1,68 @@
+"""Steps: against a walk position by position."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataformats.loaders.skips import POSITIONS, Skips
+from dataformats.loaders.steps import Steps
+
+
+def walked(
+    n: int, size: int, drop_last: bool, skipped: set[int], first: int, epochs: int
+) -> list[tuple[int, list[int]]]:
+    """Return epoch and positions of each step, by taking position after position."""
+    found = []
+    for epoch in range(first // n, epochs):
+        left = [position for position in range(max(first, epoch * n), (epoch + 1) * n) if position not in skipped]
+        steps = [left[at : at + size] for at in range(0, len(left), size)]
+        found += [(epoch, step) for step in steps if len(step) == size or not drop_last]
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    n=st.integers(1, 30),
+    size=st.integers(1, 40),
+    drop_last=st.booleans(),
+    ranges=st.lists(st.tuples(st.integers(0, 150), st.integers(0, 60)), max_size=4),
+    first=st.integers(0, 100),
+)
+def test_steps_are_what_a_walk_finds(
+    n: int, size: int, drop_last: bool, ranges: list[tuple[int, int]], first: int
+) -> None:
+    if drop_last and size > n:
+        with pytest.raises(ValueError, match="drop_last"):
+            Steps(n, size, drop_last, Skips())
+        return
+    skips = Skips.of((start, start + length) for start, length in ranges)
+    steps = Steps(n, size, drop_last, skips)
+    skipped = {position for start, length in ranges for position in range(start, start + length)}
+    expected = walked(n, size, drop_last, skipped, first, 215 // n + 3)[:12]
+    found = list(itertools.islice(steps.following(first), len(expected)))
+    assert [(step.epoch, step.positions.tolist()) for step in found] == expected
+    assert steps.count(first) == sum(
+        epoch == first // n for epoch, _ in walked(n, size, drop_last, skipped, first, first // n + 1)
+    )
+    for step, behind in itertools.pairwise(found):
+        assert step.after <= behind.positions[0]
+        assert step.after // n == behind.epoch or step.after % n == 0  # behind the last one, the next epoch begins
+
+
+@given(st.integers(0, 500), st.integers(1, 40))
+def test_runs_of_ranks_tile_a_step(n: int, world_size: int) -> None:
+    step = Steps(1000, 500, False, Skips()).at(1000 - n if n else 0)
+    runs = [step.run(rank, world_size).tolist() for rank in range(world_size)]
+    assert [position for run in runs for position in run] == step.positions.tolist()
+    assert max(map(len, runs)) - min(map(len, runs)) <= 1
+
+
+def test_skips_of_any_length_take_no_time() -> None:
+    steps = Steps(10, 4, True, Skips.of([(3, 10**15 + 7)]))
+    assert steps.at(0).positions.tolist() == list(range(10**15 + 10, 10**15 + 14))
+    with pytest.raises(ValueError, match="skipped"):
+        Steps(10, 4, False, Skips.of([(3, POSITIONS)])).at(3)
