@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,8 @@ class FeatureColumn:
         fewest: The fewest values of a feature that has a kind.
         most: The most.
         n_values: The values of all.
-        dense: True where the features, all of one kind, lie back to back in a buffer that is theirs alone.
+        dense: True where the features, one bytes value each or all floats, are of equally many bytes and lie back to
+            back in a buffer that is theirs alone.
     """
 
     shape: Shape
@@ -102,8 +104,10 @@ class FeatureColumn:
         """Return the values of all bytes features, where they lie."""
         if self.held & ~(_NO_KIND | 1 << BYTES + 1):
             return self.taken(np.flatnonzero(self.kinds == BYTES)).blobs()
-        starts, lengths = bytes_of(self.shape, self.buffer, self.features, self.n_values)
-        return Blobs(self.buffer, starts, lengths, np.append(starts, len(self.buffer)) if self.dense else None)
+        if self.dense:
+            begins, ends = self.features[:, BEGIN], self.features[:, END]
+            return Blobs(self.buffer, begins, ends - begins, np.arange(len(self) + 1) * (len(self.buffer) // len(self)))
+        return Blobs(self.buffer, *bytes_of(self.shape, self.buffer, self.features, self.n_values))
 
     def window(self, blobs: Blobs) -> Window | None:
         """Return where in all records the values of this feature lie, if at the same place of each, unparsed."""
@@ -150,12 +154,15 @@ _NO_KIND = 1 << ABSENT + 1 | 1 << MISSING + 1
 _UNPARSED = frozenset(1 << kind + 1 for kind in (BYTES, FLOATS, DOUBLES))  # what is walked over, not through
 
 
+_names = lru_cache(256)(Names.of)
+
+
 def find(
     shape: Shape,
     message: Any,
     blobs: Blobs,
     wanted: Sequence[tuple[int, str]],
-    known: Collection[tuple[int, str]] | None = None,
+    known: frozenset[tuple[int, str]] | None = None,
     check: Callable[[Any, int], None] | None = None,
 ) -> list[FeatureColumn]:
     """Return the features of each wanted name.
@@ -171,7 +178,7 @@ def find(
     Raises:
         CorruptRecordError: A record does not parse; `index` is its position.
     """
-    found = find_features(shape, blobs.buffer, blobs.starts, blobs.lengths, Names.of(wanted, known or ()))
+    found = find_features(shape, blobs.buffer, blobs.starts, blobs.lengths, _names(tuple(wanted), known or ()))
     if found.failed >= 0:
         parse(message, blobs.view(found.failed), found.failed)
         raise corrupt(message, int(blobs.lengths[found.failed]), found.failed)
@@ -185,7 +192,7 @@ def find(
 
 
 def find_around(
-    shape: Shape, around: Around, wanted: Sequence[tuple[int, str]], known: Collection[tuple[int, str]] | None = None
+    shape: Shape, around: Around, wanted: Sequence[tuple[int, str]], known: frozenset[tuple[int, str]] | None = None
 ) -> list[FeatureColumn] | None:
     """Return the features of each wanted name, as `find` does, of records whose window was read apart.
 
@@ -197,7 +204,7 @@ def find_around(
         `None` where the window is something else, or anything is wrong: the whole records will tell.
     """
     blobs = around.blobs
-    found = find_features(shape, blobs.buffer, blobs.starts, blobs.lengths, Names.of(wanted, known or ()))
+    found = find_features(shape, blobs.buffer, blobs.starts, blobs.lengths, _names(tuple(wanted), known or ()))
     if found.failed >= 0 or (known is not None and found.strays.any()):
         return None
     columns = [

@@ -54,7 +54,7 @@ class Records:
 
     def read(self, place: Place, on_corrupt: OnCorrupt) -> Got:
         """Return the records at these places; with `"omit"` without those that are damaged."""
-        parts = np.unique(place.component).tolist() or [0]
+        parts = [0] if len(self.components) == 1 else np.unique(place.component).tolist() or [0]
         if len(parts) == 1:
             return self._of_one(parts[0], np.arange(len(place.record)), place.record, on_corrupt)
         groups = [np.flatnonzero(place.component == part) for part in parts]

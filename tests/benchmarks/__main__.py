@@ -16,7 +16,19 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import cold, examples, ffrecord, granular, indexing, loading, neighbours, syrah, tables, tfrecord
+from tests.benchmarks import (
+    cold,
+    costs,
+    examples,
+    ffrecord,
+    granular,
+    indexing,
+    loading,
+    neighbours,
+    syrah,
+    tables,
+    tfrecord,
+)
 from tests.benchmarks.harness import OURS, Case, Data, Result, measure, profile
 from tests.benchmarks.machine import facts
 
@@ -74,10 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line says; return 1 where a case failed, whatever the times are."""
     options = parsed(arguments)
     if options.list:
-        print("\n".join(case.name for case in CASES))
+        print("\n".join([*(case.name for case in CASES), costs.NAME]))
         return 0
     cases = [case for case in CASES if options.k in case.name]
-    if not cases:
+    if not cases and options.k not in costs.NAME:
         raise SystemExit(f"no case has {options.k!r} in its name; --list names them")
     options.data.mkdir(parents=True, exist_ok=True)
     data = Data(options.data, options.scale)
@@ -104,12 +116,22 @@ def _all(options: argparse.Namespace, cases: Sequence[Case]) -> int:
         of_case = tables.rows_of(case, found)
         print(tables.terminal(of_case), flush=True)
         rows += of_case
+    if options.k in costs.NAME:
+        rows += _costs(Data(options.data, options.scale))
     print("\n".join(f"{name}: {value}" for name, value in facts().items()))
     if options.json:
         options.json.write_text(json.dumps([dataclasses.asdict(result) for result in results], indent=1), "utf-8")
     if options.markdown:
         tables.put_into(options.markdown, tables.markdown(rows, facts()))
     return 0 if len(results) == len(cases) else 1
+
+
+def _costs(data: Data) -> list[tables.Row]:
+    """Print and return the rows of what the loader costs."""
+    print(f"{costs.NAME} ...", file=sys.stderr, flush=True)
+    rows = tables.cost_rows(costs.measured(data))
+    print(tables.terminal(rows), flush=True)
+    return rows
 
 
 def _measured(options: argparse.Namespace, case: Case) -> Result | str:

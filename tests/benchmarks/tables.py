@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.benchmarks.costs import Cost
 from tests.benchmarks.harness import Case, Result, Target
 
 HEADS = ("work", "side", "median", "against", "its median", "ratio", "target", "", "two threads")
@@ -42,12 +43,33 @@ def failed_row(case: Case, reason: str) -> Row:
     return Row(f"{case.name}: failed: {reason}", "", "", "", "", "", "", "", "")
 
 
+def cost_rows(costs: Sequence[Cost]) -> list[Row]:
+    """Return the rows of what the loader costs."""
+    return [
+        Row(
+            f"Loader, {cost.what}",
+            "dataformats",
+            cost.found,
+            "",
+            "",
+            "",
+            cost.limit,
+            "met" if cost.met else "missed",
+            "",
+        )
+        for cost in costs
+    ]
+
+
 def terminal(rows: Sequence[Row]) -> str:
-    """Return lines for a terminal, of one case: its work, and under it the rows."""
+    """Return lines for a terminal: under each work its rows."""
     lines = [HEADS, *(row.cells() for row in rows)]
     widths = [max(len(cells[column]) for cells in lines) for column in range(len(HEADS))]
-    padded = ([cell.ljust(width) for cell, width in zip(cells, widths, strict=True)] for cells in lines)
-    return "\n".join([rows[0].work, *("  ".join(["", *cells[1:]]).rstrip() for cells in padded), ""])
+    padded = [[cell.ljust(width) for cell, width in zip(cells, widths, strict=True)] for cells in lines]
+    text = [rows[0].work, "  ".join(["", *padded[0][1:]]).rstrip()]
+    for before, row, cells in zip([rows[0], *rows], rows, padded[1:], strict=False):
+        text += [row.work] * (row.work != before.work) + ["  ".join(["", *cells[1:]]).rstrip()]
+    return "\n".join([*text, ""])
 
 
 def markdown(rows: Sequence[Row], facts: Mapping[str, str]) -> str:
