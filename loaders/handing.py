@@ -7,7 +7,8 @@ import os
 import pickle
 import sys
 from collections.abc import Sequence
-from multiprocessing import context, reduction
+from multiprocessing import reduction
+from multiprocessing.context import get_spawning_popen, set_spawning_popen
 from typing import Any
 
 from dataformats.errors import WorkerError
@@ -35,12 +36,12 @@ class Handed:
 
     def __init__(self, make: Make) -> None:
         self.descriptors: list[int] = []
-        outer = context.get_spawning_popen()
-        context.set_spawning_popen(self)  # type: ignore[arg-type]  # what is asked of it is all here
+        outer = get_spawning_popen()
+        set_spawning_popen(self)  # type: ignore[arg-type]  # what is asked of it is all here
         try:
             self.pickled = _dumps(make)
         finally:
-            context.set_spawning_popen(outer)
+            set_spawning_popen(outer)
 
     def duplicate_for_child(self, descriptor: int) -> int:
         """Take a descriptor along; return its number. Asked by multiprocessing."""

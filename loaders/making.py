@@ -35,6 +35,10 @@ Numbers = NDArray[np.int64]
 class ColumnCollate(Protocol):
     """A collate that can do without records, which is faster where no `transform` makes them."""
 
+    def __call__(self, records: list[Any]) -> Any:
+        """Return the columns of some records."""
+        ...
+
     def of_columns(self, columns: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
         """Return what calling it with the records of these columns would; `numbers` are theirs, for errors."""
         ...
@@ -163,7 +167,7 @@ class BatchMaker:
         transform, collate = self.functions.transform, self.functions.collate
         if transform is None and collate is None:
             return plain(got.columns, got.numbers)
-        if transform is None and isinstance(collate, ColumnCollate) and not got.single:
+        if transform is None and not got.single and isinstance(collate, ColumnCollate):
             return collate.of_columns(got.columns, got.numbers)
         records = list(got.records())
         if transform is not None:

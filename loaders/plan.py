@@ -103,7 +103,7 @@ class Plan:
         if len(self.lengths) > 1:
             component, count = self._schedule.turns(numbers)
             return self._places(component, count)
-        n = self.lengths[0]
+        (n,) = self.lengths
         if len(numbers) and (first := int(numbers.min()) // n) == int(numbers.max()) // n:
             return self._within(numbers - first * n, first)
         return self._places(np.zeros_like(numbers), numbers)

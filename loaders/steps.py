@@ -76,8 +76,8 @@ class Steps:
             position = stop
 
     def following(self, position: int) -> Iterator[Step]:
-        """Yield the steps from `position` on, without end."""
-        while True:
+        """Yield the steps from `position` on, without end unless all that follows is skipped."""
+        while len(self.skips.positions(position, POSITIONS, 1)):
             step = self.at(position)
             yield step
             position = step.after

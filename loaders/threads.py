@@ -118,17 +118,24 @@ class ThreadFeed:
     def _work(self, number: int) -> None:
         one_of(len(self._threads))
         while True:
-            with self._room:
-                while not self._closed and (job := self._next(number)) is None:
-                    self._room.wait()
-                if self._closed:
-                    return
-            assert job is not None
+            job = self._wait_for_job(number)
+            if job is None:
+                return
             job.do(self._make)
             with self._done:
                 job.is_done = True
                 self._done.notify()
             del job  # or its batch would live until the next one is begun
+
+    def _wait_for_job(self, number: int) -> _Job | None:
+        """Return a job to do; `None` where the feed is closed."""
+        with self._room:
+            while not self._closed:
+                job = self._next(number)
+                if job is not None:
+                    return job
+                self._room.wait()
+        return None
 
     def _next(self, number: int) -> _Job | None:
         """Return a job to do, where there is one and room for its batch."""

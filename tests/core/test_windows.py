@@ -105,8 +105,9 @@ def test_what_is_read_around(format: str, spec: str, n_windows: int, tmp_path: P
     path = tmp_path / f"x.{format}"
     write(path, format, SPECS[spec], LABELS["alike"])
     source: Any = dataformats.open(path, spec=SPECS[spec])
-    for _ in range(3):
-        batch = source.read(range(30))
+    source.read(range(30))
+    source.read(range(30))
+    batch = source.read(range(30))
     assert len(source._windows._known) == n_windows
     held = batch["picture"].copy()
     del batch
