@@ -100,13 +100,13 @@ class Plan:
             ValueError: One is outside `[0, 2**62)`.
         """
         numbers = _checked(positions)
-        if len(self.lengths) > 1:
-            component, count = self._schedule.turns(numbers)
-            return self._places(component, count)
-        (n,) = self.lengths
-        if len(numbers) and (first := int(numbers.min()) // n) == int(numbers.max()) // n:
-            return self._within(numbers - first * n, first)
-        return self._places(np.zeros_like(numbers), numbers)
+        if len(self.lengths) == 1:
+            n = self.lengths[0]
+            if len(numbers) and (first := int(numbers.min()) // n) == int(numbers.max()) // n:
+                return self._within(numbers - first * n, first)
+            return self._places(np.zeros_like(numbers), numbers)
+        component, count = self._schedule.turns(numbers)
+        return self._places(component, count)
 
     def _within(self, places: _Numbers, epoch: int) -> Place:
         """What is asked for again and again: one source, and all within one epoch."""
