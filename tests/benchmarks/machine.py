@@ -12,7 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-PEERS = ("tensorflow-cpu", "tfrecord", "granular", "grain", "array_record", "google-crc32c", "pymongo", "protobuf")
+PEERS = (
+    "tensorflow-cpu",
+    "tfrecord",
+    "granular",
+    "grain",
+    "array_record",
+    "torch",
+    "webdataset",
+    "google-crc32c",
+    "pymongo",
+    "protobuf",
+)
 CHUNK_BYTES = 1 << 20
 CHUNKS = 64
 TRIES = 2
