@@ -123,7 +123,7 @@ class Loader:
         seed = whole("seed", seed, 0)
         self._rank, self._world_size = resolve(rank, world_size)
         self._mixture = source if isinstance(source, Mixture) else None
-        self._records = Records(tuple(map(as_readable, self._mixture.sources if self._mixture else (source,))))
+        self._records = Records(tuple(map(as_readable, (source,) if self._mixture is None else self._mixture.sources)))
         self._plan = self._planned(Shuffle.of(shuffle, block_records, window_blocks), seed)
         self._steps = Steps(self._plan.n, batch_size * self._world_size, drop_last, Skips())
         self._batch_size = batch_size
@@ -219,9 +219,14 @@ class Loader:
                 break
         self._move(position)
 
-    def _move(self, position: int) -> None:
+    def _move(self, position: int, skips: Skips | None = None) -> None:
+        """Go on at another position, with other skips if they are given; an iteration ends with the epoch it is in."""
         self._position = position
+        if skips is not None:
+            self._steps = replace(self._steps, n=self._plan.n, skips=skips)
         self._is_stale = True
+        if self._cursor is not None and self._cursor.epoch not in (None, _ENDED):
+            self._cursor.epoch = self.epoch
 
     def _deliver(self, cursor: _Cursor) -> Any:
         if cursor is not self._cursor:
@@ -233,25 +238,25 @@ class Loader:
             cursor.epoch = _ENDED
             raise StopIteration
         begin = time.perf_counter()
-        made = self._take()
+        feed = self._started()
+        # Whatever interrupts this, an error or Ctrl-C: a batch that was taken and not delivered is made again.
+        self._is_stale = True
+        made = feed.take()
         begun = made.batch if self._workers.kind == "thread" else self._form.begin(made.batch)
         batch = self._form.end(begun)
         self._commit(made, step, begin)
+        self._is_stale = False
         return batch
 
-    def _take(self) -> Made:
-        try:
-            if self._feed is None:
-                ahead = self._workers.kind == "thread"
-                self._feed = self._workers.feed(AheadOfTime(self._maker, self._form) if ahead else self._maker)
-                self._finalizer = weakref.finalize(self, self._feed.close)
-            if self._is_stale:
-                self._feed.start(_tasks(self._steps, self._position, self._rank, self._world_size))
-                self._is_stale = False
-            return self._feed.take()
-        except BaseException:
-            self._is_stale = True
-            raise
+    def _started(self) -> Feed:
+        """Return the feed, which makes the batches from the cursor's position on."""
+        if self._feed is None:
+            ahead = self._workers.kind == "thread"
+            self._feed = self._workers.feed(AheadOfTime(self._maker, self._form) if ahead else self._maker)
+            self._finalizer = weakref.finalize(self, self._feed.close)
+        if self._is_stale:
+            self._feed.start(_tasks(self._steps, self._position, self._rank, self._world_size))
+        return self._feed
 
     def _commit(self, made: Made, step: Step, begin: float) -> None:
         now = time.perf_counter()
@@ -293,8 +298,7 @@ class Loader:
             plan = self._mixture.plan(self._plan.shuffle, self._plan.seed, loaded.weights, loaded.position)
             self._drop_feed()  # which holds the plan that was
             self._plan, self._maker = plan, replace(self._maker, plan=plan)
-        self._position = loaded.position
-        self._change_steps(loaded.skips)
+        self._move(loaded.position, loaded.skips)
 
     save = state_dict
     load = load_state_dict
@@ -304,13 +308,7 @@ class Loader:
 
         Call it on every rank with the same numbers. It is part of the state.
         """
-        self._change_steps(self._steps.skips.add(first, last))
-
-    def _change_steps(self, skips: Skips) -> None:
-        self._steps = Steps(self._plan.n, self._steps.size, self._steps.drop_last, skips)
-        self._is_stale = True
-        if self._cursor is not None and self._cursor.epoch not in (None, _ENDED):
-            self._cursor.epoch = self.epoch
+        self._move(self._position, self._steps.skips.add(first, last))
 
     def _state(self) -> State:
         return State(
@@ -325,7 +323,7 @@ class Loader:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return (self._mixture or self._records.components[0]).fingerprint
+        return (self._records.components[0] if self._mixture is None else self._mixture).fingerprint
 
     def _planned(self, shuffle: Shuffle, seed: int) -> Plan:
         if self._mixture is not None:

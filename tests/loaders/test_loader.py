@@ -541,3 +541,41 @@ def test_a_forked_child_has_threads_of_its_own(source: Any) -> None:
             os._exit(0 if first["index"].tolist() + rest == expected else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert first["index"].tolist() + indices(loader) == expected
+
+
+def test_a_batch_that_was_made_and_not_delivered_is_made_again(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come between the taking of a batch and its delivery."""
+    whole = indices(Loader(source, 10))
+    loader = Loader(source, 10)
+    seen = next(iter(loader))["index"].tolist()
+    with monkeypatch.context() as patch:
+        patch.setattr(loader, "_commit", lambda *arguments: interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(loader))
+    assert seen + indices(loader) == whole
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_another_epoch_in_the_middle_of_one(source: Any) -> None:
+    loader = Loader(source, 10)
+    orders = [indices(loader) for _ in range(4)]
+    for here, there in ((0, 2), (2, 0), (3, 1)):
+        loader.set_epoch(here)
+        assert loader.epoch == here
+        for number, batch in enumerate(loader):
+            if number == 2:
+                loader.set_epoch(here)  # stays
+                loader.set_epoch(there)
+                got = []
+            elif number > 2:
+                got += batch["index"].tolist()
+        assert got == orders[there]
+        assert loader.position == (there + 1) * 103
+    loader.set_epoch(1)
+    loader.advance(4)
+    assert indices(loader) == orders[1][40:]
+    loader.advance(100)
+    assert loader.position == 3 * 103
