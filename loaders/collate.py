@@ -63,8 +63,10 @@ def rows_of(column: Any, rows: NDArray[np.int64]) -> Any:
     """Return some rows of a column that a collate made: an array, a tensor, a list, or a column of ours.
 
     Raises:
-        TypeError: It has no rows.
+        TypeError: It is nothing of the kind.
     """
+    if isinstance(column, (str, bytes, int, float, np.generic, type(None))) or getattr(column, "ndim", 1) == 0:
+        return column  # a number or name of the whole batch
     if isinstance(column, (Nullable, Ragged, np.ndarray, list)):
         return take_column(column, rows)
     if hasattr(column, "shape") and hasattr(column, "__getitem__"):
@@ -73,7 +75,7 @@ def rows_of(column: Any, rows: NDArray[np.int64]) -> Any:
         return tuple(rows_of(part, rows) for part in column)
     if isinstance(column, Mapping):
         return {name: rows_of(part, rows) for name, part in column.items()}
-    raise TypeError(f"expected a column of rows from collate, found {type(column).__name__}")
+    raise TypeError(f"expected a column of rows from collate or batch_transform, found {type(column).__name__}")
 
 
 def _plain(name: str, column: Any, numbers: NDArray[np.int64] | None) -> Any:

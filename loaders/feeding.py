@@ -18,8 +18,8 @@ class Task:
 
     Attributes:
         positions: int64[n], what this rank reads in this step, in order; may be empty.
-        spare: int64[m], the positions of the whole step: what an empty batch learns its dtypes from, and what
-            `pad_last` repeats.
+        spare: int64[m], some positions of the whole step, and of others: what a batch without a record of its own
+            learns its fields and dtypes from, and what `pad_last` repeats then.
     """
 
     positions: NDArray[np.int64]

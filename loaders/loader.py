@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dataformats.errors import WorkerError
 from dataformats.loaders.feeding import Feed, Made, Task
 from dataformats.loaders.forms import AheadOfTime, form_of
 from dataformats.loaders.making import BatchMaker, DamagePolicy, Functions
@@ -23,7 +24,7 @@ from dataformats.loaders.randomness import Randomness
 from dataformats.loaders.ranks import resolve
 from dataformats.loaders.records import Records
 from dataformats.loaders.sequences import as_readable
-from dataformats.loaders.skips import Skips
+from dataformats.loaders.skips import POSITIONS, Skips
 from dataformats.loaders.state import State, validate
 from dataformats.loaders.steps import Step, Steps
 from dataformats.loaders.timing import LoaderStats, Totals
@@ -33,7 +34,7 @@ from dataformats.storage.forks import after_fork
 __all__ = ["Loader"]
 
 _ENDED = -2  # the epoch of an iteration that is over: its end lies at no position
-_SPARE = 64  # positions that an empty batch may borrow a record from: more than may well be damaged
+_SPARE = 32  # of its step and of the first one, an empty batch may borrow a record: more than may well be damaged
 
 
 class Loader:
@@ -140,7 +141,7 @@ class Loader:
         self._form = form_of(to, device)
         register_with_jax()
         self._position = 0
-        self._quarantined: list[Quarantined] = []
+        self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
         self._cursor: _Cursor | None = None
@@ -163,7 +164,7 @@ class Loader:
     @property
     def quarantined(self) -> list[Quarantined]:
         """What `on_corrupt="quarantine"` found so far on this rank; pass it to the next start as `quarantine=`."""
-        return list(self._quarantined)
+        return list(self._quarantined.values())
 
     def __len__(self) -> int:
         """Return how many batches this whole epoch has, on every rank alike, wherever the cursor stands."""
@@ -202,12 +203,13 @@ class Loader:
         """Go to the beginning of an epoch; inside that epoch already, stay: what was resumed goes on.
 
         Raises:
-            ValueError: `epoch` is negative.
+            ValueError: `epoch` is negative or huge.
         """
-        if epoch < 0:
-            raise ValueError(f"epoch must be at least 0, found {epoch}")
+        position = whole("epoch", epoch, 0) * self._plan.n
+        if position >= POSITIONS:
+            raise ValueError(f"epoch must lie below {POSITIONS // self._plan.n}, found {epoch}")
         if epoch != self.epoch:
-            self._move(epoch * self._plan.n)
+            self._move(position)
 
     def advance(self, batches: int) -> None:
         """Pass over so many batches of this epoch without reading them, at most to its end."""
@@ -219,11 +221,9 @@ class Loader:
                 break
         self._move(position)
 
-    def _move(self, position: int, skips: Skips | None = None) -> None:
-        """Go on at another position, with other skips if they are given; an iteration ends with the epoch it is in."""
+    def _move(self, position: int) -> None:
+        """Go on at another position; an iteration ends with the epoch that it is in."""
         self._position = position
-        if skips is not None:
-            self._steps = replace(self._steps, n=self._plan.n, skips=skips)
         self._is_stale = True
         if self._cursor is not None and self._cursor.epoch not in (None, _ENDED):
             self._cursor.epoch = self.epoch
@@ -241,7 +241,11 @@ class Loader:
         feed = self._started()
         # Whatever interrupts this, an error or Ctrl-C: a batch that was taken and not delivered is made again.
         self._is_stale = True
-        made = feed.take()
+        try:
+            made = feed.take()
+        except WorkerError:
+            self._drop_feed()  # with the worker that hangs
+            raise
         begun = made.batch if self._workers.kind == "thread" else self._form.begin(made.batch)
         batch = self._form.end(begun)
         self._commit(made, step, begin)
@@ -264,13 +268,15 @@ class Loader:
         self._received = now
         self._position = step.after
         if self._maker.on_corrupt == "quarantine":
-            self._quarantined += [self._found(position, error) for position, error in made.failed]
+            for position, error in made.failed:
+                self._note(position, error)
 
-    def _found(self, position: int, error: Exception) -> Quarantined:
-        place = self._plan.locate(np.array([position]))
+    def _note(self, position: int, error: Exception) -> None:
+        place = self._plan.locate([position])
         component, record = int(place.component[0]), int(place.record[0])
         origin = self._records.components[component].origin(record)
-        return Quarantined("" if origin is None else origin[0], record, str(error), component)
+        path = "" if origin is None else origin[0]
+        self._quarantined[component, record] = Quarantined(path, record, str(error), component)
 
     # ---- state
 
@@ -294,11 +300,15 @@ class Loader:
             StateMismatchError: It is of other data, another seed or shuffle, or damaged; what differs, and what to do.
         """
         loaded = validate(state, self._state(), strict=strict)
+        plan = self._plan
         if self._mixture is not None:
-            plan = self._mixture.plan(self._plan.shuffle, self._plan.seed, loaded.weights, loaded.position)
+            plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
+        # What may be refused comes first: a state is loaded whole or not at all.
+        self._steps = replace(self._steps, n=plan.n, skips=loaded.skips)
+        if plan != self._plan:
             self._drop_feed()  # which holds the plan that was
             self._plan, self._maker = plan, replace(self._maker, plan=plan)
-        self._move(loaded.position, loaded.skips)
+        self._move(loaded.position)
 
     save = state_dict
     load = load_state_dict
@@ -308,7 +318,8 @@ class Loader:
 
         Call it on every rank with the same numbers. It is part of the state.
         """
-        self._move(self._position, self._steps.skips.add(first, last))
+        self._steps = replace(self._steps, skips=self._steps.skips.add(first, last))
+        self._is_stale = True
 
     def _state(self) -> State:
         return State(
@@ -391,6 +402,6 @@ class _Cursor:
 
 def _tasks(steps: Steps, position: int, rank: int, world_size: int) -> Iterator[Task]:
     """Yield the tasks of a rank; it knows no loader, which would live as long as its workers."""
+    first = np.arange(min(_SPARE, steps.n))
     for step in steps.following(position):
-        run = step.run(rank, world_size)
-        yield Task(run, (run if len(run) else step.positions)[:_SPARE])
+        yield Task(step.run(rank, world_size), np.concatenate([step.positions[:_SPARE], first]))

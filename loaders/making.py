@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -21,6 +21,7 @@ from dataformats.loaders.plan import Place, Plan
 from dataformats.loaders.randomness import Randomness
 from dataformats.loaders.records import Got, Records
 from dataformats.source import OnCorrupt
+from dataformats.spec import VALUE
 from dataformats.storage.waited import WAITED
 
 __all__ = ["BatchMaker", "ColumnCollate", "DamagePolicy", "Functions"]
@@ -86,6 +87,12 @@ class BatchMaker:
             raise ValueError(f"on_corrupt must be 'raise', 'skip' or 'quarantine', found {self.on_corrupt!r}")
 
     def __call__(self, task: Task, progress: Progress) -> Made:
+        try:
+            return self._make(task, progress)
+        except StopIteration as error:  # which whoever iterates over the loader would take for its end
+            raise RuntimeError("a function of the caller, or its data, raised StopIteration") from error
+
+    def _make(self, task: Task, progress: Progress) -> Made:
         begin, timings = time.thread_time(), Timings()
         positions, got, failed = self._read(task.positions, timings, progress)
         is_sample = not len(positions)  # which has no rows of its own, and borrows one
@@ -119,7 +126,7 @@ class BatchMaker:
         try:
             got = self.records.read(place, policy)
         except FormatError as error:
-            error.add_note(f"read for the positions {positions[0]} to {positions[-1]}; on_corrupt='skip' leaves it out")
+            _note(error, f"read for the positions {positions[0]} to {positions[-1]}; on_corrupt='skip' leaves it out")
             raise
         waited = WAITED.seconds - waited
         timings.read += waited
@@ -136,11 +143,20 @@ class BatchMaker:
     def _first_of(
         self, spare: Numbers, timings: Timings, progress: Progress
     ) -> tuple[Numbers, Got, list[tuple[int, Exception]]]:
-        """Return the first record that can be read of these positions, or none of them."""
+        """Return the first record that can be read of these positions.
+
+        Raises:
+            FormatError: None can, and so nobody knows what the caller's functions make of one.
+        """
+        failed: list[tuple[int, Exception]] = []
         for row in range(len(spare)):
-            found = self._read(spare[row : row + 1], timings, progress)
-            if len(found[0]):
-                return found
+            positions, got, wrong = self._read(spare[row : row + 1], timings, progress)
+            if len(positions):
+                return positions, got, wrong
+            failed += wrong
+        if failed and (self.pad_to or self.functions != Functions()):
+            _note(failed[-1][1], f"as {len(spare)} others: there is no record to tell what an empty batch looks like")
+            raise failed[-1][1]
         return self._read(spare[:0], timings, progress)
 
     # ---- what is made of it
@@ -166,6 +182,9 @@ class BatchMaker:
     def _collated(self, got: Got, positions: Numbers, progress: Progress) -> Any:
         transform, collate = self.functions.transform, self.functions.collate
         if transform is None and collate is None:
+            values = got.columns.get(VALUE) if got.single else None
+            if isinstance(values, list) and any(isinstance(value, Mapping) for value in values):
+                return stacked(values, got.numbers)  # dicts that differ, which it tells apart
             return plain(got.columns, got.numbers)
         if transform is None and not got.single and isinstance(collate, ColumnCollate):
             return collate.of_columns(got.columns, got.numbers)
@@ -180,15 +199,15 @@ class BatchMaker:
     def _transformed(self, records: list[Any], positions: Numbers, progress: Progress) -> list[Any]:
         transform = self.functions.transform
         assert transform is not None
-        wants_rng = takes_rng(transform)
+        keyed = with_rng(transform)
         made = []
         for position, record in zip(positions.tolist(), records, strict=True):
             progress(position)
             rng = self.randomness.at(position)
             try:
-                made.append(transform(record, rng) if wants_rng else transform(record))
+                made.append(keyed(record, rng))
             except Exception as error:
-                error.add_note(f"raised by transform for {self.describe(position)} (position {position})")
+                _note(error, f"raised by transform for {self.describe(position)} (position {position})")
                 raise
         return made
 
@@ -200,24 +219,34 @@ class BatchMaker:
         if function is None:
             return batch
         rng = self.randomness.of_batch(_first(positions))
-        made = function(batch, rng) if takes_rng(function) else function(batch)
+        made = with_rng(function)(batch, rng)
         if isinstance(made, Mapping) and not isinstance(made, Batch):
             return Batch(dict(made), positions, padding)
         return made
 
 
-def takes_rng(function: Callable[..., Any]) -> bool:
-    """Return True for functions of two arguments, or with one that is called `rng`."""
+def with_rng(function: Callable[..., Any]) -> Callable[[Any, np.random.Generator], Any]:
+    """Return the function as one of two arguments: it gets the second if it has a place for it.
+
+    That is an argument called `rng`, or else the second one that it must be given.
+    """
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # some builtins do not say
-        return False
-    needed = [
-        one
-        for one in parameters.values()
-        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and one.default is one.empty
-    ]
-    return len(needed) >= 2 or "rng" in parameters
+        return lambda thing, rng: function(thing)
+    named = parameters.get("rng")
+    if named is not None and named.kind is not named.POSITIONAL_ONLY:
+        return lambda thing, rng: function(thing, rng=rng)
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [one for one in parameters.values() if one.kind in places and one.default is one.empty]
+    return function if len(needed) >= 2 else lambda thing, rng: function(thing)
+
+
+def _note(error: Exception, note: str) -> None:
+    """Add a note once; an exception that takes none stays as it is."""
+    with suppress(Exception):
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
 
 def _first(positions: Numbers) -> int:

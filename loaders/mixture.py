@@ -69,7 +69,7 @@ class Mixture:
             position: Where this mixture's weights begin to hold.
 
         Raises:
-            ValueError: The weights do not fit the components, or others hold from a later position on.
+            ValueError: The weights do not fit the components.
         """
         history = changed(history, position, self.weights) if history else ((0, self.weights),)
         # Were an epoch as long as the weights of now say, positions would lose their epoch.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
+from dataformats.errors import SpecError
 from dataformats.joining import interleave
 from dataformats.loaders.plan import Place
 from dataformats.loaders.sequences import Readable
@@ -61,6 +62,7 @@ class Records:
         got = [
             self._of_one(part, rows, place.record[rows], on_corrupt) for part, rows in zip(parts, groups, strict=True)
         ]
+        _compare(parts, got)
         columns, rows = interleave([part.columns for part in got], [part.rows for part in got])
         failed = sorted((found for part in got for found in part.failed), key=operator.itemgetter(0))
         return Got(columns, rows, place.record[rows], failed, got[0].single)
@@ -83,3 +85,18 @@ class Records:
         """Return which record this is, with its file where that is known: `"record 17 of 'a.tfrecord'"`."""
         origin = self.components[component].origin(number)
         return f"record {number}" if origin is None else f"record {origin[1]} of {origin[0]!r}"
+
+
+def _compare(components: list[int], got: list[Got]) -> None:
+    """Raise where components have other fields than the first of them."""
+    fields = [None if part.single else sorted(part.columns) for part in got]
+    for component, found in zip(components, fields, strict=True):
+        if found != fields[0]:
+            raise SpecError(
+                f"component {components[0]} of the mixture has {_said(fields[0])}, component {component} has "
+                f"{_said(found)}: make them alike with select() or map() before mix()"
+            )
+
+
+def _said(fields: list[str] | None) -> str:
+    return "single values" if fields is None else f"the fields {fields}"

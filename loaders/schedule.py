@@ -185,14 +185,13 @@ def _checked_weight(weight: object) -> int:
 def changed(history: History, position: int, weights: tuple[int, ...]) -> History:
     """Return a history in which `weights` hold from `position` on.
 
-    Weights that hold already add nothing; those of which no position was taken yet are replaced.
+    Weights that the history ends with add nothing, and those that hold from `position` or a later one on are replaced:
+    a run that goes back to an earlier position has not taken those yet.
 
     Raises:
-        ValueError: Other weights hold from a later position on, or there are more or fewer weights than before.
+        ValueError: There are more or fewer weights than before.
     """
     last, holding = history[-1]
-    if position < last:
-        raise ValueError(f"weights cannot change at position {position}: others hold since position {last}")
     if len(weights) != len(holding):
         raise ValueError(f"expected {len(holding)} weights, one for each component as before, found {len(weights)}")
     if weights == holding:

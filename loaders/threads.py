@@ -93,7 +93,7 @@ class ThreadFeed:
             while not job.is_done:
                 if self._closed:
                     raise RuntimeError("the loader was closed while a batch was waited for")
-                self._done.wait(_LOOK_S)
+                self._done.wait(min(_LOOK_S, self._hang_timeout_s / 4))
                 watch.look()
             self._jobs.popleft()
             self._room.notify()
@@ -188,13 +188,15 @@ class _Job:
 
 
 class _Watch:
-    """Tells work from a hang: a job whose position does not move."""
+    """Tells work from a hang: a job whose position does not move while it is waited for."""
 
     def __init__(self, job: _Job, make: Make, timeout_s: float) -> None:
         self._job = job
         self._make = make
         self._timeout_s = timeout_s
-        self._seen: tuple[int | None, float] = (None, time.monotonic())
+        self._position: int | None = None
+        self._idle_s = 0.0
+        self._looked = time.monotonic()
         self._has_warned = False
 
     def look(self) -> None:
@@ -203,22 +205,23 @@ class _Watch:
         Raises:
             WorkerError: It has not moved for too long.
         """
-        job, (position, since) = self._job, self._seen
-        if job.is_done or job.position is None:
-            return
-        if job.position != position:
-            self._seen = (job.position, time.monotonic())
-            return
-        waited = time.monotonic() - since
-        if waited >= self._timeout_s:
-            raise WorkerError(
-                f"no progress for {waited:.0f} s (hang_timeout_s={self._timeout_s:g})",
-                worker=job.worker,
-                reading=self._make.describe(job.position),
-            )
-        if waited >= _SLOW_S and not self._has_warned:
+        job, now = self._job, time.monotonic()
+        # Only looks count: a program that was stopped, or a machine that slept, gives its workers their time.
+        self._idle_s += min(now - self._looked, 2 * _LOOK_S)
+        self._looked = now
+        if job.is_done or job.position != self._position:
+            self._position, self._idle_s = job.position, 0.0
+        elif self._idle_s >= self._timeout_s:
+            what = f"no progress for {self._idle_s:.0f} s (hang_timeout_s={self._timeout_s:g})"
+            raise WorkerError(what, worker=job.worker, reading=self._about())
+        elif self._idle_s >= _SLOW_S and not self._has_warned:
             self._has_warned = True
-            _LOG.warning("worker %s makes no progress with %s", job.worker, self._make.describe(job.position))
+            _LOG.warning("worker %s makes no progress with %s", job.worker, self._about())
+
+    def _about(self) -> str:
+        if self._job.position is None:
+            return "what was asked for before: no thread is free to begin"
+        return self._make.describe(self._job.position)
 
 
 def _ignore(position: int) -> None:

@@ -579,3 +579,164 @@ def test_another_epoch_in_the_middle_of_one(source: Any) -> None:
     assert indices(loader) == orders[1][40:]
     loader.advance(100)
     assert loader.position == 3 * 103
+
+
+# ---- what a hostile reading found
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_of_a_function_is_no_end(workers: int) -> None:
+    def ends(record: int) -> int:
+        return next(iter(())) if record == 5 else record
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(Loader(list(range(12)), 2, shuffle=False, workers=workers, transform=ends))
+
+
+def test_a_batch_whose_records_are_all_damaged_keeps_its_form(damaged: Any) -> None:
+    def labels(records: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"index": np.stack([one["index"] for one in records])}
+
+    options: list[dict[str, Any]] = [
+        {},
+        {"transform": lambda record: {"index": record["index"]}},
+        {"collate": labels},
+    ]
+    for option in options:
+        for quarantine in ((), [("", 7, ""), ("", 8, "")]):
+            loader = Loader(damaged, 1, on_corrupt="skip", shuffle=False, quarantine=quarantine, **option)
+            batches = list(loader)
+            assert [len(batch["index"]) for batch in batches] == [i not in (7, 8, 30) for i in range(40)]
+        loader = Loader(damaged, 2, rank=3, world_size=5, on_corrupt="skip", shuffle=False, pad_last=True, **option)
+        first = next(iter(loader))
+        assert first.padding.tolist() == [True, False] or first.positions.tolist() == [6, 6]
+        loader = Loader(damaged, 1, rank=7, world_size=10, on_corrupt="skip", shuffle=False, pad_last=True, **option)
+        first = next(iter(loader))
+        assert first["index"].tolist() == [0]
+        assert first.padding.tolist() == [True]
+
+
+def test_components_of_other_fields_are_told_apart() -> None:
+    a, b = [{"x": i} for i in range(4)], [{"x": 10 + i, "z": i} for i in range(4)]
+    for parts in ({"a": a, "b": b}, {"b": b, "a": a}, {"a": a, "b": [1, 2, 3, 4]}):
+        with pytest.raises(SpecError, match="component 0 of the mixture has the fields"):
+            list(Loader(dataformats.mix(parts), 4, workers=0))
+    with pytest.raises(SpecError, match=r"record 2 has the fields .* record 3"):
+        list(Loader([{"x": 1}, {"x": 2}, {"x": 2, "y": 3}, {"x": 4}], 2, shuffle=False, workers=0))
+
+
+def test_a_hang_does_not_stop_who_goes_on() -> None:
+    stuck, release = threading.Event(), threading.Event()
+
+    def hangs(record: int) -> int:
+        if record == 4 and not stuck.is_set():
+            stuck.set()
+            release.wait(60)
+        return record
+
+    loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=0.5)
+    with pytest.raises(WorkerError, match="record 4"):
+        list(loader)
+    loader.skip(4, 5)
+    assert [int(value) for batch in loader for value in batch["value"]] == list(range(5, 20))
+    release.set()
+    loader.close()
+
+
+def test_a_job_that_no_thread_begins_is_a_hang_too() -> None:
+    stuck, release = threading.Event(), threading.Event()
+
+    def hangs(record: int) -> int:
+        if record == 4 and not stuck.is_set():
+            stuck.set()
+            release.wait(60)
+        return record
+
+    loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=0.5)
+    next(iter(loader))
+    assert stuck.wait(10)
+    loader.load_state_dict(loader.state_dict())  # forgets what is stuck
+    with pytest.raises(WorkerError, match="no thread is free"):
+        next(iter(loader))
+    assert next(iter(loader))["value"].tolist() == [2, 3]
+    release.set()
+    loader.close()
+
+
+def test_a_skip_behind_the_last_batch_ends_nothing_else() -> None:
+    loader = Loader(list(range(10)), 4, shuffle=False, workers=0)
+    n = 0
+    for _ in loader:
+        n += 1
+        if loader.position == 10:
+            loader.skip(3, 4)
+    assert (n, loader.epoch) == (3, 1)
+
+
+@pytest.mark.parametrize("rank", range(4))
+@pytest.mark.parametrize("pad_last", [False, True])
+def test_columns_that_are_no_rows_stay(rank: int, pad_last: bool) -> None:
+    def more(batch: dict[str, Any]) -> dict[str, Any]:
+        return {**batch, "n": 3, "mean": batch["value"].mean(), "name": "x"}
+
+    options: dict[str, Any] = {"rank": rank, "world_size": 4, "workers": 0, "pad_last": pad_last}
+    batches = list(Loader(list(range(5)), 1, batch_transform=more, **options))
+    assert [batch["n"] for batch in batches] == [3, 3]
+    assert [len(batch["value"]) for batch in batches] == [1, 1 if pad_last or rank == 3 else 0]
+
+
+def test_a_state_is_loaded_whole_or_not_at_all() -> None:
+    parts = {"a": np.arange(100), "b": np.arange(6)}
+    first = Loader(dataformats.mix(parts, {"a": 1, "b": 1}), 3, workers=0)
+    next(iter(first))
+    second = Loader(dataformats.mix(parts, {"a": 20, "b": 1}), 20, drop_last=True, workers=0)
+    before = second.state_dict()
+    with pytest.raises(ValueError, match="drop_last"):
+        second.load_state_dict(first.state_dict())
+    assert second.state_dict() == before
+    assert len(next(iter(second))["value"]) == 20
+
+
+def test_a_mixture_goes_back_behind_a_change_of_weights() -> None:
+    parts = {"a": np.arange(40), "b": np.arange(40)}
+    first = Loader(dataformats.mix(parts, {"a": 1, "b": 1}, until=20), 5, workers=0)
+    list(first)
+    next(iter(first))
+    second = Loader(dataformats.mix(parts, {"a": 3, "b": 1}, until=20), 5, workers=0)
+    second.load_state_dict(first.state_dict())
+    second.set_epoch(0)
+    second.load_state_dict(second.state_dict())
+    assert second.locate(range(25)).record.tolist() == first.locate(range(25)).record.tolist()
+
+
+def test_a_record_is_quarantined_once(damaged: Any) -> None:
+    loader = Loader(damaged, 8, on_corrupt="quarantine")
+    for _ in range(3):
+        list(loader)
+    assert sorted(found.index for found in loader.quarantined) == [7, 8, 30]
+
+
+def test_functions_get_the_generator_where_they_have_a_place_for_it() -> None:
+    class StubbornError(Exception):
+        def add_note(self, note: str) -> None:
+            raise TypeError("no notes")
+
+    def fails(record: int) -> int:
+        raise StubbornError
+
+    def by_keyword(record: int, *, rng: Any) -> float:
+        return float(rng.random())
+
+    def with_default(record: int, rng: Any = None) -> float:
+        return float(rng.random())
+
+    def positional(record: int, generator: Any) -> float:
+        return float(generator.random())
+
+    drawn = [
+        next(iter(Loader([1, 2], 2, transform=transform, workers=0)))["value"].tolist()
+        for transform in (by_keyword, with_default, positional)
+    ]
+    assert drawn[0] == drawn[1] == drawn[2]
+    with pytest.raises(StubbornError):
+        list(Loader([1, 2], 2, transform=fails, workers=0))

@@ -159,8 +159,9 @@ def test_changes() -> None:
     assert changed(history, 10, (2, 1)) == ((0, (3, 1)), (10, (2, 1)))
     assert changed(history, 10, (3, 1)) == ((0, (3, 1)),)
     assert changed(((0, (3, 1)),), 0, (1, 2)) == ((0, (1, 2)),)
-    with pytest.raises(ValueError, match=r"^weights cannot change at position 9: others hold since position 10$"):
-        changed(history, 9, (1, 1))
+    assert changed(history, 9, (1, 1)) == history
+    assert changed(history, 9, (2, 1)) == ((0, (3, 1)), (9, (2, 1)))
+    assert changed(history, 0, (2, 1)) == ((0, (2, 1)),)
     with pytest.raises(ValueError, match=r"^expected 2 weights, one for each component as before, found 3$"):
         changed(history, 20, (1, 1, 1))
 
