@@ -239,7 +239,7 @@ class Nullable:
         return pinned
 
     def __repr__(self) -> str:
-        return f"Nullable({_describe(self.values)}, {int(self.present.sum())} of {len(self)} present)"
+        return f"Nullable({described(self.values)}, {int(self.present.sum())} of {len(self)} present)"
 
 
 Column = np.ndarray[Any, np.dtype[Any]] | Ragged | Nullable | list[Any]
@@ -294,7 +294,7 @@ class RecordBatch:
         return (self[position] for position in range(len(self)))
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name}: {_describe(column)}" for name, column in self.columns.items())
+        columns = ", ".join(f"{name}: {described(column)}" for name, column in self.columns.items())
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"RecordBatch({len(self)} records{failed}; {columns})"
 
@@ -356,8 +356,9 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
 
 
-def _describe(column: Column) -> str:
-    if isinstance(column, np.ndarray):
+def described(column: Any) -> str:
+    """Return dtype and shape of an array or tensor, the length of a list, or what a column of ours says of itself."""
+    if hasattr(column, "dtype") and hasattr(column, "shape"):
         return f"{column.dtype}{list(column.shape)}"
     return f"list[{len(column)}]" if isinstance(column, list) else repr(column)
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.batch import described
+
 __all__ = ["Batch"]
 
 
@@ -41,6 +43,10 @@ class Batch(dict[str, Any]):
             self.positions = positions
         if padding is not None:
             self.padding = padding
+
+    def __repr__(self) -> str:
+        rows = f"{len(self.positions)} records; " if "positions" in self.__dict__ else ""
+        return f"Batch({rows}{', '.join(f'{name}: {described(column)}' for name, column in self.items())})"
 
     def to(self, device: Any, non_blocking: bool = False) -> Batch:
         """Return the batch as tensors on a device; Lightning and Accelerate call this."""

@@ -86,6 +86,12 @@ def _plain(name: str, column: Any, numbers: NDArray[np.int64] | None) -> Any:
 
 def _stack(name: str, values: list[Any], numbers: NDArray[np.int64] | None) -> Any:
     values = [_as_array(value) for value in values]
+    if any(isinstance(value, tuple) for value in values):
+        raise SpecError(
+            "tuples are no columns: let transform return a dict of fields, as {'image': image, 'label': label}, "
+            "or pass collate=",
+            field=name,
+        )
     if not values or not any(isinstance(value, (np.ndarray, np.generic, int, float)) for value in values):
         return values
     arrays = [_number(name, value) for value in values]

@@ -43,6 +43,9 @@ class Loader:
     Which records a batch holds is a pure function of the data, the seed and the position; workers, ranks and batch
     size do not change the sequence. One loader has one cursor: a new iteration takes over, the old one raises.
 
+    It is iterable itself, and needs no `DataLoader` around it. Each batch is a `dataformats.Batch`: a dict of columns
+    that knows its positions. Records that are no dicts have one column, `"value"`.
+
     Args:
         source: A `RecordSource`, a `Mixture`, or any sequence with `len` and `[]`.
         batch_size: Records a rank and step, at least 1.
@@ -70,7 +73,8 @@ class Loader:
         window_blocks: See `shuffle`.
         prefetch_bytes: No batch is begun while as many bytes wait for the caller.
         start_method: Of worker processes: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes what is safe.
-        hang_timeout_s: A worker that makes no progress for so many seconds is given up with a `WorkerError`.
+        hang_timeout_s: A worker that makes no progress for so many seconds is given up with a `WorkerError`;
+            `None`: never.
 
     Raises:
         ValueError: An argument is outside its range, the source is empty, or no full step fits an epoch.
@@ -118,7 +122,7 @@ class Loader:
         window_blocks: int = 16,
         prefetch_bytes: int = 2**30,
         start_method: StartMethod | None = None,
-        hang_timeout_s: float = 60.0,
+        hang_timeout_s: float | None = 60.0,
     ) -> None:
         batch_size = whole("batch_size", batch_size, 1)
         seed = whole("seed", seed, 0)
@@ -160,6 +164,16 @@ class Loader:
     def epoch(self) -> int:
         """The epoch that the next batch lies in; 0 is the first."""
         return self._position // self._plan.n
+
+    @property
+    def seed(self) -> int:
+        """The seed of the order, and of the generators that transforms get."""
+        return self._plan.seed
+
+    @property
+    def batch_size(self) -> int:
+        """Records a rank and step."""
+        return self._batch_size
 
     @property
     def quarantined(self) -> list[Quarantined]:
@@ -215,7 +229,7 @@ class Loader:
         """Pass over so many batches of this epoch without reading them, at most to its end."""
         stop = (self.epoch + 1) * self._plan.n
         position = self._position
-        for _ in range(batches):
+        for _ in range(whole("batches", batches, 0)):
             position = min(self._steps.at(position).after, stop)
             if position == stop:
                 break
@@ -367,7 +381,8 @@ class Loader:
     def __repr__(self) -> str:
         return (
             f"Loader(position {self.position:,}, epoch {self.epoch} of {self._plan.n:,} records, "
-            f"batch_size {self._batch_size}, rank {self._rank} of {self._world_size})"
+            f"batch_size {self._batch_size}, shuffle {self._plan.shuffle.kind}, seed {self._plan.seed}, "
+            f"rank {self._rank} of {self._world_size})"
         )
 
     def _drop_feed(self) -> None:

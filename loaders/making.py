@@ -59,6 +59,12 @@ class Functions:
     collate: Callable[[list[Any]], Any] | None = None
     batch_transform: Callable[..., Any] | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("transform", "collate", "batch_transform"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} must be a function, found {function!r}")
+
 
 @dataclass(frozen=True)
 class BatchMaker:
@@ -194,7 +200,7 @@ class BatchMaker:
         if collate is None:
             return stacked(records, got.numbers)
         self.randomness.of_collate(_first(positions))  # for what torch draws there
-        return collate(records)
+        return _returned("collate", collate(records))
 
     def _transformed(self, records: list[Any], positions: Numbers, progress: Progress) -> list[Any]:
         transform = self.functions.transform
@@ -205,7 +211,7 @@ class BatchMaker:
             progress(position)
             rng = self.randomness.at(position)
             try:
-                made.append(keyed(record, rng))
+                made.append(_returned("transform", keyed(record, rng)))
             except Exception as error:
                 _note(error, f"raised by transform for {self.describe(position)} (position {position})")
                 raise
@@ -219,7 +225,7 @@ class BatchMaker:
         if function is None:
             return batch
         rng = self.randomness.of_batch(_first(positions))
-        made = with_rng(function)(batch, rng)
+        made = _returned("batch_transform", with_rng(function)(batch, rng))
         if isinstance(made, Mapping) and not isinstance(made, Batch):
             return Batch(dict(made), positions, padding)
         return made
@@ -247,6 +253,12 @@ def _note(error: Exception, note: str) -> None:
     with suppress(Exception):
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
+
+
+def _returned(name: str, value: Any) -> Any:
+    if value is None:
+        raise TypeError(f"{name} returned None: was its return forgotten?")
+    return value
 
 
 def _first(positions: Numbers) -> int:

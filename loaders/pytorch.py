@@ -246,7 +246,9 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         return len(self._source)
 
     def __getitem__(self, index: int) -> Any:
-        return self.__getitems__([range(len(self))[index]])[0]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"record {index} is outside [{-len(self)}, {len(self)})")
+        return self.__getitems__([index % len(self)])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
         """Return the records at `indices`, in `[0, len)`, read at once."""

@@ -78,7 +78,7 @@ def _automatic(rank: str, world_size: int) -> tuple[int, int]:
         raise ValueError(f"expected an integer or 'auto' as rank, found {rank!r}")
     found = _find() or _Found(0, 1, "no launcher: this process is alone")
     if _integer("world_size", world_size) not in (1, found.world_size):
-        raise ValueError(f"world_size={world_size} was passed with rank='auto', found {found}: leave it out")
+        raise ValueError(f"world_size={world_size} was passed, and rank='auto' found {found}: leave world_size out")
     _LOGGER.info("rank='auto': %s", found)
     return found.rank, found.world_size
 

@@ -119,7 +119,7 @@ def validate(state: object, mine: State, *, strict: bool = True, plans: Collecti
 
 def _check_fit(theirs: State, mine: State, plans: Collection[int]) -> None:
     for what, expected, found, remedy in (
-        ("number of components", _components(theirs), _components(mine), _other_data(theirs)),
+        ("number of components", _components(theirs), _components(mine), _other_components()),
         ("fingerprint", theirs.fingerprint, mine.fingerprint, _other_data(theirs)),
         ("seed", theirs.seed, mine.seed, _other_order(f"seed={theirs.seed}")),
         ("shuffle", theirs.shuffle, mine.shuffle, _other_order(_shuffle_call(theirs.shuffle))),
@@ -139,9 +139,17 @@ def _components(state: State) -> int:
 
 
 def _other_data(state: State) -> str:
+    mixed = "" if state.weights is None else ", mixed under the same names in the same order, with the same until="
     return (
-        "the data are not those that the state was taken of: open the same files with the same filters, "
+        f"the data are not those that the state was taken of: open the same files with the same filters{mixed}; "
         f"or load with strict=False to go on at the same position, {state.position}, of other data"
+    )
+
+
+def _other_components() -> str:
+    return (
+        "a run keeps the components that it began with: begin with all of them, those that come later with a weight "
+        "of 0; or load with strict=False to go on at the same position of other data"
     )
 
 
@@ -168,7 +176,11 @@ def _check(state: Mapping[str, Any]) -> str:
 
 
 def _check_version(state: Mapping[Any, Any]) -> None:
-    version = _parsed("version", _integer, state.get("version"))
+    if "version" not in state:
+        found = ", ".join(sorted(map(str, state))[:5])
+        remedy = "pass what state_dict() of a Loader returned"
+        raise StateMismatchError("keys of the state", expected="version, ...", found=found, remedy=remedy)
+    version = _parsed("version", _integer, state["version"])
     if version > STATE_VERSION:
         remedy = "the state was taken with a newer release of dataformats: install that one"
         raise StateMismatchError("version of the state", expected=STATE_VERSION, found=version, remedy=remedy)

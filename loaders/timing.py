@@ -8,6 +8,7 @@ from dataformats.loaders.feeding import Made, Timings
 
 __all__ = ["LoaderStats", "Totals"]
 
+_LEAST_S = 1.0  # in less nothing is known
 _WAITING = 0.1  # of the time: below that the trainer limits, not the loader
 _MOSTLY = 0.5
 _CROWDED = 0.7
@@ -63,6 +64,7 @@ class Totals:
     n_bytes: int = 0
     left_out: int = 0
     waited: float = 0.0
+    waited_since: float = 0.0
     spent: float = 0.0
     sums: Timings = field(default_factory=Timings)
 
@@ -74,12 +76,14 @@ class Totals:
             waited: Seconds that the caller waited for it.
             spent: Seconds since it received the one before.
         """
+        if self.batches:  # before the first one workers start
+            self.waited_since += waited
+            self.spent += spent
         self.batches += 1
         self.records += made.n_records
         self.n_bytes += made.n_bytes
         self.left_out += len(made.failed)
         self.waited += waited
-        self.spent += spent
         for name in ("read", "decode", "transform", "process"):
             setattr(self.sums, name, getattr(self.sums, name) + getattr(made.timings, name))
 
@@ -101,11 +105,11 @@ class Totals:
     def _hint(self) -> str:
         sums = self.sums
         made = sums.read + sums.decode + sums.transform
-        if not self.batches or self.waited < _WAITING * self.spent:
+        if self.spent < _LEAST_S or self.waited_since < _WAITING * self.spent:
             return ""
-        waiting = f"{100 * self.waited / self.spent:.0f} % of the time went into waiting for batches"
+        waiting = f"{100 * self.waited_since / self.spent:.0f} % of the time went into waiting for batches"
         if sums.transform < _MOSTLY * made:
-            limit = "storage" if sums.read > sums.decode else "decoding"
+            limit = "storage" if sums.read > sums.decode else "making columns of what was read"
             return f"{waiting}; {limit} limits: more workers may help"
         if self.worker_type == "thread" and self.workers > 1 and sums.process < _CROWDED * made:
             return f"{waiting}; Python functions limit, and threads share one interpreter: try worker_type='process'"

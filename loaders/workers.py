@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,7 +29,7 @@ class Workers:
     prefetch: int = 2
     prefetch_bytes: int = 2**30
     start_method: StartMethod | None = None
-    hang_timeout_s: float = 60.0
+    hang_timeout_s: float | None = 60.0
 
     def __post_init__(self) -> None:
         if self.kind not in ("thread", "process"):
@@ -38,8 +39,9 @@ class Workers:
         whole("workers", self.n, 0)
         whole("prefetch", self.prefetch, 1)
         whole("prefetch_bytes", self.prefetch_bytes, 1)
-        if not self.hang_timeout_s > 0:
-            raise ValueError(f"hang_timeout_s must be above 0, found {self.hang_timeout_s!r}")
+        timeout_s = self.hang_timeout_s
+        if timeout_s is not None and not _is_above_0(timeout_s):
+            raise ValueError(f"hang_timeout_s must be a number above 0, or None, found {timeout_s!r}")
 
     def feed(self, make: Make) -> Feed:
         """Start them."""
@@ -48,11 +50,15 @@ class Workers:
         bounds: dict[str, Any] = {
             "prefetch": self.prefetch,
             "prefetch_bytes": self.prefetch_bytes,
-            "hang_timeout_s": self.hang_timeout_s,
+            "hang_timeout_s": math.inf if self.hang_timeout_s is None else self.hang_timeout_s,
         }
         if self.kind == "thread":
             return ThreadFeed(make, self.n, **bounds)
         return ProcessFeed(make, self.n, start_method=self.start_method, **bounds)
+
+
+def _is_above_0(number: Any) -> bool:
+    return isinstance(number, (int, float)) and number > 0
 
 
 def whole(name: str, number: Any, least: int) -> int:

@@ -506,7 +506,9 @@ def test_a_file_that_shrinks_while_it_is_loaded_from_is_an_error(tmp_path: Path)
 
 def test_what_it_says_of_itself(source: Any) -> None:
     loader = Loader(source, 10, rank=1, world_size=3)
-    assert repr(loader) == "Loader(position 0, epoch 0 of 103 records, batch_size 10, rank 1 of 3)"
+    assert repr(loader) == (
+        "Loader(position 0, epoch 0 of 103 records, batch_size 10, shuffle global, seed 0, rank 1 of 3)"
+    )
     assert loader.locate(5).record.tolist() == loader.locate([5]).record.tolist()
     assert (len(loader), loader.remaining) == (4, 4)
     next(iter(loader))
@@ -515,7 +517,9 @@ def test_what_it_says_of_itself(source: Any) -> None:
         pickle.dumps(loader)
 
 
-def test_a_hint_where_threads_wait_for_each_other(source: Any) -> None:
+def test_a_hint_where_threads_wait_for_each_other(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.loaders.timing._LEAST_S", 0.05)
+
     def slow(record: dict[str, Any]) -> dict[str, Any]:
         stop = time.thread_time() + 0.002
         while time.thread_time() < stop:
@@ -740,3 +744,40 @@ def test_functions_get_the_generator_where_they_have_a_place_for_it() -> None:
     assert drawn[0] == drawn[1] == drawn[2]
     with pytest.raises(StubbornError):
         list(Loader([1, 2], 2, transform=fails, workers=0))
+
+
+def test_functions_that_forget_to_return_are_named() -> None:
+    cases: list[dict[str, Any]] = [
+        {"transform": lambda record: None},
+        {"collate": lambda records: None},
+        {"batch_transform": lambda batch: batch.update(x=1)},
+    ]
+    for options in cases:
+        with pytest.raises(TypeError, match=f"{next(iter(options))} returned None"):
+            list(Loader([1, 2], 2, workers=0, **options))
+    for name in ("transform", "collate", "batch_transform"):
+        with pytest.raises(TypeError, match=f"{name} must be a function, found 5"):
+            Loader([1, 2], 2, **{name: 5})  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="return a dict"):
+        list(Loader([1, 2], 2, transform=lambda record: (record, 0)))
+
+
+def test_places_that_are_none(source: Any) -> None:
+    loader = Loader(source, 10)
+    for epoch in (-1, 1.5, True, 2**62):
+        with pytest.raises(ValueError, match="epoch"):
+            loader.set_epoch(epoch)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="batches"):
+        loader.advance(-1)
+    assert loader.position == 0
+    for timeout in (0, -1, "x"):
+        with pytest.raises(ValueError, match="hang_timeout_s"):
+            Loader(source, 10, hang_timeout_s=timeout)  # type: ignore[arg-type]
+    assert len(next(iter(Loader(source, 10, hang_timeout_s=None)))["index"]) == 10
+    with pytest.raises(StateMismatchError, match=r"pass what state_dict\(\) of a Loader returned"):
+        loader.load_state_dict({"model": 1})
+
+
+def test_a_batch_says_what_it_holds(source: Any) -> None:
+    batch = next(iter(Loader(source, 10)))
+    assert repr(batch) == "Batch(10 records; index: int64[10], image: uint8[10, 4, 3], name: Ragged(10 items of utf8))"
