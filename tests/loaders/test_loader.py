@@ -569,11 +569,11 @@ def test_another_epoch_in_the_middle_of_one(source: Any) -> None:
     for here, there in ((0, 2), (2, 0), (3, 1)):
         loader.set_epoch(here)
         assert loader.epoch == here
+        got: list[int] = []
         for number, batch in enumerate(loader):
             if number == 2:
                 loader.set_epoch(here)  # stays
                 loader.set_epoch(there)
-                got = []
             elif number > 2:
                 got += batch["index"].tolist()
         assert got == orders[there]
