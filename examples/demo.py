@@ -1,7 +1,8 @@
-"""Real TFRecords, shown, converted round all five formats and back, compared value by value, and trained on.
+"""Real TFRecords, shown, converted round all five formats and back, compared, and trained on by a run that is resumed.
 
 Run it with `make demo`, or `python examples/demo.py` where the package is installed. It exits 1 if anything
-that came back is not what went in, or if the classifier has not learned its digits.
+that came back is not what went in, if the classifier has not learned its digits, or if a run that was cut off and
+resumed came to other weights than one that was not.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ DATA = Path(__file__).resolve().parents[1] / "tests" / "golden" / "real"
 ACCURACY = 0.9
 TRAINED_ON = "ffrecord"
 BATCH, EPOCHS, RATE = 64, 30, 0.5
+
+Weights = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -145,28 +148,48 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def train(path: Path) -> float:
-    """Fit a softmax classifier to the digits of a file; return its accuracy on those that it never saw."""
+    """Fit a softmax classifier to the digits of a file; return its accuracy on those that it never saw.
+
+    It is fitted in one go, and again by a run that is cut off in the middle of an epoch and goes on with other workers.
+
+    Raises:
+        RuntimeError: The two came to other weights.
+    """
     learned, held_out = dataformats.open(path).split(0.8, seed=0)
-    random = np.random.default_rng(0)
-    weights = np.zeros((65, 10))
-    for _ in range(EPOCHS):
-        order = random.permutation(len(learned))
-        for first in range(0, len(order), BATCH):
-            batch = learned.read(order[first : first + BATCH])
-            x, y = features(batch), batch["label"]
-            error = probabilities(x @ weights) - np.eye(10)[y]
-            weights -= RATE * x.T @ error / len(batch)
+    end = EPOCHS * len(learned)
+    whole, _ = fit(learned, np.zeros((65, 10)), None, end)
+    half, state = fit(learned, np.zeros((65, 10)), None, end // 2)
+    resumed, _ = fit(learned, half, json.loads(json.dumps(state)), end, workers=1)
+    if not np.array_equal(whole, resumed):
+        raise RuntimeError("the run that was cut off and resumed came to other weights")
     batch = held_out.read(range(len(held_out)))
-    return float(np.mean((features(batch) @ weights).argmax(axis=1) == batch["label"]))
+    return float(np.mean((features(batch["image"]) @ whole).argmax(axis=1) == batch["label"]))
 
 
-def features(batch: dataformats.RecordBatch) -> np.ndarray[Any, np.dtype[np.float64]]:
+def fit(
+    source: dataformats.RecordSource, weights: Weights, state: dict[str, Any] | None, end: int, workers: int = 2
+) -> tuple[Weights, dict[str, Any]]:
+    """Train from a state on until `end` records were seen; return the weights, and the state to go on from."""
+    weights = weights.copy()
+    with dataformats.Loader(source, BATCH, seed=0, workers=workers) as loader:
+        if state is not None:
+            loader.load_state_dict(state)
+        batches = loader.forever()
+        while loader.position < end:
+            batch = next(batches)
+            x, y = features(batch["image"]), batch["label"]
+            error = probabilities(x @ weights) - np.eye(10)[y]
+            weights -= RATE * x.T @ error / len(y)
+        return weights, loader.state_dict()
+
+
+def features(images: np.ndarray[Any, np.dtype[np.uint8]]) -> Weights:
     """Return the pixels of each digit as 64 numbers in [0, 1], and a 1."""
-    pixels = batch["image"].reshape(len(batch), 64) / 16
-    return np.hstack([pixels, np.ones((len(batch), 1))])
+    pixels = images.reshape(len(images), 64) / 16
+    return np.hstack([pixels, np.ones((len(images), 1))])
 
 
-def probabilities(scores: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def probabilities(scores: Weights) -> Weights:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 

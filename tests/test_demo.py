@@ -11,6 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import dataformats
+
 DEMO = Path(__file__).parents[1] / "examples" / "demo.py"
 
 pytestmark = pytest.mark.skipif(
@@ -48,6 +50,19 @@ def test_it_fails_on_a_poor_classifier(
     monkeypatch.setattr(demo, "train", lambda path: 0.9)
     assert demo.main() == 1
     assert "the accuracy is 0.900" in capsys.readouterr().err
+
+
+def test_it_fails_where_a_resumed_run_differs(
+    demo: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spec = {"image": "uint8[8,8]", "label": "int64"}
+    with dataformats.create(tmp_path / "digits.ffr", "ffrecord", spec=spec) as writer:
+        writer.extend({"image": np.full((8, 8), index % 16, np.uint8), "label": index % 10} for index in range(100))
+    fit = demo.fit
+    assert demo.train(tmp_path / "digits.ffr") >= 0
+    monkeypatch.setattr(demo, "fit", lambda *given, **named: (fit(*given)[0] + bool(named), fit(*given)[1]))
+    with pytest.raises(RuntimeError, match="resumed"):
+        demo.train(tmp_path / "digits.ffr")
 
 
 def test_it_fails_on_a_difference(
