@@ -629,41 +629,41 @@ def test_components_of_other_fields_are_told_apart() -> None:
         list(Loader([{"x": 1}, {"x": 2}, {"x": 2, "y": 3}, {"x": 4}], 2, shuffle=False, workers=0))
 
 
-def test_a_hang_does_not_stop_who_goes_on() -> None:
-    stuck, release = threading.Event(), threading.Event()
+class HangsOnce:
+    """A transform that waits with one record, the first time."""
 
-    def hangs(record: int) -> int:
-        if record == 4 and not stuck.is_set():
-            stuck.set()
-            release.wait(60)
+    def __init__(self, record: int) -> None:
+        self.record = record
+        self.stuck, self.release = threading.Event(), threading.Event()
+
+    def __call__(self, record: int) -> int:
+        if record == self.record and not self.stuck.is_set():
+            self.stuck.set()
+            self.release.wait(60)
         return record
 
+
+def test_a_hang_does_not_stop_who_goes_on() -> None:
+    hangs = HangsOnce(4)
     loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=0.5)
     with pytest.raises(WorkerError, match="record 4"):
         list(loader)
     loader.skip(4, 5)
     assert [int(value) for batch in loader for value in batch["value"]] == list(range(5, 20))
-    release.set()
+    hangs.release.set()
     loader.close()
 
 
 def test_a_job_that_no_thread_begins_is_a_hang_too() -> None:
-    stuck, release = threading.Event(), threading.Event()
-
-    def hangs(record: int) -> int:
-        if record == 4 and not stuck.is_set():
-            stuck.set()
-            release.wait(60)
-        return record
-
+    hangs = HangsOnce(4)
     loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=0.5)
     next(iter(loader))
-    assert stuck.wait(10)
+    assert hangs.stuck.wait(10)
     loader.load_state_dict(loader.state_dict())  # forgets what is stuck
     with pytest.raises(WorkerError, match="no thread is free"):
         next(iter(loader))
     assert next(iter(loader))["value"].tolist() == [2, 3]
-    release.set()
+    hangs.release.set()
     loader.close()
 
 
