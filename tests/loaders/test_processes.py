@@ -52,12 +52,13 @@ def feed() -> Iterator[Callable[..., ProcessFeed]]:
         feeds.append(ProcessFeed(*arguments, **{"start_method": "fork", **options}))
         return feeds[-1]
 
+    gc.collect()  # loaders of other tests end with their threads
     before = threading.enumerate()
     yield make
     for each in feeds:
         each.close()
     gc.collect()
-    assert threading.enumerate() == before
+    assert [thread for thread in threading.enumerate() if thread not in before] == []
     assert multiprocessing.active_children() == []
 
 
@@ -115,7 +116,7 @@ def test_nothing_is_left_after_close(makes: Any, feed: Callable[..., ProcessFeed
         assert not any(alive(worker) for worker in workers)
         check([kept])
         del kept
-    assert n_descriptors() == before
+    assert n_descriptors() <= before
 
 
 def state_of(process: int | None) -> str:

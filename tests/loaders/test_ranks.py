@@ -182,7 +182,7 @@ def test_a_world_size_beside_auto_has_to_be_right(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert resolve("auto", 2) == (1, 2)
-    with pytest.raises(ValueError, match="world_size=4 was passed with rank='auto', found rank 1 of 2"):
+    with pytest.raises(ValueError, match="world_size=4 was passed, and rank='auto' found rank 1 of 2"):
         resolve("auto", 4)
 
 
