@@ -65,6 +65,10 @@ class Functions:
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function, found {function!r}")
 
+    def __bool__(self) -> bool:
+        """Return True where there is one; by identity, for who knows what a callable takes for equal."""
+        return any(one is not None for one in (self.transform, self.collate, self.batch_transform))
+
 
 @dataclass(frozen=True)
 class BatchMaker:
@@ -160,7 +164,7 @@ class BatchMaker:
             if len(positions):
                 return positions, got, wrong
             failed += wrong
-        if failed and (self.pad_to or self.functions != Functions()):
+        if failed and (self.pad_to or self.functions):
             _note(failed[-1][1], f"as {len(spare)} others: there is no record to tell what an empty batch looks like")
             raise failed[-1][1]
         return self._read(spare[:0], timings, progress)
@@ -169,7 +173,7 @@ class BatchMaker:
 
     def _keyed(self) -> AbstractContextManager[None]:
         """Return a context in which torch draws by position, where the caller's functions may draw."""
-        return self.randomness.torch_draws() if self.functions != Functions() else nullcontext()
+        return self.randomness.torch_draws() if self.functions else nullcontext()
 
     def _made(self, got: Got, positions: Numbers, is_sample: bool, progress: Progress) -> Any:
         rows = np.arange(len(positions))

@@ -91,6 +91,10 @@ class DeviceCopier:
         with torch.cuda.stream(stream):
             return Copy(map_tensors(tensors, self._copied), stream.record_event())
 
+    def end(self, begun: Copy) -> Any:
+        """Return the batch; the caller's stream waits for the copy. With `begin` it keeps the promise of `Form`."""
+        return begun.wait()
+
     def ahead(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield the batches on the device; the copy of the next one is begun before one is given."""
         waiting: Copy | None = None
@@ -148,24 +152,9 @@ class Tensors:
         return begun
 
 
-class TensorsOnDevice:
-    """Batches of tensors on a device; keeps the promise of `Form`."""
-
-    def __init__(self, device: Any) -> None:
-        self._copier = DeviceCopier(device)
-
-    def begin(self, batch: Any) -> Copy:
-        """Begin to copy the batch."""
-        return self._copier.begin(batch)
-
-    def end(self, begun: Copy) -> Any:
-        """Return the batch; the caller's stream waits for the copy."""
-        return begun.wait()
-
-
-def form_on(device: Any) -> Tensors | TensorsOnDevice:
+def form_on(device: Any) -> Tensors | DeviceCopier:
     """Return the form of batches on a device; `None`: in the machine's memory."""
-    return Tensors() if device is None else TensorsOnDevice(device)
+    return Tensors() if device is None else DeviceCopier(device)
 
 
 def _present(device: Any) -> torch.device:
