@@ -148,7 +148,7 @@ class Loader:
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
-        self._cursor: _Cursor | None = None
+        self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
         self._feed: Feed | None = None
         self._is_stale = True  # the feed makes other batches than those that come next
         after_fork(self, "_forget_feed")
@@ -205,13 +205,11 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the rest of this epoch: all of it, unless the cursor stands inside."""
-        self._cursor = _Cursor(self, self.epoch)
-        return self._cursor
+        return self._begun(self.epoch)
 
     def forever(self) -> Iterator[Any]:
         """Return an iterator over this epoch and all that follow."""
-        self._cursor = _Cursor(self, None)
-        return self._cursor
+        return self._begun(None)
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch; inside that epoch already, stay: what was resumed goes on.
@@ -239,11 +237,17 @@ class Loader:
         """Go on at another position; an iteration ends with the epoch that it is in."""
         self._position = position
         self._is_stale = True
-        if self._cursor is not None and self._cursor.epoch not in (None, _ENDED):
-            self._cursor.epoch = self.epoch
+        cursor = self._cursor()
+        if cursor is not None and cursor.epoch not in (None, _ENDED):
+            cursor.epoch = self.epoch
+
+    def _begun(self, epoch: int | None) -> _Cursor:
+        cursor = _Cursor(self, epoch)
+        self._cursor = weakref.ref(cursor)
+        return cursor
 
     def _deliver(self, cursor: _Cursor) -> Any:
-        if cursor is not self._cursor:
+        if cursor is not self._cursor():
             raise RuntimeError("a loader has one cursor: another iteration of it has begun, or it was closed")
         step = self._steps.at(self._position)
         if cursor.epoch is not None and cursor.epoch != step.epoch:
@@ -366,7 +370,7 @@ class Loader:
 
     def close(self) -> None:
         """End workers and let go of what they made; iterating again starts them anew."""
-        self._cursor = None
+        self._cursor = _no_cursor
         self._drop_feed()
 
     def __enter__(self) -> Self:
@@ -413,6 +417,10 @@ class _Cursor:
 
     def __next__(self) -> Any:
         return self._loader._deliver(self)
+
+
+def _no_cursor() -> None:
+    return None
 
 
 def _tasks(steps: Steps, position: int, rank: int, world_size: int) -> Iterator[Task]:

@@ -58,7 +58,7 @@ class ThreadFeed:
         self._most = n_threads * prefetch
         self._most_bytes = prefetch_bytes
         self._hang_timeout_s = hang_timeout_s
-        lock = threading.Lock()
+        lock = threading.RLock()  # garbage may be collected in a worker that holds it, and close the feed
         self._room = threading.Condition(lock)  # what workers wait for
         self._done = threading.Condition(lock)  # what the caller waits for
         self._tasks: Iterator[Task] = iter(())
@@ -86,9 +86,9 @@ class ThreadFeed:
             WorkerError: It makes no progress.
         """
         with self._done:
-            if not self._jobs and not self._begin(None):
+            job = self._jobs[0] if self._jobs else self._begin(None)
+            if job is None:
                 raise StopIteration
-            job = self._jobs[0]
             watch = _Watch(job, self._make, self._hang_timeout_s)
             while not job.is_done:
                 if self._closed:
@@ -110,10 +110,11 @@ class ThreadFeed:
             self._tasks = iter(())
             self._room.notify_all()
             self._done.notify_all()
+        if threading.current_thread() in self._threads:
+            return  # a function of the caller, or garbage that is collected there: the others may need what it holds
         stop = time.monotonic() + _PATIENCE_S
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, stop - time.monotonic()))
+            thread.join(max(0.0, stop - time.monotonic()))
 
     def _work(self, number: int) -> None:
         one_of(len(self._threads))
@@ -142,22 +143,22 @@ class ThreadFeed:
         waiting = next((job for job in self._jobs if job.worker is None), None)
         if waiting is None:
             held = sum(job.made.n_bytes for job in self._jobs if job.made is not None)
-            if len(self._jobs) >= self._most or held >= self._most_bytes or not self._begin(number):
+            if len(self._jobs) >= self._most or held >= self._most_bytes:
                 return None
-            return self._jobs[-1]
+            return self._begin(number)
         waiting.worker = number
         return waiting
 
-    def _begin(self, number: int | None) -> bool:
-        """Line up the next task; return False where none is left."""
-        try:
-            task = next(self._tasks)
-        except StopIteration:
-            return False
-        self._jobs.append(_Job(task, number))
+    def _begin(self, number: int | None) -> _Job | None:
+        """Line up the next task; return `None` where none is left."""
+        task = next(self._tasks, None)
+        if task is None:
+            return None
+        job = _Job(task, number)
+        self._jobs.append(job)
         if number is None:
             self._room.notify()
-        return True
+        return job
 
 
 @dataclass(slots=True, eq=False)
