@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dataformats.fileindex import FileIndex, LazyProblems, RecordIndex
 from dataformats.interfaces import Check, Extents, Located, Reader
-from dataformats.lookup import Lookup, lookup
+from dataformats.lookup import FlatLookup, Found, Lookup, lookup
 from dataformats.spec import VALUE
 from dataformats.storage.files import StoredFile
 from dataformats.storage.forks import after_fork
@@ -114,11 +114,15 @@ class IndexedReader(Reader):
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
         known = self._lookup or self._make_lookup()
-        found = known.find(indices, self.part)
-        extents = Extents(
-            found.file, found.offset, found.length, self.head, self.tail, found.stored, self.check, found.problems
-        )
-        return {VALUE: Located(extents)}
+        return {VALUE: Located(self._extents(known.find(indices, self.part)))}
+
+    def every(self, field: str) -> Extents | None:
+        found = self._lookup.every() if isinstance(self._lookup, FlatLookup) else None
+        return None if found is None else self._extents(found)
+
+    def _extents(self, found: Found) -> Extents:
+        where = (found.file, found.offset, found.length)
+        return Extents(*where, self.head, self.tail, found.stored, self.check, found.problems)
 
     def _make_lookup(self) -> Lookup:
         starts = self.starts

@@ -170,6 +170,18 @@ class Reader(ABC):
                 blob a record are asked for `VALUE`.
         """
 
+    def every(self, field: str) -> Extents | None:
+        """Return where the blob of every record lies, problems included; asked for where that is not much to hold.
+
+        Args:
+            field: One that is stored apart; in formats that store one blob a record, `VALUE`.
+
+        Returns:
+            As many extents as records; `None` where not all are known yet, or records may have several blobs.
+        """
+        located = self.locate(np.arange(int(self.counts.sum())), {field: True})[field]
+        return located.extents if located.counts is None else None
+
     @abstractmethod
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""

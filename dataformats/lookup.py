@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
 from dataformats.fileindex import FileIndex, LazyProblems
-from dataformats.kernels import locate
 from dataformats.storage.forks import after_fork
 from dataformats.storage.overlapping import overlapped
 from dataformats.storage.rows import ROWS
@@ -21,7 +20,7 @@ __all__ = ["BlockLookup", "FlatLookup", "Found", "Lookup", "is_small", "lookup"]
 
 _FLAT_BYTES = 128 * 2**20
 _HELD_BYTES = 32 * 2**20
-_RECORD_BYTES = 20  # offset, length, checksum
+_RECORD_BYTES = 24  # file, offset, length, checksum
 _BLOCK_EXTRA = 1000  # bytes of Python objects around the arrays of a block, about
 _AT_ONCE = 1024  # blocks from which records are taken together; each has some 10 KB
 _MOST_BLOCKS = 40  # bits of a block's number in a key
@@ -59,6 +58,7 @@ class FlatLookup:
     def __init__(self, starts: NDArray[np.int64]) -> None:
         self._starts = starts
         n = int(starts[-1])
+        self._file = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
         self._offset, self._length = np.empty(n, np.int64), np.empty(n, np.int64)
         self._stored: NDArray[np.uint32] | None = None
         self._there = np.zeros(len(starts) - 1, bool)
@@ -72,13 +72,21 @@ class FlatLookup:
 
     def find(self, indices: NDArray[np.int64], part: Part) -> Found:
         """Return where these records lie, each in `[0, starts[-1])`; `part` reads what is not held."""
-        if not self._complete:
-            file = _file_of(self._starts, indices)
-            if not self._there[file].all():
-                self._load(np.unique(file[~self._there[file]]).tolist(), part)
-        file, offset, length, stored = locate(self._starts, self._offset, self._length, self._stored, indices)
+        file = self._file[indices]
+        if not self._complete and not self._there[file].all():
+            self._load(np.unique(file[~self._there[file]]).tolist(), part)
+        stored = None if self._stored is None else self._stored[indices]
         problems = self._problems_of(file, indices) if self._problems else {}
-        return Found(file, offset, length, stored, problems)
+        return Found(file, self._offset[indices], self._length[indices], stored, problems)
+
+    def every(self) -> Found | None:
+        """Return where all records lie, as they are held; `None` where not all files were asked for."""
+        if not self._complete:
+            return None
+        problems = {
+            int(self._starts[file]) + at: error for file, found in self._problems.items() for at, error in found.items()
+        }
+        return Found(self._file, self._offset, self._length, self._stored, problems)
 
     def _load(self, files: list[int], part: Part) -> None:
         with self._lock:

@@ -12,26 +12,36 @@ from dataformats.batch import RecordBatch, take_column
 from dataformats.source import Fields, RecordSource
 from dataformats.storage.ahead import read_ahead
 
-__all__ = ["as_indices", "digest_of", "scan_by_reading", "steps", "until_failure"]
+__all__ = ["as_indices", "as_numbers", "digest_of", "scan_by_reading", "steps", "until_failure"]
 
 _SCAN_BYTES = 4 * 2**20
 _SCAN_RECORDS = 1024
 
 
-def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
-    """Return record numbers as int64[n].
+def as_numbers(indices: ArrayLike | range) -> NDArray[np.int64]:
+    """Return record numbers, whichever, as int64[n] that nobody else has.
 
     Raises:
         TypeError: Not whole numbers, or not one-dimensional.
-        IndexError: One is outside `[0, length)`.
     """
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise TypeError(f"expected a list of record numbers, found {array.dtype} of shape {array.shape}")
-    numbers = array.astype(np.int64)
-    if int(numbers.view(np.uint64).max()) >= length:  # negative ones are huge
+    return array.astype(np.int64)
+
+
+def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
+    """Return record numbers as int64[n] that nobody else has.
+
+    Raises:
+        TypeError: Not whole numbers, or not one-dimensional.
+        IndexError: One is outside `[0, length)`.
+    """
+    numbers = as_numbers(indices)
+    if len(numbers) and int(numbers.view(np.uint64).max()) >= length:  # negative ones are huge
+        array = np.asarray(indices)
         wrong = array[(array < 0) | (array >= length)][0]
         raise IndexError(f"record {wrong} is outside [0, {length}); negative numbers only src[-1] takes")
     return numbers

@@ -28,7 +28,7 @@ from dataformats.interfaces import (
     Streaming,
 )
 from dataformats.meaning import Meaning, Told
-from dataformats.scanning import as_indices, scan_by_reading, until_failure
+from dataformats.scanning import as_indices, as_numbers, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.ahead import read_ahead
@@ -36,7 +36,9 @@ from dataformats.storage.cached import MappedFile, cached
 from dataformats.storage.files import StoredFile, release
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.forks import after_fork
+from dataformats.storage.gathering import look_up
 from dataformats.storage.reading import Fetched, read_blobs
+from dataformats.storage.tables import Tables
 from dataformats.storage.waited import WAITED
 from dataformats.tracing import Places, Run, by_record, cut, placed_at, sound, subset, without
 from dataformats.views import SourceBase
@@ -58,6 +60,7 @@ _SAMPLE_BYTES = 64 * 2**20
 _FIXED_RECORDS = 64
 _DECODE = 1024
 _BLOBS: Mapping[str, bool | range] = {VALUE: True}
+_WHOLE = (VALUE,)
 _STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
 
@@ -96,6 +99,7 @@ class StoredSource(SourceBase):
         self._n: int | None = None
         self._fingerprint: str | None = None
         self._windows = Windows()
+        self._tables = Tables(parts.reader)
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
@@ -269,8 +273,32 @@ class StoredSource(SourceBase):
         return dict(self._read(indices, None, "collect").failed)
 
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
-        numbers = as_indices(indices, len(self))
         mask = self.mask(fields)
+        batch = self._looked_up(as_numbers(indices), mask)
+        return self._located(as_indices(indices, len(self)), mask, on_failure) if batch is None else batch
+
+    def _looked_up(self, numbers: NDArray[np.int64], mask: Mapping[str, bool | range]) -> RecordBatch | None:
+        """Return the batch by the way that knows nothing but sound records; `None` where these need the other."""
+        names = _WHOLE if self._reader.spec is None else tuple(mask)
+        files = self._files
+        indexes = self._tables.of(names, len(numbers)) if names and files.gathers else None
+        if indexes is None:
+            return None
+        begin = time.perf_counter()
+        apart = [self._windows.get(_window_key(name, mask)) for name in names]
+        blobs = look_up(files, indexes, numbers, self._parts.max_record_bytes, apart)
+        WAITED.seconds += time.perf_counter() - begin
+        if blobs is None:
+            return None
+        stored = {name: (read, None) for name, read in zip(names, blobs, strict=True)}
+        try:
+            return RecordBatch(self._columns(stored, mask), numbers, {}, self._meaning.decoding.single)
+        except (CorruptRecordError, CodecError, SpecError):
+            return None
+
+    def _located(
+        self, numbers: NDArray[np.int64], mask: Mapping[str, bool | range], on_failure: OnFailure
+    ) -> RecordBatch:
         fetched = self._fetch(numbers, mask, lambda name: self._windows.get(_window_key(name, mask)))
         damaged = by_record(fetched, numbers)
         if damaged and on_failure == "raise":

@@ -4,6 +4,7 @@
 #include "py_checksums.h"
 #include "py_engines.h"
 #include "py_gather.h"
+#include "py_layout.h"
 #include "py_permutation.h"
 #include "py_scan.h"
 #include "py_wire.h"
@@ -48,8 +49,8 @@ static PyMethodDef methods[] = {
 
 /* The functions of each kind of kernel, in a file of the wrapper each. */
 static PyMethodDef *const tables[] = {
-    checksum_methods, batch_methods,       engine_methods, gather_methods,
-    wire_methods,     wire_write_methods, permutation_methods, scan_methods,
+    checksum_methods,   batch_methods,       engine_methods, gather_methods, layout_methods,
+    permutation_methods, scan_methods, wire_methods,   wire_write_methods,
 };
 
 static int native_exec(PyObject *module) {

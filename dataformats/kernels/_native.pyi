@@ -18,38 +18,36 @@ def crc32_extents(
 def crc32c_with(name: str, data: BytesLike, value: int = 0, /) -> int: ...
 def crc32_with(name: str, data: BytesLike, value: int = 0, /) -> int: ...
 def variants() -> dict[str, list[str]]: ...
-def read_batch(
-    fds: NDArray[np.int32],
-    memories: NDArray[np.uint64],
-    sizes: NDArray[np.int64],
-    mtimes: NDArray[np.int64],
-    fields: tuple[Any, ...],
-    engine: Any,
-    /,
-) -> bool: ...
-def locate(
-    starts: NDArray[np.int64],
-    offset: NDArray[np.int64],
-    length: NDArray[np.int64],
-    stored: NDArray[np.uint32] | None,
-    indices: NDArray[np.int64],
-    file_out: NDArray[np.int32],
-    offset_out: NDArray[np.int64],
-    length_out: NDArray[np.int64],
-    stored_out: NDArray[np.uint32] | None,
-    /,
-) -> int: ...
-def places(
-    sizes: NDArray[np.int64],
+def hold_extents(
     file: NDArray[np.int32],
     offset: NDArray[np.int64],
     length: NDArray[np.int64],
+    stored: NDArray[np.uint32] | None,
     head: int,
     tail: int,
-    max_bytes: int,
-    place: NDArray[np.int64],
+    check: int,
     /,
-) -> int: ...
+) -> object: ...
+def lay_out(
+    indexes: tuple[Any, ...],
+    records: NDArray[np.int64] | None,
+    memories: NDArray[np.uint64],
+    sizes: NDArray[np.int64],
+    mtimes: NDArray[np.int64],
+    max_bytes: int,
+    room: NDArray[np.int64],
+    /,
+) -> tuple[object, list[int], list[int]] | None: ...
+def read_laid(
+    laid: object,
+    outs: tuple[Any, ...],
+    fds: NDArray[np.int32],
+    engine: Any,
+    share: int,
+    n_shares: int,
+    with_memory: bool,
+    /,
+) -> bool: ...
 def engine_open(name: str, /) -> object: ...
 def engine_state(engine: object, /) -> tuple[str, str | None, int]: ...
 def engine_read(

@@ -21,15 +21,9 @@
 #define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* of scratch memory for each blob that is read to its place */
 #define FUSED_BYTES 16384    /* copied and checksummed at a time */
 #define AHEAD 4              /* blobs in memory that are being fetched while one is copied: 8 gave no more */
-#define AHEAD_BYTES 4096     /* of each of them; the processor goes on by itself */
+#define AHEAD_BYTES 1024      /* of each of them; the processor goes on by itself, and more held up long blobs */
 
 /* ---- planning */
-
-/* Whether a blob and its framing lie in a file. */
-static int lies_in(int64_t n_bytes, int64_t offset, int64_t length, int64_t head, int64_t tail) {
-    const int64_t room = n_bytes - tail;
-    return length >= 0 && offset >= head && offset <= room && length <= room - offset;
-}
 
 /* Whether so many bytes have room at a place. */
 static int has_room(int64_t place, int64_t n_bytes, int64_t n_out) {
@@ -37,17 +31,24 @@ static int has_room(int64_t place, int64_t n_bytes, int64_t n_out) {
 }
 
 static int fits(const batch *plan, const batch_field *field, int64_t row) {
-    const int32_t number = field->file[row];
-    const int64_t length = field->length[row];
+    const layout_extents *extents = &field->extents;
+    const int32_t file = extents->file[row];
     const batch_window *window = &field->window;
-    return number >= 0 && number < plan->n_files && has_room(field->place[row], length, field->n_out) &&
-           (window->n_bytes == 0 || has_room(window->place[row], window->n_bytes, window->n_out)) &&
-           lies_in(plan->files[number].n_bytes, field->offset[row], length, field->head, field->tail);
+    return file >= 0 && file < plan->n_files && has_room(field->place[row], extents->length[row], field->n_out) &&
+           (window->n_bytes == 0 || row < window->n_out / window->n_bytes) &&
+           layout_lies_in(plan->files[file].n_bytes, extents->offset[row], extents->length[row], field->head,
+                          field->tail);
 }
 
 /* Whether there is nothing to be read for a row: an empty blob without framing. */
 static int is_nothing(const batch_field *field, int64_t row) {
-    return field->head + field->length[row] + field->tail == 0;
+    return field->head + field->extents.length[row] + field->tail == 0;
+}
+
+/* Whether the file of a row is read through its descriptor. */
+static int is_read(const batch *plan, const batch_field *field, int64_t row) {
+    const batch_file *file = &plan->files[field->extents.file[row]];
+    return file->memory == NULL && file->fd != BATCH_LEFT;
 }
 
 static int by_place(const void *left, const void *right) {
@@ -104,15 +105,15 @@ int batch_plan(batch *plan) {
     plan->n_spans = 0;
     for (int64_t number = 0; number < plan->n_fields; number++) {
         const batch_field *field = &plan->fields[number];
-        for (int64_t row = 0; row < field->n; row++) {
+        for (int64_t row = 0; row < field->extents.n; row++) {
             if (!fits(plan, field, row)) {
                 return -1;
             }
-            if (plan->files[field->file[row]].memory == NULL && !is_nothing(field, row)) {
-                const int64_t start = field->offset[row] - field->head;
-                const int64_t stop = field->offset[row] + field->length[row] + field->tail;
+            if (is_read(plan, field, row) && !is_nothing(field, row)) {
+                const int64_t start = field->extents.offset[row] - field->head;
+                const int64_t stop = field->extents.offset[row] + field->extents.length[row] + field->tail;
                 plan->spans[plan->n_spans++] =
-                    (batch_span){start, stop, row, field->file[row], (int32_t)number};
+                    (batch_span){start, stop, row, field->extents.file[row], (int32_t)number};
             }
         }
     }
@@ -134,7 +135,7 @@ typedef struct {
 /* Return how many pieces a blob has: one, or with a window what is before it, it, and what is behind it. */
 static int pieces_of(const batch_field *field, int64_t row, blob_piece pieces[BLOB_PIECES]) {
     const batch_window *window = &field->window;
-    const int64_t length = field->length[row];
+    const int64_t length = field->extents.length[row];
     const int64_t begin = window->begin + (window->begin < 0 ? length : 0);
     uint8_t *to = field->out + field->place[row];
     if (window->n_bytes == 0 || begin < 0 || window->n_bytes > length || begin > length - window->n_bytes) {
@@ -143,7 +144,7 @@ static int pieces_of(const batch_field *field, int64_t row, blob_piece pieces[BL
     }
     const int64_t end = begin + window->n_bytes;
     pieces[0] = (blob_piece){to, 0, begin};
-    pieces[1] = (blob_piece){window->out + window->place[row], begin, window->n_bytes};
+    pieces[1] = (blob_piece){window->out + row * window->n_bytes, begin, window->n_bytes};
     pieces[2] = (blob_piece){to + end, end, length - end};
     return BLOB_PIECES;
 }
@@ -167,7 +168,7 @@ static uint32_t copy_summed(crc_kernel *kernel, uint32_t crc, uint8_t *to, const
 static crc_kernel *sum_of(const batch *plan, const batch_field *field) {
     switch (field->check) {
     case BATCH_CRC32:
-        return field->stored == NULL ? NULL : plan->crc32;
+        return field->extents.stored == NULL ? NULL : plan->crc32;
     case BATCH_TFRECORD:
         return plan->crc32c;
     default:
@@ -177,18 +178,18 @@ static crc_kernel *sum_of(const batch *plan, const batch_field *field) {
 
 static int framing_is_sound(const batch *plan, const batch_field *field, int64_t row, const uint8_t *head,
                             const uint8_t *tail, uint32_t crc) {
-    const uint64_t length = (uint64_t)field->length[row];
+    const uint64_t length = (uint64_t)field->extents.length[row];
     switch (field->check) {
     case BATCH_UNCHECKED:
         return 1;
     case BATCH_CRC32:
-        return field->stored == NULL || field->stored[row] == crc;
+        return field->extents.stored == NULL || field->extents.stored[row] == crc;
     case BATCH_LENGTH:
         return load64_le(head) == length;
     case BATCH_TFRECORD:
         return load64_le(head) == length && tfrecord_head_is_sound(plan->crc32c, head) &&
                load32_le(tail) == tfrecord_masked(crc) &&
-               (field->stored == NULL || field->stored[row] == load32_le(tail));
+               (field->extents.stored == NULL || field->extents.stored[row] == load32_le(tail));
     }
     return 0;
 }
@@ -201,7 +202,7 @@ static int deliver(const batch *plan, const batch_field *field, int64_t row, con
     for (int i = 0; i < n; i++) {
         crc = copy_summed(sum_of(plan, field), crc, pieces[i].to, from + pieces[i].at, pieces[i].n_bytes);
     }
-    return framing_is_sound(plan, field, row, from - field->head, from + field->length[row], crc);
+    return framing_is_sound(plan, field, row, from - field->head, from + field->extents.length[row], crc);
 }
 
 /* ---- from memory */
@@ -210,15 +211,15 @@ static int deliver(const batch *plan, const batch_field *field, int64_t row, con
 /* Inline by force: GCC takes a function of nothing but prefetches for one that does nothing, and drops the call. */
 __attribute__((always_inline)) static inline void fetch_ahead(const batch *plan, const batch_field *field,
                                                               int64_t row) {
-    if (row >= field->n) {
+    if (row >= field->extents.n) {
         return;
     }
-    const batch_file *file = &plan->files[field->file[row]];
+    const batch_file *file = &plan->files[field->extents.file[row]];
     if (file->memory == NULL) {
         return;
     }
-    const uint8_t *begin = file->memory + field->offset[row] - field->head;
-    const int64_t length = field->length[row] + field->head + field->tail;
+    const uint8_t *begin = file->memory + field->extents.offset[row] - field->head;
+    const int64_t length = field->extents.length[row] + field->head + field->tail;
     for (int64_t at = 0; at < length && at < AHEAD_BYTES; at += 64) {
         __builtin_prefetch(begin + at);
     }
@@ -235,10 +236,10 @@ int batch_copy(const batch *plan) {
         for (int64_t row = 0; row < AHEAD; row++) {
             fetch_ahead(plan, field, row);
         }
-        for (int64_t row = 0; row < field->n; row++) {
-            const uint8_t *memory = plan->files[field->file[row]].memory;
+        for (int64_t row = 0; row < field->extents.n; row++) {
+            const uint8_t *memory = plan->files[field->extents.file[row]].memory;
             fetch_ahead(plan, field, row + AHEAD);
-            if (memory != NULL ? !deliver(plan, field, row, memory + field->offset[row])
+            if (memory != NULL ? !deliver(plan, field, row, memory + field->extents.offset[row])
                                : is_nothing(field, row) && !deliver(plan, field, row, field->out)) {
                 return -1;
             }
@@ -393,52 +394,3 @@ int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops,
 }
 
 #endif
-
-/* ---- where records lie */
-
-static int32_t file_of(const int64_t *starts, int64_t n_files, int64_t index) {
-    int64_t low = 0, high = n_files; /* starts[low] <= index < starts[high] */
-    while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        if (starts[middle] <= index) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return (int32_t)low;
-}
-
-int64_t batch_locate(const int64_t *starts, int64_t n_files, const int64_t *offset, const int64_t *length,
-                     const uint32_t *stored, const int64_t *indices, int64_t n, int32_t *file_out,
-                     int64_t *offset_out, int64_t *length_out, uint32_t *stored_out) {
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t index = indices[i];
-        if (index < 0 || index >= starts[n_files]) {
-            return i;
-        }
-        file_out[i] = file_of(starts, n_files, index);
-        offset_out[i] = offset[index];
-        length_out[i] = length[index];
-        if (stored != NULL) {
-            stored_out[i] = stored[index];
-        }
-    }
-    return -1;
-}
-
-int64_t batch_places(const int64_t *sizes, int64_t n_files, const int32_t *file, const int64_t *offset,
-                     const int64_t *length, int64_t n, int64_t head, int64_t tail, int64_t max_bytes,
-                     int64_t *place) {
-    int64_t sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        place[i] = sum;
-        if (file[i] < 0 || file[i] >= n_files || length[i] > max_bytes || length[i] > INT64_MAX - sum ||
-            !lies_in(sizes[file[i]], offset[i], length[i], head, tail)) {
-            return -1;
-        }
-        sum += length[i];
-    }
-    place[n] = sum;
-    return sum;
-}

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "crc.h"
+#include "layout.h"
 #include "reads.h"
 
 /* What tells that a blob is sound. */
@@ -22,7 +23,7 @@ typedef enum {
 /* One file: in memory, or behind a descriptor. */
 typedef struct {
     const uint8_t *memory; /* NULL: read it through `fd` */
-    int fd;
+    int fd;                /* BATCH_LEFT: what lies in it is left to another call */
     int64_t n_bytes;
     int64_t mtime_ns; /* of the file when it was opened; below 0: not looked at */
 } batch_file;
@@ -30,21 +31,17 @@ typedef struct {
 /* A part that blobs have at the same place, and that goes to an array of its own: a picture within a record, say.
  * A blob that is too short to have it stays whole. What is not written of `out` is left as it was. */
 typedef struct {
-    int64_t begin;        /* from the beginning of a blob; below 0: from its end */
-    int64_t n_bytes;      /* 0: no such part */
-    const int64_t *place; /* of each row, in `out` */
-    uint8_t *out;
+    int64_t begin;   /* from the beginning of a blob; below 0: from its end */
+    int64_t n_bytes; /* 0: no such part */
+    uint8_t *out;    /* a row of `n_bytes` for each blob */
     int64_t n_out;
 } batch_window;
 
 /* The extents of one field, and where their blobs go. */
 typedef struct {
-    const int32_t *file;
-    const int64_t *offset, *length; /* of the blobs, without head and tail */
-    const uint32_t *stored;         /* NULL where no index has checksums */
-    const int64_t *place;           /* in `out` */
-    int64_t n;
-    int64_t head, tail; /* bytes of framing around each blob, in [0, BATCH_MAX_FRAMING] */
+    layout_extents extents;
+    const int64_t *place; /* in `out` */
+    int64_t head, tail;   /* bytes of framing around each blob, in [0, BATCH_MAX_FRAMING] */
     batch_check check;
     uint8_t *out;
     int64_t n_out;
@@ -52,6 +49,7 @@ typedef struct {
 } batch_field;
 
 #define BATCH_MAX_FRAMING 64
+#define BATCH_LEFT (-2)
 #define BATCH_SPAN_PARTS 6 /* of a read, for each blob: a gap, the head, up to three parts, the tail */
 
 /* One blob with its framing. */
@@ -73,7 +71,7 @@ typedef struct {
     const batch_field *fields;
     int64_t n_fields;
     crc_kernel *crc32, *crc32c;
-    batch_span *spans; /* room for all rows of all fields */
+    batch_span *spans; /* room for all rows of all fields; NULL where all files are in memory or left */
     int64_t n_spans;   /* those that are not in memory */
     batch_run *runs;   /* room for as many */
     int64_t n_runs;
@@ -94,20 +92,5 @@ int batch_copy(const batch *plan);
  * bytes; `ops`: `n_runs`; `parts`: BATCH_SPAN_PARTS times `n_spans`. Return 0, or -1 where something failed: a read, a
  * checksum, or a file that is not what it was when it was opened. */
 int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts);
-
-/* Check the extents of one field against their files, and lay their blobs out back to back: writes to
- * `place[0 .. n]` the sums of the lengths, beginning with 0. Return the last sum, or -1 where an extent does not
- * fit its file (its head and tail included) or is longer than `max_bytes`. */
-int64_t batch_places(const int64_t *sizes, int64_t n_files, const int32_t *file, const int64_t *offset,
-                     const int64_t *length, int64_t n, int64_t head, int64_t tail, int64_t max_bytes,
-                     int64_t *place);
-
-/* Where records lie, out of an index of several files: those of file f are `[starts[f], starts[f + 1])`.
- *
- * Writes, for each of `indices[0 .. n)`: its file, and its entries of `offset`, `length` and, if not NULL,
- * `stored`. Return -1, or the first position whose index is outside `[0, starts[n_files])`. */
-int64_t batch_locate(const int64_t *starts, int64_t n_files, const int64_t *offset, const int64_t *length,
-                     const uint32_t *stored, const int64_t *indices, int64_t n, int32_t *file_out,
-                     int64_t *offset_out, int64_t *length_out, uint32_t *stored_out);
 
 #endif

@@ -11,44 +11,13 @@ from numpy.typing import NDArray
 
 from dataformats.kernels.choosing import implementation, kernels
 
-__all__ = ["MAX_FRAMING", "BlobField", "FrameCheck", "locate", "places", "read_batch", "reads_batches"]
+__all__ = ["LEFT", "MAX_FRAMING", "FrameCheck", "Laid", "Out", "hold_extents", "lay_out", "read_laid", "reads_batches"]
 
 MAX_FRAMING = 64
 """The most bytes of framing before or behind a blob."""
 
-
-class BlobField(NamedTuple):
-    """The extents of one field, and where their blobs go; the kernel takes it as a tuple.
-
-    Attributes:
-        file: int32[n], each blob's file.
-        offset: int64[n], where it begins there.
-        length: int64[n], its bytes.
-        stored: uint32[n], its checksum as an index has it; `None` where none does.
-        place: int64[n] or longer, where it goes in `out`.
-        out: uint8[size].
-        head: Bytes of framing before each blob.
-        tail: Bytes of framing behind it.
-        check: A `FrameCheck`.
-        window_place: int64[n], where the part of each blob that goes elsewhere goes in `window_out`.
-        window_out: uint8[size].
-        window_begin: Where that part begins in a blob; below 0, as in Python, from its end.
-        window_bytes: Its bytes; 0: there is none. A blob that is too short to have it stays whole.
-    """
-
-    file: NDArray[np.int32]
-    offset: NDArray[np.int64]
-    length: NDArray[np.int64]
-    stored: NDArray[np.uint32] | None
-    place: NDArray[np.int64]
-    out: NDArray[np.uint8]
-    head: int
-    tail: int
-    check: int
-    window_place: NDArray[np.int64] | None = None
-    window_out: NDArray[np.uint8] | None = None
-    window_begin: int = 0
-    window_bytes: int = 0
+LEFT = -2
+"""In place of a descriptor: what lies in that file is left to another call."""
 
 
 class FrameCheck(IntEnum):
@@ -63,80 +32,104 @@ class FrameCheck(IntEnum):
     """The head is the length and its masked CRC-32C, the tail that of the blob, which is the stored one."""
 
 
+class Laid(NamedTuple):
+    """Blobs that have their places.
+
+    Attributes:
+        held: What `read_laid` takes.
+        n_bytes: Of each field, the bytes of all its blobs.
+        files: The numbers of the files to be read that are not in memory, ascending.
+    """
+
+    held: Any
+    n_bytes: list[int]
+    files: list[int]
+
+
+class Out(NamedTuple):
+    """Where the blobs of one field go; the kernel takes it as a tuple.
+
+    Attributes:
+        out: uint8[size], for the blobs, back to back.
+        window: uint8[n * window_bytes], for the part of each blob that goes elsewhere; `None`: there is none.
+        window_begin: Where that part begins in a blob; below 0, as in Python, from its end.
+        window_bytes: Its bytes. A blob that is too short to have it stays whole.
+    """
+
+    out: NDArray[np.uint8]
+    window: NDArray[np.uint8] | None = None
+    window_begin: int = 0
+    window_bytes: int = 0
+
+
 def reads_batches() -> bool:
-    """Return True where `read_batch` is there: it has no twin but the careful way of `storage.reading`."""
+    """Return True where these kernels are there: they have no twin but the careful way of `storage.reading`."""
     return implementation() == "native"
 
 
-def locate(
-    starts: NDArray[np.int64],
-    offset: NDArray[np.int64],
-    length: NDArray[np.int64],
-    stored: NDArray[np.uint32] | None,
-    indices: NDArray[np.int64],
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32] | None]:
-    """Return file, offset, length and stored checksum of some records, out of an index of several files.
-
-    Args:
-        starts: int64[n_files + 1], the number of each file's first record, and of all records.
-        offset: int64[n], where each record lies in its file.
-        length: int64[n], its bytes.
-        stored: uint32[n], its checksum as stored, or `None`.
-        indices: int64[k], records.
-
-    Raises:
-        IndexError: One is not in `[0, n)`.
-        ValueError: The arrays do not fit each other.
-    """
-    k = len(indices)
-    found = np.empty(k, np.int32), np.empty(k, np.int64), np.empty(k, np.int64)
-    sums = None if stored is None else np.empty(k, np.uint32)
-    failed = kernels().locate(starts, offset, length, stored, indices, *found, sums)
-    if failed >= 0:
-        raise IndexError(f"record {indices[failed]} is outside [0, {len(offset)})")
-    return (*found, sums)
-
-
-def places(
-    sizes: NDArray[np.int64],
+def hold_extents(
     file: NDArray[np.int32],
     offset: NDArray[np.int64],
     length: NDArray[np.int64],
+    stored: NDArray[np.uint32] | None,
     framing: tuple[int, int],
-    max_bytes: int,
-) -> NDArray[np.int64] | None:
-    """Return where blobs lie that are laid back to back, int64[n + 1]; `None` where one cannot be read.
+    check: int,
+) -> Any:
+    """Return what `lay_out` takes: where the blobs of one field lie. It holds on to the arrays.
 
     Args:
-        sizes: int64[n_files], bytes of the files.
         file: int32[n], each blob's file.
         offset: int64[n], where it begins there.
         length: int64[n], its bytes.
-        framing: The bytes before and behind it that must be in the file as well.
-        max_bytes: A longer one cannot be read.
+        stored: uint32[n], its checksum as an index has it; `None` where none does.
+        framing: Bytes before and behind each blob, at most `MAX_FRAMING`.
+        check: A `FrameCheck`.
     """
-    offsets = np.empty(len(offset) + 1, np.int64)
-    total = kernels().places(sizes, file, offset, length, *framing, max_bytes, offsets)
-    return None if total < 0 else offsets
+    return kernels().hold_extents(file, offset, length, stored, *framing, check)
 
 
-def read_batch(
-    fds: NDArray[np.int32],
-    memories: NDArray[np.uint64],
-    sizes: NDArray[np.int64],
-    mtimes_ns: NDArray[np.int64],
-    fields: Sequence[BlobField],
-    engine: Any,
-) -> bool:
-    """Read and verify the blobs of all fields; return False where anything failed: what, the careful way tells.
+def lay_out(
+    indexes: tuple[Any, ...],
+    records: NDArray[np.int64] | None,
+    files: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]],
+    max_bytes: int,
+    room: NDArray[np.int64],
+) -> Laid | None:
+    """Lay blobs out back to back, field by field; `None` where one cannot be read: why, the careful way tells.
 
     Args:
-        fds: int32[n_files], descriptors.
-        memories: uint64[n_files], addresses of files in memory; 0: it is read through its descriptor.
-        sizes: int64[n_files], bytes.
-        mtimes_ns: int64[n_files], when each file was changed last, which must still be so; -1: anything goes.
-        fields: The extents and places of each field.
-        engine: What reads files; `None`: one call after the other.
+        indexes: Of each field, what `hold_extents` gave.
+        records: int64[n], which of its blobs; `None`: all.
+        files: Of each file its address, uint64[n_files], 0 where it is read through a descriptor; its bytes,
+            int64[n_files]; and when it was changed last, int64[n_files] nanoseconds, which must still be so; -1:
+            anything goes.
+        max_bytes: A longer blob cannot be read.
+        room: int64, filled with, of each field, the places of its n blobs, where the last one ends, and n lengths.
     """
-    done: bool = kernels().read_batch(fds, memories, sizes, mtimes_ns, tuple(fields), engine)
+    found = kernels().lay_out(indexes, records, *files, max_bytes, room)
+    return None if found is None else Laid(*found)
+
+
+def read_laid(
+    laid: Laid,
+    outs: Sequence[Out],
+    fds: NDArray[np.int32],
+    engine: Any,
+    share: int = 0,
+    n_shares: int = 1,
+    *,
+    with_memory: bool = True,
+) -> bool:
+    """Read and verify blobs; return False where anything failed: what, the careful way tells.
+
+    Args:
+        laid: What `lay_out` gave.
+        outs: Where the blobs of each field go.
+        fds: int32[n_files], descriptors, or `LEFT`.
+        engine: What reads files; `None`: one call after the other.
+        share: Which of `n_shares` shares of about as many bytes is read.
+        n_shares: How many there are.
+        with_memory: False: what lies in memory is left to another call.
+    """
+    done: bool = kernels().read_laid(laid.held, tuple(outs), fds, engine, share, n_shares, with_memory)
     return done

@@ -1,5 +1,6 @@
 #include "py_arguments.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 native_state *state_of(PyObject *module) { return (native_state *)PyModule_GetState(module); }
@@ -41,6 +42,17 @@ int take_value(PyObject *object, uint32_t *value) {
     return 0;
 }
 
+int take_small(PyObject *object, const char *name, long most, long *number) {
+    *number = PyLong_AsLong(object);
+    if (*number >= 0 && *number <= most) {
+        return 0;
+    }
+    if (!PyErr_Occurred()) {
+        PyErr_Format(PyExc_ValueError, "%s must be in [0, %ld], found %ld", name, most, *number);
+    }
+    return -1;
+}
+
 int take_array(PyObject *object, Py_buffer *view, int flags, const char *formats, Py_ssize_t n_bytes,
                       const char *message) {
     if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0) {
@@ -64,4 +76,9 @@ int take_int64(PyObject *object, Py_buffer *view, const char *message) {
 
 int take_uint32_out(PyObject *object, Py_buffer *view, const char *message) {
     return take_array(object, view, PyBUF_WRITABLE, "IL", 4, message);
+}
+
+void *room_for(int64_t n, size_t n_bytes) {
+    void *memory = malloc(((size_t)n + 1) * n_bytes);
+    return memory == NULL ? PyErr_NoMemory() : memory;
 }

@@ -40,6 +40,9 @@ int take_bytes(PyObject *data, Py_buffer *view);
 /* Fill `value` from an integer in [0, 2**32). */
 int take_value(PyObject *object, uint32_t *value);
 
+/* Fill `number` from an integer in [0, most]. */
+int take_small(PyObject *object, const char *name, long most, long *number);
+
 /* Fill `view` with an aligned, C-contiguous array of one dimension whose items are `n_bytes` wide and whose
  * format is one of `formats`; `message` is what a TypeError says. `flags`: PyBUF_WRITABLE, or 0. */
 int take_array(PyObject *object, Py_buffer *view, int flags, const char *formats, Py_ssize_t n_bytes,
@@ -47,5 +50,8 @@ int take_array(PyObject *object, Py_buffer *view, int flags, const char *formats
 
 int take_int64(PyObject *object, Py_buffer *view, const char *message);
 int take_uint32_out(PyObject *object, Py_buffer *view, const char *message);
+
+/* Allocate room for `n` items and one more, not initialised; NULL with an exception set. */
+void *room_for(int64_t n, size_t n_bytes);
 
 #endif

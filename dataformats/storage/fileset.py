@@ -8,7 +8,6 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.interfaces import Extents
 from dataformats.kernels import reads_batches
 from dataformats.storage.cached import MemoryFile, SharedMemory
 from dataformats.storage.engines import NAMES, engine
@@ -36,6 +35,9 @@ class FileSet(Sequence[StoredFile]):
         sizes: int64[n], bytes; 0 for files that have yet to be brought into memory.
         memories: uint64[n], the address of a file in memory, or 0.
         mtimes_ns: int64[n], when each was changed last as it was opened; -1 for those in memory.
+        facts: These three, as the kernels take them.
+        no_descriptors: int32[n], -1.
+        waiting: The numbers of the files that have yet to be brought into memory.
     """
 
     def __init__(self, files: Iterable[StoredFile], io: str = "auto", memory: SharedMemory | None = None) -> None:
@@ -52,17 +54,15 @@ class FileSet(Sequence[StoredFile]):
         self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)
         self.mtimes_ns = np.array([-1 if file is None else file.mtime_ns for file in local], np.int64)
         self.memories = np.zeros(len(local), np.uint64)
-        self._waiting = {number for number, file in enumerate(self._files) if isinstance(file, MemoryFile)}
-        self._all_in_memory = len(self._waiting) == len(self._files)
-        # What any read uses, where that is always the same.
-        self._settled: list[int] | None = [0] if len(local) == 1 and local[0] is not None else None
-        self._no_descriptors = np.full(len(local), -1, np.int32)
+        self.waiting = {number for number, file in enumerate(self._files) if isinstance(file, MemoryFile)}
+        self.facts = (self.memories, self.sizes, self.mtimes_ns)
+        self.no_descriptors = np.full(len(local), -1, np.int32)
 
     def shared(self) -> Any:
         """Return what gives the files in memory to the process that multiprocessing is spawning; or `None`."""
         given = None if self._memory is None else self._memory.shared()
-        for number in self._waiting.copy() if given is not None else ():
-            self._bring_in(number)  # so that no worker has to
+        if given is not None:
+            self.bring_in(self.waiting)  # so that no worker has to
         return given
 
     def __len__(self) -> int:
@@ -75,24 +75,15 @@ class FileSet(Sequence[StoredFile]):
     def __getitem__(self, number: int | slice) -> StoredFile | list[StoredFile]:
         return self._files[number]
 
-    def used(self, requests: Sequence[Extents]) -> list[int]:
-        """Bring in what these extents need of files in memory; return the numbers of those on the disk."""
-        if self._settled is not None:
-            return self._settled
-        found = {number for request in requests for number in request.file.tolist()}
-        for number in found & self._waiting:
-            self._bring_in(number)
-        if self._all_in_memory and not self._waiting:
-            self._settled = []
-        return sorted(number for number in found if self._local[number] is not None)
-
-    def _bring_in(self, number: int) -> None:
-        file = self._files[number]
-        assert isinstance(file, MemoryFile)  # only such are waited for
-        memory = file.memory
-        self.sizes[number] = len(memory)
-        self.memories[number] = memory.ctypes.data
-        self._waiting.discard(number)
+    def bring_in(self, numbers: Iterable[int]) -> None:
+        """Bring in those of these files that wait for it."""
+        for number in self.waiting.intersection(numbers):
+            file = self._files[number]
+            assert isinstance(file, MemoryFile)  # only such are waited for
+            memory = file.memory
+            self.sizes[number] = len(memory)
+            self.memories[number] = memory.ctypes.data
+            self.waiting.discard(number)
 
     def take(self, numbers: Sequence[int]) -> NDArray[np.int32]:
         """Return int32[n], descriptors of the files of these numbers; they stay open until `give_back`.
@@ -100,16 +91,13 @@ class FileSet(Sequence[StoredFile]):
         Raises:
             FormatError: A file was replaced or changed since it was first looked at.
         """
-        if not numbers:
-            return self._no_descriptors
         taken = take([self._local[number] for number in numbers])
         if len(taken) == len(self._files):
             return np.array(taken, np.int32)
-        found = self._no_descriptors.copy()
+        found = self.no_descriptors.copy()
         found[numbers] = taken
         return found
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """Let go of what `take` gave for these numbers."""
-        if numbers:
-            give_back([self._local[number] for number in numbers])
+        give_back([self._local[number] for number in numbers])

@@ -1,4 +1,4 @@
-"""The blobs of many extents by one native call: located, read, verified and laid back to back.
+"""The blobs of many extents by native calls: looked up, laid out back to back, read and verified.
 
 It gives all or nothing. Where anything is wrong, `storage.reading` goes the careful way, which is this one's twin and
 says what it is.
@@ -8,24 +8,48 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.interfaces import Extents, KernelCheck
-from dataformats.kernels import MAX_FRAMING, BlobField, FrameCheck, buffers, places, read_batch
+from dataformats.kernels import (
+    LEFT,
+    MAX_FRAMING,
+    FrameCheck,
+    Laid,
+    Out,
+    buffers,
+    hold_extents,
+    lay_out,
+    read_laid,
+)
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
 from dataformats.storage.threads import in_parallel, processors
 from dataformats.windows import Around, Window
 
-__all__ = ["gather"]
+__all__ = ["gather", "held", "look_up"]
 
 _MOST = 2**62
 _MUCH = 64 * 2**20  # up to here nobody asks whether extents overlap
 _SHARE_BYTES = 3 * 2**20  # to wake a thread for less costs as much as it does, and twice that in processor time
 _FEW = 8  # files: so many may be borrowed in any process
+
+
+def held(extents: Extents) -> Any | None:
+    """Return extents as the kernels hold them; `None` where only the careful way can read them."""
+    if extents.problems or extents.head > MAX_FRAMING or extents.tail > MAX_FRAMING:
+        return None
+    check = FrameCheck.NOTHING
+    if extents.check is not None:
+        if not isinstance(extents.check, KernelCheck):
+            return None
+        check = extents.check.kernel
+    framing = (extents.head, extents.tail)
+    return hold_extents(extents.file, extents.offset, extents.length, extents.stored, framing, check)
 
 
 def gather(
@@ -41,85 +65,112 @@ def gather(
     """
     if not files.gathers:
         return None
-    numbers = files.used(requests)
-    laid: list[tuple[Extents, int, NDArray[np.int64]]] = []
-    n_bytes = 0
-    for request in requests:
-        check = _kernel_of(request)
-        if check is None or (offsets := _places(files, request, max_bytes)) is None:
-            return None
-        laid.append((request, check, offsets))
-        n_bytes += int(offsets[-1])
+    indexes = tuple([held(request) for request in requests])
+    if None in indexes:
+        return None
+    if files.waiting:
+        files.bring_in({number for request in requests for number in request.file.tolist()})
+    counts = [len(request) for request in requests]
+    return _read(files, indexes, None, counts, max_bytes, windows)
+
+
+def look_up(
+    files: FileSet,
+    indexes: tuple[Any, ...],
+    records: NDArray[np.int64],
+    max_bytes: int,
+    windows: Sequence[Window | None] = (),
+) -> list[Blobs | Around] | None:
+    """Return the blobs of some records of each field, or `None` where they have to be located first.
+
+    Args:
+        files: What the extents' file numbers mean; it `gathers`.
+        indexes: The extents of all records, of each field, as `held` gives them.
+        records: int64[n], which records; any numbers.
+        max_bytes: A longer blob is not read.
+        windows: As `gather` takes them.
+    """
+    return _read(files, indexes, records, [len(records)] * len(indexes), max_bytes, windows)
+
+
+def _read(
+    files: FileSet,
+    indexes: tuple[Any, ...],
+    records: NDArray[np.int64] | None,
+    counts: list[int],
+    max_bytes: int,
+    windows: Sequence[Window | None],
+) -> list[Blobs | Around] | None:
+    room = np.empty(2 * sum(counts) + len(counts), np.int64)
+    laid = lay_out(indexes, records, files.facts, min(max_bytes, _MOST), room)
+    if laid is None or (files.waiting and not files.waiting.isdisjoint(laid.files)):
+        return None
+    n_bytes = sum(laid.n_bytes)
     if n_bytes > _MUCH and n_bytes > 2 * int(files.sizes.sum()):
         return None  # extents that overlap: the careful way reads once what they share
-    fields = [_field(*each, window) for each, window in zip(laid, windows or [None] * len(laid), strict=True)]
-    if n_bytes < 2 * _SHARE_BYTES and len(numbers) <= _FEW:
-        done = _read(files, numbers, [fields])
+    outs = [_out(*each) for each in zip(laid.n_bytes, counts, windows or [None] * len(counts), strict=True)]
+    if n_bytes < 2 * _SHARE_BYTES and len(laid.files) <= _FEW:
+        done = _read_group(files, laid, outs, laid.files)
     else:
-        done = _read_much(files, numbers, fields, n_bytes)
-    return [_given(field) for field in fields] if done else None
+        done = _read_much(files, laid, outs, n_bytes)
+    return _given(room, counts, outs) if done else None
 
 
-def _kernel_of(request: Extents) -> int | None:
-    """Return the kernel's check that does what the request's does; `None` where there is none."""
-    if request.problems or request.head > MAX_FRAMING or request.tail > MAX_FRAMING:
-        return None
-    if request.check is None:
-        return FrameCheck.NOTHING
-    return request.check.kernel if isinstance(request.check, KernelCheck) else None
+def _out(n_bytes: int, n: int, window: Window | None) -> Out:
+    if window is None or n * window.n_bytes > n_bytes:
+        return Out(buffers.empty(n_bytes))  # most blobs are too short for it, and its array would exceed all of them
+    return Out(buffers.empty(n_bytes), buffers.empty(n * window.n_bytes), window.begin, window.n_bytes)
 
 
-def _field(request: Extents, check: int, offsets: NDArray[np.int64], window: Window | None) -> BlobField:
-    where = (request.file, request.offset, request.length, request.stored, offsets)
-    field = BlobField(*where, buffers.empty(int(offsets[-1])), request.head, request.tail, check)
-    n = len(request)
-    if window is None or n * window.n_bytes > int(offsets[-1]):
-        return field  # most blobs are too short for it, and an array for it would be larger than all of them
-    place = np.arange(0, n * window.n_bytes, window.n_bytes)
-    return field._replace(
-        window_place=place,
-        window_out=buffers.empty(n * window.n_bytes),
-        window_begin=window.begin,
-        window_bytes=window.n_bytes,
-    )
+def _given(room: NDArray[np.int64], counts: list[int], outs: list[Out]) -> list[Blobs | Around]:
+    found: list[Blobs | Around] = []
+    at = 0
+    for n, out in zip(counts, outs, strict=True):
+        offsets = room[at : at + n + 1]
+        at += 2 * n + 1
+        blobs = Blobs(out.out, offsets[:-1], room[at - n : at], offsets)
+        if out.window is None:
+            found.append(blobs)
+        else:
+            rows = out.window.reshape(n, out.window_bytes)
+            found.append(Around(blobs, Window(out.window_begin, out.window_bytes), rows))
+    return found
 
 
-def _given(field: BlobField) -> Blobs | Around:
-    blobs = Blobs(field.out, field.place[:-1], field.length, field.place)
-    if field.window_out is None:
-        return blobs
-    window = Window(field.window_begin, field.window_bytes)
-    return Around(blobs, window, field.window_out.reshape(len(blobs), window.n_bytes))
-
-
-def _places(files: FileSet, request: Extents, max_bytes: int) -> NDArray[np.int64] | None:
-    where = (request.file, request.offset, request.length, (request.head, request.tail))
-    return places(files.sizes, *where, min(max_bytes, _MOST))
-
-
-def _read_much(files: FileSet, numbers: list[int], fields: list[BlobField], n_bytes: int) -> bool:
+def _read_much(files: FileSet, laid: Laid, outs: list[Out], n_bytes: int) -> bool:
     """Read from many files, a few at a time, or many bytes, a share a thread."""
-    groups = _groups(numbers)
-    if len(groups) == 1:
-        return _read(files, numbers, _shares(fields, min(processors(), n_bytes // _SHARE_BYTES)))
-    return all(_read(files, group, [_of(files, group, fields, group is groups[0])]) for group in groups)
-
-
-def _groups(numbers: list[int]) -> list[list[int]]:
-    """Return the files of one call each: what is open at once is bounded."""
     most = max(_FEW, most_open() // 4)  # other threads borrow some as well
-    return [numbers[first : first + most] for first in range(0, max(1, len(numbers)), most)]
+    if len(laid.files) <= most:
+        return _read_group(files, laid, outs, laid.files, max(1, min(processors(), n_bytes // _SHARE_BYTES)))
+    groups = [laid.files[first : first + most] for first in range(0, len(laid.files), most)]
+    return all(_read_group(files, laid, outs, group, is_rest=group is not groups[0]) for group in groups)
 
 
-def _read(files: FileSet, numbers: list[int], shares: list[list[BlobField]]) -> bool:
+def _read_group(
+    files: FileSet, laid: Laid, outs: list[Out], numbers: list[int], n_shares: int = 1, *, is_rest: bool | None = None
+) -> bool:
+    """Read what lies in the files of these numbers.
+
+    Args:
+        files: All files.
+        laid: What lies where.
+        outs: Where it goes.
+        numbers: Which files.
+        n_shares: How many threads read.
+        is_rest: Whether another call has read what lies in memory; `None`: there are no other calls.
+    """
+    if not numbers:
+        return read_laid(laid, outs, files.no_descriptors, None)
     taken = False
     try:
         fds = files.take(numbers)
         taken = True
-        where, engine = (fds, files.memories, files.sizes, files.mtimes_ns), files.engine.capsule
-        if len(shares) == 1:
-            return read_batch(*where, shares[0], engine)
-        return in_parallel(lambda part: read_batch(*where, part, engine), shares)
+        if is_rest is not None:
+            fds[fds < 0] = LEFT
+        engine = files.engine.capsule
+        if n_shares == 1:
+            return read_laid(laid, outs, fds, engine, with_memory=not is_rest)
+        return in_parallel(lambda share: read_laid(laid, outs, fds, engine, share, n_shares), range(n_shares))
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
@@ -127,35 +178,3 @@ def _read(files: FileSet, numbers: list[int], shares: list[list[BlobField]]) -> 
     finally:
         if taken:
             files.give_back(numbers)
-
-
-def _shares(fields: list[BlobField], n: int) -> list[list[BlobField]]:
-    """Return the fields cut into `n` shares of about as many bytes."""
-    if n < 2:
-        return [fields]
-    cuts = [np.searchsorted(field.place, np.arange(n + 1) * len(field.out) // n).tolist() for field in fields]
-    for field, cut in zip(fields, cuts, strict=True):
-        cut[0], cut[-1] = 0, len(field.length)
-    return [
-        [_rows(field, slice(cut[share], cut[share + 1])) for field, cut in zip(fields, cuts, strict=True)]
-        for share in range(n)
-    ]
-
-
-def _of(files: FileSet, numbers: list[int], fields: list[BlobField], and_memory: bool) -> list[BlobField]:
-    """Return the extents that lie in these files, or, if so wanted, in memory."""
-    here = [np.isin(field.file, np.array(numbers, np.int32)) for field in fields]
-    if and_memory:
-        here = [part | (files.memories[field.file] > 0) for field, part in zip(fields, here, strict=True)]
-    return [_rows(field, part) for field, part in zip(fields, here, strict=True)]
-
-
-def _rows(field: BlobField, rows: slice | NDArray[np.bool_]) -> BlobField:
-    return field._replace(
-        file=field.file[rows],
-        offset=field.offset[rows],
-        length=field.length[rows],
-        stored=None if field.stored is None else field.stored[rows],
-        place=field.place[: len(field.length)][rows],
-        window_place=None if field.window_place is None else field.window_place[rows],
-    )

@@ -1,8 +1,8 @@
-"""Where records lie and where their blobs go: the kernels, their twins, and plain Python."""
+"""What comes before a read: an index that is held, and what is laid out of it, against plain Python."""
 
 from __future__ import annotations
 
-import importlib
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,80 +11,133 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats import kernels
-from dataformats.kernels import reference
+from dataformats.kernels import FrameCheck, Out, hold_extents, lay_out, read_laid
 
-MODULES: list[Any] = [reference]
-if kernels.implementation() == "native":
-    MODULES.append(importlib.import_module("dataformats.kernels._native"))
+pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="the twin is the careful way of storage.reading")
 INT64 = st.integers(-(2**63), 2**63 - 1)
+SMALL = st.integers(0, 40)
 
 
-def int64(numbers: list[int]) -> np.ndarray:
+def int64(numbers: Any) -> np.ndarray:
     return np.array(numbers, np.int64)
 
 
-@pytest.mark.parametrize("module", MODULES)
-@given(data=st.data())
-def test_locate(module: Any, data: Any) -> None:
-    counts = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=6))
-    n = sum(counts)
-    starts = int64([sum(counts[:k]) for k in range(len(counts) + 1)])
-    offset, length = (int64(data.draw(st.lists(INT64, min_size=n, max_size=n))) for _ in range(2))
-    stored = data.draw(st.sampled_from([None, np.arange(n, dtype=np.uint32)]))
-    indices = int64(data.draw(st.lists(st.integers(-2, n + 1), max_size=9)))
-    k = len(indices)
-    out = np.empty(k, np.int32), np.empty(k, np.int64), np.empty(k, np.int64), np.empty(k, np.uint32)
-    failed = module.locate(starts, offset, length, stored, indices, *out[:3], None if stored is None else out[3])
-    wrong = [at for at, index in enumerate(indices.tolist()) if not 0 <= index < n]
-    assert failed == (wrong[0] if wrong else -1)
-    if wrong:
-        return
-    files = [number for number, count in enumerate(counts) for _ in range(count)]
-    assert out[0].tolist() == [files[index] for index in indices]
-    assert out[1].tolist() == offset[indices].tolist()
-    assert out[2].tolist() == length[indices].tolist()
-    assert stored is None or out[3].tolist() == stored[indices].tolist()
-
-
-@pytest.mark.parametrize("module", MODULES)
-@pytest.mark.parametrize("starts", [[], [0], [1, 3], [0, 2], [0, 4], [3, 0]])
-def test_locate_wants_an_index_that_fits(module: Any, starts: list[int]) -> None:
-    three, out = int64([0, 0, 0]), np.empty(1, np.int64)
-    with pytest.raises(ValueError, match="starts must rise from 0 to the number of records"):
-        module.locate(int64(starts), three, three, None, int64([0]), np.empty(1, np.int32), out, out, None)
-
-
-def test_front() -> None:
-    found = kernels.locate(int64([0, 1, 3]), int64([5, 6, 7]), int64([1, 2, 3]), None, int64([2, 0]))
-    assert [None if part is None else part.tolist() for part in found] == [[1, 0], [7, 5], [3, 1], None]
-    with pytest.raises(IndexError, match=r"record 3 is outside \[0, 3\)"):
-        kernels.locate(int64([0, 1, 3]), int64([5, 6, 7]), int64([1, 2, 3]), None, int64([0, 3]))
-    where = np.array([0, 1], np.int32), int64([0, 12]), int64([4, 5])
-    offsets = kernels.places(int64([4, 17]), *where, (0, 0), 100)
-    assert offsets is not None
-    assert offsets.tolist() == [0, 4, 9]
-    assert kernels.places(int64([4, 17]), *where, (0, 1), 100) is None
-
-
-@pytest.mark.parametrize("module", MODULES)
-@given(data=st.data())
-def test_places(module: Any, data: Any) -> None:
-    sizes = data.draw(st.lists(st.integers(0, 2**62), min_size=1, max_size=3))
-    rows = data.draw(st.lists(st.tuples(st.integers(-1, len(sizes)), INT64 | SMALL, INT64 | SMALL), max_size=6))
-    head, tail, most = data.draw(st.sampled_from([(0, 0, 2**62), (12, 4, 50), (0, 8, 0)]))
+def held(rows: list[tuple[int, int, int]], head: int = 0, tail: int = 0) -> Any:
     file, offset, length = ([row[column] for row in rows] for column in range(3))
-    place = np.empty(len(rows) + 1, np.int64)
-    arguments = (np.array(file, np.int32), int64(offset), int64(length), head, tail, most, place)
-    total = module.places(int64(sizes), *arguments)
-    fits = all(
+    arrays = np.array(file, np.int32), int64(offset), int64(length)
+    return hold_extents(*arrays, None, (head, tail), FrameCheck.NOTHING)
+
+
+def facts(sizes: list[int], memories: list[int] | None = None) -> tuple[Any, Any, Any]:
+    return np.array(memories or [0] * len(sizes), np.uint64), int64(sizes), np.full(len(sizes), -1, np.int64)
+
+
+@given(data=st.data())
+def test_lay_out(data: Any) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 2**62), min_size=1, max_size=3))
+    extents = st.lists(st.tuples(st.integers(-1, len(sizes)), INT64 | SMALL, INT64 | SMALL), max_size=6)
+    framing = st.sampled_from([(0, 0), (12, 4), (0, 8)])
+    fields = data.draw(st.lists(st.tuples(extents, framing), min_size=1, max_size=2))
+    records = data.draw(st.none() | st.lists(st.integers(-1, 5), max_size=5))
+    most = data.draw(st.sampled_from([2**62, 50, 0]))
+    there = records is None or all(0 <= number < len(rows) for rows, _ in fields for number in records)
+    wanted = [
+        ([rows[i] for i in records] if records is not None and there else rows, around) for rows, around in fields
+    ]
+    lengths = [[n for _, _, n in rows] for rows, _ in wanted]
+    room = np.empty(2 * sum(map(len, lengths)) + len(lengths), np.int64)
+    indexes = tuple(held(rows, *around) for rows, around in fields)
+    found = lay_out(indexes, None if records is None else int64(records), facts(sizes), most, room)
+    fits = there and all(
         0 <= number < len(sizes) and 0 <= n <= most and at >= head and at + n + tail <= sizes[number]
+        for rows, (head, tail) in wanted
         for number, at, n in rows
     )
-    if fits and sum(length) < 2**63:
-        assert total == sum(length)
-        assert place.tolist() == [sum(length[:k]) for k in range(len(rows) + 1)]
-    else:
-        assert total == -1
+    if not fits or max(map(sum, lengths)) >= 2**63:
+        assert found is None
+        return
+    assert found is not None
+    assert found.n_bytes == [sum(part) for part in lengths]
+    assert found.files == sorted({number for rows, _ in wanted for number, _, _ in rows})
+    expected = [[*itertools.accumulate(part, initial=0), *part] for part in lengths]
+    assert room.tolist() == [*itertools.chain(*expected)]
 
 
-SMALL = st.integers(0, 40)
+def test_files_in_memory_are_not_to_be_read() -> None:
+    found = lay_out((held([(0, 0, 1), (2, 0, 1), (3, 0, 1)]),), None, facts([9] * 4, [0, 0, 64, 0]), 9, int64([0] * 7))
+    assert found is not None
+    assert found.files == [0, 3]
+
+
+def test_what_is_held_outlives_its_arrays() -> None:
+    memory = np.arange(40, dtype=np.uint8)
+    index = held([(0, at, 4) for at in range(0, 40, 4)])
+    room, out = np.empty(5, np.int64), np.empty(8, np.uint8)
+    laid = lay_out((index,), int64([9, 2]), facts([40], [memory.ctypes.data]), 40, room)
+    del index
+    assert laid is not None
+    fds = np.full(1, -1, np.int32)
+    assert read_laid(laid, [Out(out)], fds, None)
+    assert out.tolist() == [36, 37, 38, 39, 8, 9, 10, 11]
+    assert room.tolist() == [0, 4, 8, 4, 4]
+    with pytest.raises(TypeError, match="one for each field"):
+        read_laid(laid, [Out(out), Out(out)], fds, None)
+    assert not read_laid(laid, [Out(out[:7])], fds, None)
+    assert not read_laid(laid, [Out(out, np.empty(3, np.uint8), 0, 2)], fds, None)
+    with pytest.raises(ValueError, match="a window must have bytes, found 0"):
+        read_laid(laid, [Out(out, out, 0, 0)], fds, None)
+    with pytest.raises(ValueError, match="as long as the files"):
+        read_laid(laid, [Out(out)], np.full(2, -1, np.int32), None)
+
+
+@pytest.mark.parametrize("n_shares", [1, 2, 3, 7, 50])
+def test_shares_are_all(n_shares: int) -> None:
+    memory = np.random.default_rng(0).integers(0, 256, 5000, np.uint8)
+    rows = [(0, at, n) for at, n in [(0, 0), (5, 900), (905, 1), (0, 0), (1000, 4000), (3, 7), (5000, 0)]]
+    laid = lay_out(
+        (held(rows), held(rows[:2])), None, facts([5000], [memory.ctypes.data]), 5000, np.empty(20, np.int64)
+    )
+    assert laid is not None
+    outs = [
+        Out(np.zeros(n, np.uint8), np.zeros(k * 6, np.uint8), 1, 6) for n, k in zip(laid.n_bytes, [7, 2], strict=True)
+    ]
+    whole = [Out(np.zeros(len(out.out), np.uint8), np.zeros(len(out.window), np.uint8), 1, 6) for out in outs]  # type: ignore[arg-type]
+    fds = np.full(1, -1, np.int32)
+    assert all(read_laid(laid, outs, fds, None, share, n_shares) for share in range(n_shares))
+    assert read_laid(laid, whole, fds, None)
+    for one, other in zip(outs, whole, strict=True):
+        assert one.out.tobytes() == other.out.tobytes()
+        assert one.window is not None
+        assert other.window is not None
+        assert one.window.tobytes() == other.window.tobytes()
+    with pytest.raises(ValueError, match=r"share must be in \[0, 2\), found 2"):
+        read_laid(laid, outs, fds, None, 2, 2)
+
+
+WRONG: list[tuple[Any, str]] = [
+    ((int64([0]), int64([0]), int64([0]), None, (0, 0), 0), "file must be an int32 array"),
+    ((np.zeros(2, np.int32), int64([0]), int64([0]), None, (0, 0), 0), "equally long"),
+    ((np.zeros(1, np.int32), int64([0]), int64([0]), np.zeros(2, np.uint32), (0, 0), 0), "equally long"),
+    ((np.zeros(1, np.int32), int64([0]), int64([0]), None, (65, 0), 0), r"head must be in \[0, 64\], found 65"),
+    ((np.zeros(1, np.int32), int64([0]), int64([0]), None, (7, 0), FrameCheck.LENGTH), "longer head or tail"),
+    ((np.zeros(1, np.int32), int64([0]), int64([0]), None, (12, 3), FrameCheck.TFRECORD), "longer head or tail"),
+    ((np.zeros(1, np.int32), int64([0]), int64([0]), None, (0, 0), 4), r"check must be in \[0, 3\]"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_what_cannot_be_held(arguments: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        hold_extents(*arguments)
+
+
+def test_what_cannot_be_laid_out() -> None:
+    index = held([(0, 0, 1)])
+    with pytest.raises(ValueError, match="room must be"):
+        lay_out((index,), None, facts([1]), 1, np.empty(2, np.int64))
+    with pytest.raises(ValueError, match="equally long"):
+        lay_out((index,), None, (np.zeros(2, np.uint64), int64([1]), int64([1])), 1, np.empty(3, np.int64))
+    with pytest.raises(TypeError, match="indexes must be a tuple"):
+        lay_out([index], None, facts([1]), 1, np.empty(3, np.int64))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="PyCapsule"):
+        lay_out((object(),), None, facts([1]), 1, np.empty(3, np.int64))

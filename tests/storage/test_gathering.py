@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck
-from dataformats.kernels import FrameCheck, crc32c, mask, reads_batches
+from dataformats.kernels import FrameCheck, crc32c, mask, read_laid, reads_batches
 from dataformats.storage import files as files_room
 from dataformats.storage import gathering, reading, threads
 from dataformats.storage.cached import CachedFile, MappedFile
@@ -39,7 +39,6 @@ WAYS: dict[str, tuple[Callable[[Path], StoredFile], str]] = {
     "memory": (lambda path: CachedFile(LocalFile(path)), "auto"),
     "mmap": (lambda path: MappedFile(LocalFile(path)), "mmap"),
 }
-shares = gathering._shares
 SIZES = [0, 1, 7, 300, 4096, 5000, 16_383, 16_384, 40_000, 300_000]
 
 
@@ -320,11 +319,11 @@ def test_readers_share_the_processors(
     monkeypatch.setattr(gathering, "_SHARE_BYTES", 1000)
     cuts: list[int] = []
 
-    def shares_of(fields: Any, n: int) -> Any:
-        cuts.append(n)
-        return shares(fields, n)
+    def read_share(laid: Any, outs: Any, fds: Any, engine: Any, share: int = 0, n_shares: int = 1, **more: Any) -> bool:
+        cuts.append(n_shares)
+        return read_laid(laid, outs, fds, engine, share, n_shares, **more)
 
-    monkeypatch.setattr(gathering, "_shares", shares_of)
+    monkeypatch.setattr(gathering, "read_laid", read_share)
     files = written(tmp_path, [noise(40_000)], "auto")
     request = extents([(0, at, 100) for at in range(0, 40_000, 100)])
 
@@ -334,7 +333,7 @@ def test_readers_share_the_processors(
 
     with ThreadPoolExecutor(1) as reader:
         assert reader.submit(read).result() == [[noise(40_000)[at : at + 100] for at in range(0, 40_000, 100)]]
-    assert cuts == [n_shares]
+    assert cuts == [n_shares] * n_shares
 
 
 def test_sources_go_without_the_collector(tmp_path: Path) -> None:

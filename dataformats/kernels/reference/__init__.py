@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from dataformats.kernels.reference.batch import locate, places
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
 from dataformats.kernels.reference.gather import gather
 from dataformats.kernels.reference.permutation import permute, permute_back
@@ -19,10 +18,8 @@ __all__ = [
     "crc32c",
     "crc32c_extents",
     "gather",
-    "locate",
     "permute",
     "permute_back",
-    "places",
     "scan_ofrecord",
     "scan_tfrecord",
     "scan_tfrecord_header",

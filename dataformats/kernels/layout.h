@@ -1,0 +1,35 @@
+/* Where records lie, and where their blobs go. */
+#ifndef DATAFORMATS_LAYOUT_H
+#define DATAFORMATS_LAYOUT_H
+
+#include <stdint.h>
+
+/* The extents of blobs: of all records of an index, or of some. */
+typedef struct {
+    const int32_t *file;            /* each one's file */
+    const int64_t *offset, *length; /* of the blob, without its framing */
+    const uint32_t *stored;         /* its checksum as an index has it; NULL where none does */
+    int64_t n;
+} layout_extents;
+
+/* Whether a blob with so many bytes of framing before and behind it lies in a file of `n_bytes`. */
+static inline int layout_lies_in(int64_t n_bytes, int64_t offset, int64_t length, int64_t head, int64_t tail) {
+    const int64_t room = n_bytes - tail;
+    return length >= 0 && offset >= head && offset <= room && length <= room - offset;
+}
+
+/* Write the extents of the records `rows[0 .. n)`; `stored` only where `all->stored` is not NULL. Return -1, or the
+ * first position whose row is outside `[0, all->n)`. */
+int64_t layout_look_up(const layout_extents *all, const int64_t *rows, int64_t n, int32_t *file, int64_t *offset,
+                       int64_t *length, uint32_t *stored);
+
+/* Check extents against their files, and lay their blobs out back to back: writes to `place[0 .. n]` the sums of the
+ * lengths, beginning with 0. Return the last sum, or -1 where an extent does not fit its file (its head and tail
+ * included) or is longer than `max_bytes`. */
+int64_t layout_places(const layout_extents *extents, const int64_t *sizes, int64_t n_files, int64_t head,
+                      int64_t tail, int64_t max_bytes, int64_t *place);
+
+/* Return the first of the rows `[0, n)` that is placed at `at` or behind it, or `n`. */
+int64_t layout_row_at(const int64_t *place, int64_t n, int64_t at);
+
+#endif

@@ -1,0 +1,64 @@
+"""Where all records of a source lie, held so that the kernels look them up themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dataformats.interfaces import Extents, Reader
+from dataformats.storage.gathering import held
+
+__all__ = ["Tables"]
+
+_RECORD_BYTES = 24  # file, offset, length, checksum
+_MOST_BYTES = 128 * 2**20
+_PART = 16  # a table is made once so large a part of the records was asked for: it costs as much as to locate them all
+
+
+class Tables:
+    """The extents of all records, field by field, made once that pays. Thread-safe.
+
+    Args:
+        reader: What knows where they lie.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._made: dict[tuple[str, ...], tuple[Any, ...]] = {}
+        self._asked = self._due = 0
+
+    def of(self, fields: tuple[str, ...], n_asked: int) -> tuple[Any, ...] | None:
+        """Return what `gathering.look_up` takes for these fields; `None` where records have to be located.
+
+        Args:
+            fields: At least one.
+            n_asked: Of how many records the call wants them.
+        """
+        return self._made.get(fields) or self._make(fields, n_asked)
+
+    def _make(self, fields: tuple[str, ...], n_asked: int) -> tuple[Any, ...] | None:
+        n = int(self._reader.counts.sum())
+        self._asked += n_asked
+        if self._asked < max(self._due, n // _PART) or n * _RECORD_BYTES * len(fields) > _MOST_BYTES:
+            return None
+        self._due = 2 * self._asked  # where it cannot be made now, it may be later: indexes of more files are known
+        indexes = []
+        for field in fields:
+            extents = self._reader.every(field)
+            index = None if extents is None else held(_told_wrong(extents))
+            if index is None:
+                return None
+            indexes.append(index)
+        self._made[fields] = tuple(indexes)
+        return self._made[fields]
+
+
+def _told_wrong(extents: Extents) -> Extents:
+    """Return extents in which records that have a problem fit no file, so that whoever asks for one locates it."""
+    if not extents.problems:
+        return extents
+    length = extents.length.copy()
+    length[np.fromiter(extents.problems, np.int64, len(extents.problems))] = -1
+    around = (extents.head, extents.tail, extents.stored, extents.check)
+    return Extents(extents.file, extents.offset, length, *around)

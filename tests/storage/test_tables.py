@@ -1,0 +1,123 @@
+"""The extents of all records as the kernels look them up: when they are made, and what they do not hide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.kernels import reads_batches
+from dataformats.storage import gathering, tables
+
+pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is looked up by them")
+FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "syrah": "syr", "granular": "granular"}
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each read went the short way."""
+    found: list[bool] = []
+    look_up = gathering.look_up
+
+    def noted(*arguments: Any) -> Any:
+        blobs = look_up(*arguments)
+        found.append(blobs is not None)
+        return blobs
+
+    monkeypatch.setattr("dataformats.stored.look_up", noted)
+    return found
+
+
+def write(path: Path, format: str, n: int, first: int = 0) -> Path:
+    spec = {"index": "int64", "wave": "float32[5]"}
+    with dataformats.create(path, format, spec=spec) as writer:
+        writer.extend({"index": i, "wave": np.full(5, i, np.float32)} for i in range(first, first + n))
+    return path
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("options", [{}, {"cache": "memory"}, {"io": "mmap"}])
+def test_the_short_way_is_gone(format: str, options: dict[str, Any], tmp_path: Path, seen: list[bool]) -> None:
+    paths = [write(tmp_path / f"{k}.{FORMATS[format]}", format, 20, 20 * k) for k in range(3)]
+    source = dataformats.open(paths, **options)
+    for _ in range(3):
+        numbers = np.random.default_rng(0).permutation(60)
+        batch = source.read(numbers)
+        assert batch["index"].tolist() == numbers.tolist()
+        assert batch["wave"][:, 4].tolist() == numbers.tolist()
+        assert batch.indices.tolist() == numbers.tolist()
+    assert seen[-1]
+    numbers[:] = 0
+    assert batch.indices.any()  # it holds numbers of its own
+
+
+def test_little_is_located_first(tmp_path: Path, seen: list[bool]) -> None:
+    source = dataformats.open(write(tmp_path / "a.syr", "syrah", 1600))
+    for _ in range(9):
+        source.read(np.arange(11))
+    assert not seen
+    source.read(np.arange(11))
+    assert seen == [True]
+
+
+def test_what_would_be_much_is_located(tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_MOST_BYTES", 24 * 20 - 1)
+    source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
+    assert source.read([3])["index"].tolist() == [3]
+    assert not seen
+
+
+def test_numbers_outside(tmp_path: Path, seen: list[bool]) -> None:
+    source = dataformats.open(write(tmp_path / "a.ffr", "ffrecord", 20))
+    for _ in range(2):
+        source.read(np.arange(20))
+    for wrong in (-1, 20, 2**62, -(2**63)):
+        with pytest.raises(IndexError, match=rf"record {wrong} is outside \[0, 20\)"):
+            source.read([0, wrong])
+    assert seen == [True] + [False] * 4
+
+
+def test_damage_is_told_as_ever(tmp_path: Path, seen: list[bool]) -> None:
+    path = write(tmp_path / "a.tfrecord", "tfrecord", 20)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 20 * 7 + 20] ^= 1
+    path.write_bytes(data[:-3])
+    source = dataformats.open(path, payload="example", spec={"index": "int64", "wave": "float32[5]"})
+    assert len(source) == 20
+    for _ in range(2):
+        assert source.read([0, 5, 18])["index"].tolist() == [0, 5, 18]
+        with pytest.raises(ChecksumError, match="record 7"):
+            source.read(np.arange(19))
+        with pytest.raises(TruncatedError, match="record 19"):
+            source.read([3, 19])
+        batch = source.read(np.arange(20), on_corrupt="omit")
+        assert sorted(batch.failed) == [7, 19]
+        assert len(batch) == 18
+    assert seen[-4:] == [True, False, False, False]
+
+
+def test_a_file_that_changes_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.ffr", "ffrecord", 20)
+    source = dataformats.open(path)
+    source.read(np.arange(20))
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(FormatError, match="changed"):
+        source.read(np.arange(20))
+
+
+def test_fields_and_sequences(tmp_path: Path, seen: list[bool]) -> None:
+    """A field of which records have several blobs is located; the others are not, in memory or out of it."""
+    spec = {"few": "utf8[]", "one": "int64"}
+    path = tmp_path / "a.granular"
+    with dataformats.create(path, "granular", spec=spec) as writer:
+        writer.extend({"few": ["x"] * (i % 3), "one": i} for i in range(20))
+    source = dataformats.open(path, cache=["few"])
+    assert [len(value) for value in source.read(np.arange(20))["few"]] == [i % 3 for i in range(20)]
+    assert seen == []
+    assert source.read(np.arange(20), fields=["one"])["one"].tolist() == [*range(20)]
+    source.read(np.arange(20), fields=["one"])
+    assert seen[-1]
