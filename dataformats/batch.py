@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Blobs", "Column", "Nullable", "Ragged", "RecordBatch", "StackedList", "concat_columns", "take_column"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen: that takes three times as long to make, several times a batch
 class Blobs:
     """Stored bytes of several values, lying anywhere in one buffer.
 

@@ -285,7 +285,7 @@ class StoredSource(SourceBase):
         if indexes is None:
             return None
         begin = time.perf_counter()
-        apart = [self._windows.get(_window_key(name, mask)) for name in names]
+        apart = [self._windows.get(_window_key(name, mask)) for name in names] if self._windows else ()
         blobs = look_up(files, indexes, numbers, self._parts.max_record_bytes, apart)
         WAITED.seconds += time.perf_counter() - begin
         if blobs is None:

@@ -36,7 +36,7 @@ class Window(NamedTuple):
     n_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Around:
     """Blobs without the part that was read to an array of its own. That is theirs alone, as is their buffer.
 
@@ -100,6 +100,10 @@ class Windows:
     def __init__(self) -> None:
         self._known: dict[Hashable, Window] = {}
         self._tries: dict[Hashable, int] = {}
+
+    def __bool__(self) -> bool:
+        """Return True where any is known."""
+        return bool(self._known)
 
     def get(self, key: Hashable) -> Window | None:
         """Return where a large value of the blobs of this key should be."""

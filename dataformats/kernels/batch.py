@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels.choosing import implementation, kernels
 
-__all__ = ["LEFT", "MAX_FRAMING", "FrameCheck", "Laid", "Out", "hold_extents", "lay_out", "read_laid", "reads_batches"]
+__all__ = ["LEFT", "MAX_FRAMING", "FrameCheck", "Out", "hold_extents", "lay_out", "read_laid", "reads_batches"]
 
 MAX_FRAMING = 64
 """The most bytes of framing before or behind a blob."""
@@ -32,34 +31,10 @@ class FrameCheck(IntEnum):
     """The head is the length and its masked CRC-32C, the tail that of the blob, which is the stored one."""
 
 
-class Laid(NamedTuple):
-    """Blobs that have their places.
-
-    Attributes:
-        held: What `read_laid` takes.
-        n_bytes: Of each field, the bytes of all its blobs.
-        files: The numbers of the files to be read that are not in memory, ascending.
-    """
-
-    held: Any
-    n_bytes: list[int]
-    files: list[int]
-
-
-class Out(NamedTuple):
-    """Where the blobs of one field go; the kernel takes it as a tuple.
-
-    Attributes:
-        out: uint8[size], for the blobs, back to back.
-        window: uint8[n * window_bytes], for the part of each blob that goes elsewhere; `None`: there is none.
-        window_begin: Where that part begins in a blob; below 0, as in Python, from its end.
-        window_bytes: Its bytes. A blob that is too short to have it stays whole.
-    """
-
-    out: NDArray[np.uint8]
-    window: NDArray[np.uint8] | None = None
-    window_begin: int = 0
-    window_bytes: int = 0
+Out = tuple["NDArray[np.uint8]", "NDArray[np.uint8] | None", int, int]
+"""Where the blobs of one field go: uint8[size], back to back; and the part of each blob that goes elsewhere, if any:
+uint8[n * n_bytes], where that part begins in a blob (below 0, as in Python, from its end), and its n_bytes. A blob that
+is too short to have it stays whole."""
 
 
 def reads_batches() -> bool:
@@ -94,8 +69,8 @@ def lay_out(
     files: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]],
     max_bytes: int,
     room: NDArray[np.int64],
-) -> Laid | None:
-    """Lay blobs out back to back, field by field; `None` where one cannot be read: why, the careful way tells.
+) -> tuple[Any, list[int], list[int]] | None:
+    """Lay blobs out back to back, field by field.
 
     Args:
         indexes: Of each field, what `hold_extents` gave.
@@ -105,14 +80,18 @@ def lay_out(
             anything goes.
         max_bytes: A longer blob cannot be read.
         room: int64, filled with, of each field, the places of its n blobs, where the last one ends, and n lengths.
+
+    Returns:
+        What `read_laid` takes; of each field the bytes of all its blobs; and the numbers of the files to be read that
+        are not in memory, ascending. `None` where a blob cannot be read: why, the careful way tells.
     """
-    found = kernels().lay_out(indexes, records, *files, max_bytes, room)
-    return None if found is None else Laid(*found)
+    found: tuple[Any, list[int], list[int]] | None = kernels().lay_out(indexes, records, *files, max_bytes, room)
+    return found
 
 
 def read_laid(
-    laid: Laid,
-    outs: Sequence[Out],
+    laid: Any,
+    outs: tuple[Out, ...],
     fds: NDArray[np.int32],
     engine: Any,
     share: int = 0,
@@ -123,7 +102,7 @@ def read_laid(
     """Read and verify blobs; return False where anything failed: what, the careful way tells.
 
     Args:
-        laid: What `lay_out` gave.
+        laid: What `lay_out` gave first.
         outs: Where the blobs of each field go.
         fds: int32[n_files], descriptors, or `LEFT`.
         engine: What reads files; `None`: one call after the other.
@@ -131,5 +110,5 @@ def read_laid(
         n_shares: How many there are.
         with_memory: False: what lies in memory is left to another call.
     """
-    done: bool = kernels().read_laid(laid.held, tuple(outs), fds, engine, share, n_shares, with_memory)
+    done: bool = kernels().read_laid(laid, outs, fds, engine, share, n_shares, with_memory)
     return done

@@ -19,7 +19,6 @@ from dataformats.kernels import (
     LEFT,
     MAX_FRAMING,
     FrameCheck,
-    Laid,
     Out,
     buffers,
     hold_extents,
@@ -103,74 +102,77 @@ def _read(
 ) -> list[Blobs | Around] | None:
     room = np.empty(2 * sum(counts) + len(counts), np.int64)
     laid = lay_out(indexes, records, files.facts, min(max_bytes, _MOST), room)
-    if laid is None or (files.waiting and not files.waiting.isdisjoint(laid.files)):
+    if laid is None:
         return None
-    n_bytes = sum(laid.n_bytes)
+    held, sizes, numbers = laid
+    if files.waiting and not files.waiting.isdisjoint(numbers):
+        return None
+    n_bytes = sum(sizes)
     if n_bytes > _MUCH and n_bytes > 2 * int(files.sizes.sum()):
         return None  # extents that overlap: the careful way reads once what they share
-    outs = [_out(*each) for each in zip(laid.n_bytes, counts, windows or [None] * len(counts), strict=True)]
-    if n_bytes < 2 * _SHARE_BYTES and len(laid.files) <= _FEW:
-        done = _read_group(files, laid, outs, laid.files)
+    outs = tuple([_out(*each) for each in zip(sizes, counts, windows or [None] * len(counts), strict=True)])
+    if n_bytes < 2 * _SHARE_BYTES and len(numbers) <= _FEW:
+        done = _read_group(files, held, outs, numbers)
     else:
-        done = _read_much(files, laid, outs, n_bytes)
+        done = _read_much(files, held, outs, numbers, n_bytes)
     return _given(room, counts, outs) if done else None
 
 
 def _out(n_bytes: int, n: int, window: Window | None) -> Out:
-    if window is None or n * window.n_bytes > n_bytes:
-        return Out(buffers.empty(n_bytes))  # most blobs are too short for it, and its array would exceed all of them
-    return Out(buffers.empty(n_bytes), buffers.empty(n * window.n_bytes), window.begin, window.n_bytes)
+    if window is None or n * window.n_bytes > n_bytes:  # most blobs are too short, and its array would exceed them all
+        return buffers.empty(n_bytes), None, 0, 0
+    return buffers.empty(n_bytes), buffers.empty(n * window.n_bytes), window.begin, window.n_bytes
 
 
-def _given(room: NDArray[np.int64], counts: list[int], outs: list[Out]) -> list[Blobs | Around]:
+def _given(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) -> list[Blobs | Around]:
     found: list[Blobs | Around] = []
     at = 0
-    for n, out in zip(counts, outs, strict=True):
+    for n, (out, rows, begin, n_bytes) in zip(counts, outs, strict=True):
         offsets = room[at : at + n + 1]
         at += 2 * n + 1
-        blobs = Blobs(out.out, offsets[:-1], room[at - n : at], offsets)
-        if out.window is None:
-            found.append(blobs)
-        else:
-            rows = out.window.reshape(n, out.window_bytes)
-            found.append(Around(blobs, Window(out.window_begin, out.window_bytes), rows))
+        blobs = Blobs(out, offsets[:-1], room[at - n : at], offsets)
+        found.append(blobs if rows is None else Around(blobs, Window(begin, n_bytes), rows.reshape(n, n_bytes)))
     return found
 
 
-def _read_much(files: FileSet, laid: Laid, outs: list[Out], n_bytes: int) -> bool:
+def _read_much(files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int], n_bytes: int) -> bool:
     """Read from many files, a few at a time, or many bytes, a share a thread."""
     most = max(_FEW, most_open() // 4)  # other threads borrow some as well
-    if len(laid.files) <= most:
-        return _read_group(files, laid, outs, laid.files, max(1, min(processors(), n_bytes // _SHARE_BYTES)))
-    groups = [laid.files[first : first + most] for first in range(0, len(laid.files), most)]
-    return all(_read_group(files, laid, outs, group, is_rest=group is not groups[0]) for group in groups)
+    if len(numbers) <= most:
+        return _read_group(files, held, outs, numbers, max(1, min(processors(), n_bytes // _SHARE_BYTES)))
+    groups = [numbers[first : first + most] for first in range(0, len(numbers), most)]
+    return all(_read_group(files, held, outs, group, is_rest=group is not groups[0]) for group in groups)
 
 
 def _read_group(
-    files: FileSet, laid: Laid, outs: list[Out], numbers: list[int], n_shares: int = 1, *, is_rest: bool | None = None
+    files: FileSet,
+    held: Any,
+    outs: tuple[Out, ...],
+    numbers: list[int],
+    n_shares: int = 1,
+    *,
+    is_rest: bool | None = None,
 ) -> bool:
     """Read what lies in the files of these numbers.
 
     Args:
         files: All files.
-        laid: What lies where.
+        held: What lies where.
         outs: Where it goes.
         numbers: Which files.
         n_shares: How many threads read.
         is_rest: Whether another call has read what lies in memory; `None`: there are no other calls.
     """
-    if not numbers:
-        return read_laid(laid, outs, files.no_descriptors, None)
     taken = False
     try:
-        fds = files.take(numbers)
-        taken = True
+        fds = files.take(numbers) if numbers else files.no_descriptors
+        taken = bool(numbers)
         if is_rest is not None:
             fds[fds < 0] = LEFT
-        engine = files.engine.capsule
+        engine = files.engine.capsule if numbers else None
         if n_shares == 1:
-            return read_laid(laid, outs, fds, engine, with_memory=not is_rest)
-        return in_parallel(lambda share: read_laid(laid, outs, fds, engine, share, n_shares), range(n_shares))
+            return read_laid(held, outs, fds, engine, with_memory=not is_rest)
+        return in_parallel(lambda share: read_laid(held, outs, fds, engine, share, n_shares), range(n_shares))
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats import kernels
-from dataformats.kernels import FrameCheck, Out, hold_extents, lay_out, read_laid
+from dataformats.kernels import FrameCheck, hold_extents, lay_out, read_laid
 
 pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="the twin is the careful way of storage.reading")
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -57,8 +57,8 @@ def test_lay_out(data: Any) -> None:
         assert found is None
         return
     assert found is not None
-    assert found.n_bytes == [sum(part) for part in lengths]
-    assert found.files == sorted({number for rows, _ in wanted for number, _, _ in rows})
+    assert found[1] == [sum(part) for part in lengths]
+    assert found[2] == sorted({number for rows, _ in wanted for number, _, _ in rows})
     expected = [[*itertools.accumulate(part, initial=0), *part] for part in lengths]
     assert room.tolist() == [*itertools.chain(*expected)]
 
@@ -66,7 +66,7 @@ def test_lay_out(data: Any) -> None:
 def test_files_in_memory_are_not_to_be_read() -> None:
     found = lay_out((held([(0, 0, 1), (2, 0, 1), (3, 0, 1)]),), None, facts([9] * 4, [0, 0, 64, 0]), 9, int64([0] * 7))
     assert found is not None
-    assert found.files == [0, 3]
+    assert found[2] == [0, 3]
 
 
 def test_what_is_held_outlives_its_arrays() -> None:
@@ -76,42 +76,39 @@ def test_what_is_held_outlives_its_arrays() -> None:
     laid = lay_out((index,), int64([9, 2]), facts([40], [memory.ctypes.data]), 40, room)
     del index
     assert laid is not None
-    fds = np.full(1, -1, np.int32)
-    assert read_laid(laid, [Out(out)], fds, None)
+    fds, plain = np.full(1, -1, np.int32), (out, None, 0, 0)
+    assert read_laid(laid[0], (plain,), fds, None)
     assert out.tolist() == [36, 37, 38, 39, 8, 9, 10, 11]
     assert room.tolist() == [0, 4, 8, 4, 4]
     with pytest.raises(TypeError, match="one for each field"):
-        read_laid(laid, [Out(out), Out(out)], fds, None)
-    assert not read_laid(laid, [Out(out[:7])], fds, None)
-    assert not read_laid(laid, [Out(out, np.empty(3, np.uint8), 0, 2)], fds, None)
+        read_laid(laid[0], (plain, plain), fds, None)
+    assert not read_laid(laid[0], ((out[:7], None, 0, 0),), fds, None)
+    assert not read_laid(laid[0], ((out, np.empty(3, np.uint8), 0, 2),), fds, None)
     with pytest.raises(ValueError, match="a window must have bytes, found 0"):
-        read_laid(laid, [Out(out, out, 0, 0)], fds, None)
+        read_laid(laid[0], ((out, out, 0, 0),), fds, None)
     with pytest.raises(ValueError, match="as long as the files"):
-        read_laid(laid, [Out(out)], np.full(2, -1, np.int32), None)
+        read_laid(laid[0], (plain,), np.full(2, -1, np.int32), None)
 
 
 @pytest.mark.parametrize("n_shares", [1, 2, 3, 7, 50])
 def test_shares_are_all(n_shares: int) -> None:
     memory = np.random.default_rng(0).integers(0, 256, 5000, np.uint8)
     rows = [(0, at, n) for at, n in [(0, 0), (5, 900), (905, 1), (0, 0), (1000, 4000), (3, 7), (5000, 0)]]
-    laid = lay_out(
-        (held(rows), held(rows[:2])), None, facts([5000], [memory.ctypes.data]), 5000, np.empty(20, np.int64)
-    )
+    indexes = held(rows), held(rows[:2])
+    laid = lay_out(indexes, None, facts([5000], [memory.ctypes.data]), 5000, np.empty(20, np.int64))
     assert laid is not None
-    outs = [
-        Out(np.zeros(n, np.uint8), np.zeros(k * 6, np.uint8), 1, 6) for n, k in zip(laid.n_bytes, [7, 2], strict=True)
-    ]
-    whole = [Out(np.zeros(len(out.out), np.uint8), np.zeros(len(out.window), np.uint8), 1, 6) for out in outs]  # type: ignore[arg-type]
     fds = np.full(1, -1, np.int32)
-    assert all(read_laid(laid, outs, fds, None, share, n_shares) for share in range(n_shares))
-    assert read_laid(laid, whole, fds, None)
-    for one, other in zip(outs, whole, strict=True):
-        assert one.out.tobytes() == other.out.tobytes()
-        assert one.window is not None
-        assert other.window is not None
-        assert one.window.tobytes() == other.window.tobytes()
+
+    def read(*shares: tuple[int, int]) -> list[bytes]:
+        outs: list[Any] = [
+            (np.zeros(n, np.uint8), np.zeros(k * 6, np.uint8), 1, 6) for n, k in zip(laid[1], [7, 2], strict=True)
+        ]
+        assert all(read_laid(laid[0], tuple(outs), fds, None, *share) for share in shares)
+        return [array.tobytes() for out in outs for array in out[:2]]
+
+    assert read(*((share, n_shares) for share in range(n_shares))) == read((0, 1))
     with pytest.raises(ValueError, match=r"share must be in \[0, 2\), found 2"):
-        read_laid(laid, outs, fds, None, 2, 2)
+        read((2, 2))
 
 
 WRONG: list[tuple[Any, str]] = [
