@@ -19,6 +19,7 @@ int cpu_any(void) { return 1; }
 #define HAS_OSXSAVE (1u << 27)
 /* Of EBX and ECX after CPUID with EAX = 7 and ECX = 0. */
 #define HAS_AVX512F (1u << 16)
+#define HAS_AVX512BW (1u << 30)
 #define HAS_VPCLMULQDQ (1u << 10)
 /* Of XCR0: what the system saves of SSE, AVX, and the three states of AVX-512. Intel SDM, volume 1, section 13.3. */
 #define SAVES_ZMM 0xe6u
@@ -33,7 +34,7 @@ int cpu_has_pclmul(void) { return has_all(HAS_SSE41 | HAS_PCLMULQDQ); }
 
 int cpu_has_sse42_pclmul(void) { return has_all(HAS_SSE42 | HAS_PCLMULQDQ); }
 
-/* The processor may have registers that the system does not save. By its mnemonic: the intrinsic wants a compiler flag. */
+/* The processor may have registers that the system does not save. By assembler: the intrinsic wants a compiler flag. */
 static int system_saves_zmm(void) {
     unsigned eax, edx;
     if (!has_all(HAS_OSXSAVE)) {
@@ -46,7 +47,8 @@ static int system_saves_zmm(void) {
 int cpu_has_vpclmul(void) {
     unsigned eax, ebx, ecx, edx;
     return has_all(HAS_SSE41 | HAS_SSE42 | HAS_PCLMULQDQ) && system_saves_zmm() &&
-           __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & HAS_AVX512F) && (ecx & HAS_VPCLMULQDQ);
+           __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & HAS_AVX512F) && (ebx & HAS_AVX512BW) &&
+           (ecx & HAS_VPCLMULQDQ);
 }
 #else
 int cpu_has_vpclmul(void) { return 0; }

@@ -6,8 +6,8 @@
 
 #ifdef DATAFORMATS_AVX512
 
-#define CRC_TARGET512 __attribute__((target("avx512f,vpclmulqdq,sse4.1,pclmul")))
-#define CRC_FOLD512 static inline __attribute__((always_inline, target("avx512f,vpclmulqdq,sse4.1,pclmul")))
+#define CRC_TARGET512 __attribute__((target("avx512f,avx512bw,vpclmulqdq,sse4.1,pclmul")))
+#define CRC_FOLD512 static inline __attribute__((always_inline, target("avx512f,avx512bw,vpclmulqdq,sse4.1,pclmul")))
 #define CRC_XOR3 0x96 /* the truth table of a ^ b ^ c */
 
 CRC_FOLD512 __m512i crc_load512(const uint8_t *data) { return _mm512_loadu_si512(data); }

@@ -19,8 +19,10 @@ CRC_FOLD512 uint32_t folded(uint32_t value, const uint8_t *data, size_t n_bytes,
             c = crc_fold512(c, crc_load512(data + at + 128), factors->over_2048);
             d = crc_fold512(d, crc_load512(data + at + 192), factors->over_2048);
         }
-        /* Each over its own distance, so that none waits for another. */
-        a = crc_fold512(a, crc_fold512(b, crc_fold512(c, d, factors->over_512), factors->over_1024), factors->over_1536);
+        /* Each over its own distance, so that no product waits for another. */
+        c = crc_fold512(c, d, factors->over_512);
+        b = crc_fold512(b, c, factors->over_1024);
+        a = crc_fold512(a, b, factors->over_1536);
     }
     for (; at + 64 <= n_bytes; at += 64) {
         a = crc_fold512(a, crc_load512(data + at), factors->over_512);
