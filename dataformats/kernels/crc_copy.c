@@ -5,13 +5,13 @@
 #include "crc32.h"
 #include "crc32c.h"
 
-#define STEP 64          /* bytes that compilers copy through registers */
-#define TURN_BYTES 256   /* of one copy, then of the next */
-#define SIDE_BYTES 512   /* shorter ones, and shorter rests, are copied alone */
+#define STEP 64         /* bytes that compilers copy through registers */
+#define TURN_BYTES 256  /* of one copy, then of the next */
+#define SIDE_BYTES 512  /* shorter ones, and shorter rests, are copied alone */
+#define AHEAD_BYTES 512 /* of a copy that are fetched before its turn; the processor goes on by itself */
 /* Copied, and then summed while they are near. Of a memcpy that is known to stay below 8 KB, GCC makes a string
  * instruction: 40 bytes then took 170 ns in place of 60. */
 #define PART_BYTES 12288
-#define AHEAD_BYTES 512 /* of a copy that are fetched before its turn; the processor goes on by itself */
 
 static void move_on(crc_copy *copy, size_t n_bytes) {
     copy->to += n_bytes;
