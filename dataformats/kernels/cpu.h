@@ -6,6 +6,11 @@
 #define DATAFORMATS_X86 1
 #endif
 
+/* Compilers that know VPCLMULQDQ. */
+#if defined(DATAFORMATS_X86) && (defined(__clang__) || __GNUC__ >= 8)
+#define DATAFORMATS_AVX512 1
+#endif
+
 #if defined(__aarch64__) && !defined(__AARCH64EB__) && (defined(__GNUC__) || defined(__clang__))
 #define DATAFORMATS_ARM64 1
 #endif
@@ -13,6 +18,7 @@
 int cpu_any(void);              /* always 1: for kernels in portable C */
 int cpu_has_pclmul(void);       /* x86-64: SSE4.1 and PCLMULQDQ */
 int cpu_has_sse42_pclmul(void); /* x86-64: SSE4.2 (it has the crc32 instruction) and PCLMULQDQ */
+int cpu_has_vpclmul(void);      /* x86-64: AVX-512 F and BW and VPCLMULQDQ, besides what sse42_pclmul is */
 int cpu_has_arm_crc(void);      /* arm64: the CRC32 extension */
 
 #endif

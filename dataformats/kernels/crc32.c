@@ -15,6 +15,9 @@ static const crc_table table = {
 };
 
 const crc_variant crc32_variants[] = {
+#ifdef DATAFORMATS_AVX512
+    {"vpclmul", crc32_vpclmul, cpu_has_vpclmul},
+#endif
 #ifdef DATAFORMATS_X86
     {"pclmul", crc32_pclmul, cpu_has_pclmul},
 #endif

@@ -14,6 +14,9 @@ crc_kernel crc32_portable; /* tables, slice-by-8: 8 bytes a step */
 #ifdef DATAFORMATS_X86
 crc_kernel crc32_pclmul; /* PCLMULQDQ, folding 64 bytes a step */
 #endif
+#ifdef DATAFORMATS_AVX512
+crc_kernel crc32_vpclmul; /* VPCLMULQDQ, folding 256 bytes a step */
+#endif
 #ifdef DATAFORMATS_ARM64
 crc_kernel crc32_arm64; /* the crc32x instruction on three lanes at once */
 #endif

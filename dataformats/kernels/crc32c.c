@@ -15,6 +15,9 @@ static const crc_table table = {
 };
 
 const crc_variant crc32c_variants[] = {
+#ifdef DATAFORMATS_AVX512
+    {"vpclmul", crc32c_vpclmul, cpu_has_vpclmul},
+#endif
 #ifdef DATAFORMATS_X86
     {"sse42", crc32c_sse42, cpu_has_sse42_pclmul},
 #endif

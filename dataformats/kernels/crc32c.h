@@ -14,6 +14,9 @@ crc_kernel crc32c_portable; /* tables, slice-by-8: 8 bytes a step */
 #ifdef DATAFORMATS_X86
 crc_kernel crc32c_sse42; /* the crc32 instruction on three lanes at once, joined by PCLMULQDQ */
 #endif
+#ifdef DATAFORMATS_AVX512
+crc_kernel crc32c_vpclmul; /* VPCLMULQDQ, folding 256 bytes a step */
+#endif
 #ifdef DATAFORMATS_ARM64
 crc_kernel crc32c_arm64; /* the crc32cx instruction on three lanes at once */
 #endif
