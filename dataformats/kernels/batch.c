@@ -4,7 +4,6 @@
 #include "batch.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #define DATAFORMATS_POSIX 1
 #endif
 
+#include "crc_copy.h"
 #include "read_op.h"
 #include "tfrecord.h"
 
@@ -19,9 +19,7 @@
 #define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
 #define DIRECT_BYTES 4096    /* from here on a blob is read to its place; shorter ones are copied there */
 #define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* of scratch memory for each blob that is read to its place */
-#define FUSED_BYTES 16384    /* copied and checksummed at a time */
-#define AHEAD 4              /* blobs in memory that are being fetched while one is copied: 8 gave no more */
-#define AHEAD_BYTES 1024      /* of each of them; the processor goes on by itself, and more held up long blobs */
+#define GROUP 64             /* blobs that are copied together */
 
 /* ---- planning */
 
@@ -151,20 +149,6 @@ static int pieces_of(const batch_field *field, int64_t row, blob_piece pieces[BL
 
 /* ---- verifying */
 
-/* Copy, and return the CRC of what was copied behind what `crc` is of; without a kernel, 0. */
-static uint32_t copy_summed(crc_kernel *kernel, uint32_t crc, uint8_t *to, const uint8_t *from, int64_t n_bytes) {
-    for (int64_t at = 0; at < n_bytes; at += FUSED_BYTES) {
-        const size_t part = (size_t)(n_bytes - at < FUSED_BYTES ? n_bytes - at : FUSED_BYTES);
-        if (to != from) {
-            memcpy(to + at, from + at, part);
-        }
-        if (kernel != NULL) {
-            crc = kernel(crc, to + at, part); /* of the copy: more of a copy's loads are under way at once */
-        }
-    }
-    return crc;
-}
-
 static crc_kernel *sum_of(const batch *plan, const batch_field *field) {
     switch (field->check) {
     case BATCH_CRC32:
@@ -194,54 +178,65 @@ static int framing_is_sound(const batch *plan, const batch_field *field, int64_t
     return 0;
 }
 
-/* Bring the blob of a row from `from` to its place; its framing lies around it. */
-static int deliver(const batch *plan, const batch_field *field, int64_t row, const uint8_t *from) {
-    blob_piece pieces[BLOB_PIECES];
-    const int n = pieces_of(field, row, pieces);
-    uint32_t crc = 0;
-    for (int i = 0; i < n; i++) {
-        crc = copy_summed(sum_of(plan, field), crc, pieces[i].to, from + pieces[i].at, pieces[i].n_bytes);
+/* A blob that is there, its framing around it. */
+typedef struct {
+    int64_t row;
+    const uint8_t *from;
+} arrival;
+
+/* Bring blobs of one field, at most GROUP, to their places. Return whether all are sound. */
+static int deliver(const batch *plan, const batch_field *field, const arrival *arrivals, int64_t n) {
+    blob_piece pieces[GROUP][BLOB_PIECES];
+    int n_pieces[GROUP];
+    uint32_t crcs[GROUP];
+    for (int64_t i = 0; i < n; i++) {
+        n_pieces[i] = pieces_of(field, arrivals[i].row, pieces[i]);
+        crcs[i] = 0;
     }
-    return framing_is_sound(plan, field, row, from - field->head, from + field->extents.length[row], crc);
+    for (int number = 0; number < BLOB_PIECES; number++) {
+        crc_copy copies[GROUP];
+        int64_t of[GROUP], n_copies = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const blob_piece *piece = &pieces[i][number];
+            if (number < n_pieces[i] && piece->n_bytes > 0) {
+                copies[n_copies] =
+                    (crc_copy){piece->to, arrivals[i].from + piece->at, (size_t)piece->n_bytes, crcs[i]};
+                of[n_copies++] = i;
+            }
+        }
+        crc_copies(sum_of(plan, field), copies, (size_t)n_copies);
+        for (int64_t i = 0; i < n_copies; i++) {
+            crcs[of[i]] = copies[i].crc;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = arrivals[i].row;
+        const uint8_t *from = arrivals[i].from;
+        if (!framing_is_sound(plan, field, row, from - field->head, from + field->extents.length[row], crcs[i])) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 /* ---- from memory */
 
-#if defined(__GNUC__) || defined(__clang__)
-/* Inline by force: GCC takes a function of nothing but prefetches for one that does nothing, and drops the call. */
-__attribute__((always_inline)) static inline void fetch_ahead(const batch *plan, const batch_field *field,
-                                                              int64_t row) {
-    if (row >= field->extents.n) {
-        return;
-    }
-    const batch_file *file = &plan->files[field->extents.file[row]];
-    if (file->memory == NULL) {
-        return;
-    }
-    const uint8_t *begin = file->memory + field->extents.offset[row] - field->head;
-    const int64_t length = field->extents.length[row] + field->head + field->tail;
-    for (int64_t at = 0; at < length && at < AHEAD_BYTES; at += 64) {
-        __builtin_prefetch(begin + at);
-    }
-}
-#else
-static void fetch_ahead(const batch *plan, const batch_field *field, int64_t row) {
-    (void)plan, (void)field, (void)row;
-}
-#endif
-
 int batch_copy(const batch *plan) {
     for (int64_t number = 0; number < plan->n_fields; number++) {
         const batch_field *field = &plan->fields[number];
-        for (int64_t row = 0; row < AHEAD; row++) {
-            fetch_ahead(plan, field, row);
-        }
+        arrival arrivals[GROUP];
+        int64_t n = 0;
         for (int64_t row = 0; row < field->extents.n; row++) {
             const uint8_t *memory = plan->files[field->extents.file[row]].memory;
-            fetch_ahead(plan, field, row + AHEAD);
-            if (memory != NULL ? !deliver(plan, field, row, memory + field->extents.offset[row])
-                               : is_nothing(field, row) && !deliver(plan, field, row, field->out)) {
-                return -1;
+            if (memory != NULL || is_nothing(field, row)) {
+                arrivals[n++] =
+                    (arrival){row, memory == NULL ? field->out : memory + field->extents.offset[row]};
+            }
+            if (n == GROUP || (n > 0 && row == field->extents.n - 1)) {
+                if (!deliver(plan, field, arrivals, n)) {
+                    return -1;
+                }
+                n = 0;
             }
         }
     }
@@ -287,23 +282,41 @@ static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, 
 /* Verify what was read to its place. */
 static int verify(const batch *plan, const batch_span *span, const uint8_t *framing) {
     const batch_field *field = &plan->fields[span->field];
+    crc_kernel *kernel = sum_of(plan, field);
     blob_piece pieces[BLOB_PIECES];
-    const int n = pieces_of(field, span->row, pieces);
+    const int n = kernel == NULL ? 0 : pieces_of(field, span->row, pieces);
     uint32_t crc = 0;
     for (int i = 0; i < n; i++) {
-        crc = copy_summed(sum_of(plan, field), crc, pieces[i].to, pieces[i].to, pieces[i].n_bytes);
+        crc = kernel(crc, pieces[i].to, (size_t)pieces[i].n_bytes);
     }
     return framing_is_sound(plan, field, span->row, framing, framing + BATCH_MAX_FRAMING, crc);
 }
 
-static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch) {
+/* Bring what was read to scratch memory to its places. */
+static int deliver_scratch(const batch *plan, const batch_run *run, const uint8_t *scratch) {
     const batch_span *first = &plan->spans[run->first];
-    const int is_direct = direct(plan, run);
+    arrival arrivals[GROUP];
+    int64_t n = 0;
     for (int64_t i = 0; i < run->n; i++) {
         const batch_span *span = first + i;
         const batch_field *field = &plan->fields[span->field];
-        if (is_direct ? !verify(plan, span, framing_of(scratch, i))
-                      : !deliver(plan, field, span->row, scratch + (span->start - first->start) + field->head)) {
+        arrivals[n++] = (arrival){span->row, scratch + (span->start - first->start) + field->head};
+        if (n == GROUP || i == run->n - 1 || span[1].field != span->field) {
+            if (!deliver(plan, field, arrivals, n)) {
+                return 0;
+            }
+            n = 0;
+        }
+    }
+    return 1;
+}
+
+static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch) {
+    if (!direct(plan, run)) {
+        return deliver_scratch(plan, run, scratch);
+    }
+    for (int64_t i = 0; i < run->n; i++) {
+        if (!verify(plan, &plan->spans[run->first + i], framing_of(scratch, i))) {
             return 0;
         }
     }
