@@ -27,7 +27,7 @@ from dataformats.interfaces import (
     RecordCoder,
     Streaming,
 )
-from dataformats.meaning import Meaning, Told
+from dataformats.meaning import Decoding, Meaning, Told
 from dataformats.scanning import as_indices, as_numbers, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, Type
@@ -273,14 +273,17 @@ class StoredSource(SourceBase):
         return dict(self._read(indices, None, "collect").failed)
 
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
-        mask = self.mask(fields)
-        batch = self._looked_up(as_numbers(indices), mask)
+        known = self._meaning.decoding
+        mask = known.whole if fields is None else super().mask(fields)
+        batch = self._looked_up(as_numbers(indices), known, mask)
         return self._located(as_indices(indices, len(self)), mask, on_failure) if batch is None else batch
 
-    def _looked_up(self, numbers: NDArray[np.int64], mask: Mapping[str, bool | range]) -> RecordBatch | None:
+    def _looked_up(
+        self, numbers: NDArray[np.int64], known: Decoding, mask: Mapping[str, bool | range]
+    ) -> RecordBatch | None:
         """Return the batch by the way that knows nothing but sound records; `None` where these need the other."""
         names = _WHOLE if self._reader.spec is None else tuple(mask)
-        files = self._files
+        files = self._opened_files or self._files
         indexes = self._tables.of(names, len(numbers)) if names and files.gathers else None
         if indexes is None:
             return None
@@ -292,7 +295,7 @@ class StoredSource(SourceBase):
             return None
         stored = {name: (read, None) for name, read in zip(names, blobs, strict=True)}
         try:
-            return RecordBatch(self._columns(stored, mask), numbers, {}, self._meaning.decoding.single)
+            return RecordBatch(self._columns(stored, known, mask), numbers, {}, known.single)
         except (CorruptRecordError, CodecError, SpecError):
             return None
 
@@ -434,8 +437,9 @@ class StoredSource(SourceBase):
         places: Run | Places,
     ) -> RecordBatch:
         """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
+        known = self._meaning.decoding
         try:
-            return RecordBatch(self._columns(read, mask), numbers, {}, self._meaning.decoding.single)
+            return RecordBatch(self._columns(read, known, mask), numbers, {}, known.single)
         except (CorruptRecordError, CodecError, SpecError) as error:
             if not len(numbers) and on_failure != "collect":
                 raise
@@ -446,7 +450,7 @@ class StoredSource(SourceBase):
         for position in range(len(numbers)):
             one = {name: subset(*part, np.array([position]), len(numbers)) for name, part in stored.items()}
             try:
-                self._columns(one, mask)
+                self._columns(one, known, mask)
             except (CorruptRecordError, CodecError, SpecError) as error:
                 placed = self._blamed(error, numbers, position, places)
                 # A record that does not fit the spec is not corrupt: leaving it out would hide a wrong spec.
@@ -457,14 +461,13 @@ class StoredSource(SourceBase):
         good = {name: subset(*part, kept, len(numbers)) for name, part in stored.items()}
         by_number = {int(numbers[position]): error for position, error in failed.items()}
         # Where a whole field does not decode, no columns can be made of no records; for a list of errors none need be.
-        columns = {} if on_failure == "collect" and not len(kept) else self._columns(good, mask)
+        columns = {} if on_failure == "collect" and not len(kept) else self._columns(good, known, mask)
         return RecordBatch(columns, numbers[kept], by_number, self.single)
 
-    def _columns(self, stored: Stored, mask: Mapping[str, bool | range]) -> dict[str, Column]:
-        coder = self._meaning.decoding.coder
-        if coder is not None:
-            return self._records(coder, stored[VALUE][0], mask)
-        return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
+    def _columns(self, stored: Stored, known: Decoding, mask: Mapping[str, bool | range]) -> dict[str, Column]:
+        if known.coder is not None:
+            return self._records(known.coder, stored[VALUE][0], mask)
+        return {name: self._column(name, known, *stored[name], part) for name, part in mask.items()}
 
     def _records(self, coder: RecordCoder, read: Blobs | Around, mask: Mapping[str, bool | range]) -> dict[str, Column]:
         key = _window_key(VALUE, mask)
@@ -494,8 +497,9 @@ class StoredSource(SourceBase):
             self._windows.learn(key, len(blobs), lambda: codecs.codec(kind.element).window(blobs))
         return column
 
-    def _column(self, name: str, read: Blobs | Around, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
-        known = self._meaning.decoding
+    def _column(
+        self, name: str, known: Decoding, read: Blobs | Around, counts: NDArray[np.int64] | None, part: bool | range
+    ) -> Column:
         declared = known.spec[name]
         if self._reader.spec is None:
             return self._parts.told.codecs.decode(declared, whole(read), counts)
