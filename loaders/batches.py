@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Batch(dict[str, Any]):
 
     def __init__(
         self,
-        columns: dict[str, Any],
+        columns: Mapping[str, Any],
         positions: NDArray[np.int64] | None = None,
         padding: NDArray[np.bool_] | None = None,
     ) -> None:

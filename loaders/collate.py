@@ -79,9 +79,9 @@ def rows_of(column: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def _plain(name: str, column: Any, numbers: NDArray[np.int64] | None) -> Any:
-    if isinstance(column, StackedList):
-        return column.stacked
-    return _stack(name, column, numbers) if isinstance(column, list) else column
+    if not isinstance(column, list):
+        return column
+    return column.stacked if isinstance(column, StackedList) else _stack(name, column, numbers)
 
 
 def _stack(name: str, values: list[Any], numbers: NDArray[np.int64] | None) -> Any:

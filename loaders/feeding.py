@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 __all__ = ["Feed", "Made", "Make", "Progress", "Task", "Timings"]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One batch of one rank. Pickles small.
 
     Attributes:
-        positions: int64[n], what this rank reads in this step, in order; may be empty.
+        positions: int64[n], what this rank reads in this step, ascending; may be empty.
         spare: int64[m], some positions of the whole step, and of others: what a batch without a record of its own
-            learns its fields and dtypes from, and what `pad_last` repeats then.
+            learns its fields and dtypes from, and what `pad_last` repeats then. Empty where there is no such batch.
     """
 
     positions: NDArray[np.int64]
@@ -34,13 +33,20 @@ class Timings:
         read: Waiting for storage, checksums included.
         decode: From bytes to columns.
         transform: In the caller's functions: `transform`, `batch_transform`, `collate`.
-        process: Processor time of the thread while it made the batch.
+        process: Processor time of the thread while it made the batch, where there are such functions.
     """
 
     read: float = 0.0
     decode: float = 0.0
     transform: float = 0.0
     process: float = 0.0
+
+    def add(self, other: Timings) -> None:
+        """Add the seconds of another batch."""
+        self.read += other.read
+        self.decode += other.decode
+        self.transform += other.transform
+        self.process += other.process
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dataformats.errors import MissingExtraError
@@ -49,7 +49,8 @@ class AheadOfTime:
 
     def __call__(self, task: Task, progress: Progress) -> Made:
         made = self.make(task, progress)
-        return replace(made, batch=self.form.begin(made.batch))
+        made.batch = self.form.begin(made.batch)
+        return made
 
     def describe(self, position: int) -> str:
         """Return which record a position is."""

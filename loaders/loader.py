@@ -277,7 +277,9 @@ class Loader:
             self._feed = self._workers.feed(AheadOfTime(self._maker, self._form) if ahead else self._maker)
             self._finalizer = weakref.finalize(self, self._feed.close)
         if self._is_stale:
-            self._feed.start(_tasks(self._steps, self._position, self._rank, self._world_size))
+            self._feed.start(
+                _tasks(self._steps, self._position, self._rank, self._world_size, self._maker.keeps_all)
+            )
         return self._feed
 
     def _commit(self, made: Made, step: Step, begin: float) -> None:
@@ -285,7 +287,7 @@ class Loader:
         self._totals.add(made, now - begin, now - self._received)
         self._received = now
         self._position = step.after
-        if self._maker.on_corrupt == "quarantine":
+        if made.failed and self._maker.on_corrupt == "quarantine":
             for position, error in made.failed:
                 self._note(position, error)
 
@@ -423,8 +425,12 @@ def _no_cursor() -> None:
     return None
 
 
-def _tasks(steps: Steps, position: int, rank: int, world_size: int) -> Iterator[Task]:
+def _tasks(steps: Steps, position: int, rank: int, world_size: int, keeps_all: bool) -> Iterator[Task]:
     """Yield the tasks of a rank; it knows no loader, which would live as long as its workers."""
-    first = np.arange(min(_SPARE, steps.n))
+    none, first = np.zeros(0, np.int64), np.arange(min(_SPARE, steps.n))
     for step in steps.following(position):
-        yield Task(step.run(rank, world_size), np.concatenate([step.positions[:_SPARE], first]))
+        positions = step.run(rank, world_size)
+        if keeps_all and len(positions):
+            yield Task(positions, none)
+        else:
+            yield Task(positions, np.concatenate([step.positions[:_SPARE], first]))

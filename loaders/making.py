@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,10 +18,9 @@ from dataformats.errors import FormatError
 from dataformats.loaders.batches import Batch
 from dataformats.loaders.collate import plain, rows_of, stacked
 from dataformats.loaders.feeding import Made, Progress, Task, Timings
-from dataformats.loaders.plan import Place, Plan
+from dataformats.loaders.plan import Plan
 from dataformats.loaders.randomness import Randomness
 from dataformats.loaders.records import Got, Records
-from dataformats.source import OnCorrupt
 from dataformats.spec import VALUE
 from dataformats.storage.waited import WAITED
 
@@ -67,7 +67,20 @@ class Functions:
 
     def __bool__(self) -> bool:
         """Return True where there is one; by identity, for who knows what a callable takes for equal."""
-        return any(one is not None for one in (self.transform, self.collate, self.batch_transform))
+        return not (self.transform is None and self.collate is None and self.batch_transform is None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Functions, (self.transform, self.collate, self.batch_transform)  # without what is made of them
+
+    @cached_property
+    def of_record(self) -> Callable[[Any, np.random.Generator], Any]:
+        """`transform`, which there is, of a record and its generator."""
+        return _with_rng(self.transform)
+
+    @cached_property
+    def of_batch(self) -> Callable[[Any, np.random.Generator], Any]:
+        """`batch_transform`, which there is, of a batch and a generator."""
+        return _with_rng(self.batch_transform)
 
 
 @dataclass(frozen=True)
@@ -102,17 +115,31 @@ class BatchMaker:
         except StopIteration as error:  # which whoever iterates over the loader would take for its end
             raise RuntimeError("a function of the caller, or its data, raised StopIteration") from error
 
+    @property
+    def keeps_all(self) -> bool:
+        """True where no record is ever left out of its batch."""
+        return self.on_corrupt == "raise" and not self.holes
+
     def _make(self, task: Task, progress: Progress) -> Made:
-        begin, timings = time.thread_time(), Timings()
-        positions, got, failed = self._read(task.positions, timings, progress)
-        is_sample = not len(positions)  # which has no rows of its own, and borrows one
-        if is_sample:
-            positions, got, _ = self._first_of(task.spare, timings, progress)
-        with _timed(timings), self._keyed():
-            made = self._made(got, positions, is_sample, progress)
+        timings = Timings()
+        if not self.functions:
+            return self._made(task, timings, progress)
+        # In their context torch draws by position. Asking for processor time is a system call: not without need.
+        begin = time.thread_time()
+        with self.randomness.torch_draws():
+            made = self._made(task, timings, progress)
         timings.process = time.thread_time() - begin
-        n_records = 0 if is_sample else len(positions)
-        return Made(made, n_records, _nbytes(made), failed, timings)
+        return made
+
+    def _made(self, task: Task, timings: Timings, progress: Progress) -> Made:
+        positions, got, failed = self._read(task.positions, timings, progress)
+        n = len(positions)
+        if not n:  # it has no rows of its own, and borrows one
+            positions, got, _ = self._first_of(task.spare, timings, progress)
+        begin = time.perf_counter()
+        batch = self._batch(got, positions, n, progress)
+        timings.transform += time.perf_counter() - begin
+        return Made(batch, n, _nbytes(batch), failed, timings)
 
     def describe(self, position: int) -> str:
         """Return which record a position is, with its file where that is known: `"record 17 of 'a.tfrecord'"`."""
@@ -127,27 +154,30 @@ class BatchMaker:
         """Return which of these positions hold records, the records, and what could not be read."""
         if len(positions):
             progress(int(positions[0]))
-        place = self.plan.locate(positions)
+        component, record = self.plan.records(positions)
         if self.holes:
-            kept = self._is_whole(place)
-            positions, place = positions[kept], Place(*(part[kept] for part in place))
-        policy: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
+            kept = self._is_whole(component, record)
+            component = None if component is None else component[kept]
+            positions, record = positions[kept], record[kept]
         begin, waited = time.perf_counter(), WAITED.seconds
         try:
-            got = self.records.read(place, policy)
+            got = self.records.read(component, record, "raise" if self.on_corrupt == "raise" else "omit")
         except FormatError as error:
             _note(error, f"read for the positions {positions[0]} to {positions[-1]}; on_corrupt='skip' leaves it out")
             raise
         waited = WAITED.seconds - waited
         timings.read += waited
         timings.decode += time.perf_counter() - begin - waited
-        failed = [(int(positions[row]), error) for row, error in got.failed]
-        return positions[got.rows], got, failed
+        if got.rows is None:
+            return positions, got, []
+        return positions[got.rows], got, [(int(positions[row]), error) for row, error in got.failed]
 
-    def _is_whole(self, place: Place) -> NDArray[np.bool_]:
-        whole = np.ones(len(place.record), bool)
-        for component, numbers in self.holes.items():
-            whole &= (place.component != component) | ~np.isin(place.record, numbers)
+    def _is_whole(self, component: Numbers | None, record: Numbers) -> NDArray[np.bool_]:
+        if component is None:
+            component = np.zeros_like(record)
+        whole = np.ones(len(record), bool)
+        for number, holes in self.holes.items():
+            whole &= (component != number) | ~np.isin(record, holes)
         return whole
 
     def _first_of(
@@ -171,21 +201,16 @@ class BatchMaker:
 
     # ---- what is made of it
 
-    def _keyed(self) -> AbstractContextManager[None]:
-        """Return a context in which torch draws by position, where the caller's functions may draw."""
-        return self.randomness.torch_draws() if self.functions else nullcontext()
-
-    def _made(self, got: Got, positions: Numbers, is_sample: bool, progress: Progress) -> Any:
-        rows = np.arange(len(positions))
-        missing = max(0, self.pad_to - (0 if is_sample else len(positions)))
+    def _batch(self, got: Got, positions: Numbers, n: int, progress: Progress) -> Any:
+        """Return the batch of `n` records, or of 0 whose fields and dtypes one that it borrowed tells."""
         columns = self._collated(got, positions, progress)
-        padding = np.zeros(len(rows), bool)
-        if missing and len(rows):
-            rows = np.arange(self.pad_to) % len(rows)
-            padding = np.arange(self.pad_to) >= self.pad_to - missing
-            columns = _taken(columns, rows)
-        batch = self._batch_transformed(columns, positions[rows], padding)
-        if is_sample and not padding.any():
+        padding = np.zeros(len(positions), bool)
+        if n < self.pad_to and len(positions):
+            rows = np.arange(self.pad_to) % len(positions)
+            padding = np.arange(self.pad_to) >= n
+            columns, positions = _taken(columns, rows), positions[rows]
+        batch = self._batch_transformed(columns, positions, padding)
+        if not n and not padding.any():
             return _cut(batch)
         return batch
 
@@ -207,15 +232,13 @@ class BatchMaker:
         return _returned("collate", collate(records))
 
     def _transformed(self, records: list[Any], positions: Numbers, progress: Progress) -> list[Any]:
-        transform = self.functions.transform
-        assert transform is not None
-        keyed = with_rng(transform)
+        transform = self.functions.of_record
         made = []
         for position, record in zip(positions.tolist(), records, strict=True):
             progress(position)
             rng = self.randomness.at(position)
             try:
-                made.append(_returned("transform", keyed(record, rng)))
+                made.append(_returned("transform", transform(record, rng)))
             except Exception as error:
                 _note(error, f"raised by transform for {self.describe(position)} (position {position})")
                 raise
@@ -224,18 +247,17 @@ class BatchMaker:
     def _batch_transformed(self, columns: Any, positions: Numbers, padding: NDArray[np.bool_]) -> Any:
         if not isinstance(columns, Mapping):
             return columns
-        function = self.functions.batch_transform
-        batch = Batch(dict(columns), positions, padding)
-        if function is None:
+        batch = Batch(columns, positions, padding)
+        if self.functions.batch_transform is None:
             return batch
         rng = self.randomness.of_batch(_first(positions))
-        made = _returned("batch_transform", with_rng(function)(batch, rng))
+        made = _returned("batch_transform", self.functions.of_batch(batch, rng))
         if isinstance(made, Mapping) and not isinstance(made, Batch):
-            return Batch(dict(made), positions, padding)
+            return Batch(made, positions, padding)
         return made
 
 
-def with_rng(function: Callable[..., Any]) -> Callable[[Any, np.random.Generator], Any]:
+def _with_rng(function: Any) -> Callable[[Any, np.random.Generator], Any]:
     """Return the function as one of two arguments: it gets the second if it has a place for it.
 
     That is an argument called `rng`, or else the second one that it must be given.
@@ -269,13 +291,6 @@ def _first(positions: Numbers) -> int:
     return int(positions[0]) if len(positions) else 0
 
 
-@contextmanager
-def _timed(timings: Timings) -> Iterator[None]:
-    begin = time.perf_counter()
-    yield
-    timings.transform += time.perf_counter() - begin
-
-
 def _taken(columns: Any, rows: Numbers) -> Any:
     if not isinstance(columns, Mapping):
         raise TypeError(f"pad_last needs columns that can be repeated; collate returned {type(columns).__name__}")
@@ -292,6 +307,8 @@ def _cut(batch: Any) -> Any:
 
 def _nbytes(thing: Any) -> int:
     """Return the bytes of the arrays in a batch."""
+    if type(thing) is np.ndarray:  # what most are, and quickly told
+        return thing.nbytes
     if isinstance(thing, Mapping):
         return sum(map(_nbytes, thing.values()))
     if isinstance(thing, (list, tuple)):

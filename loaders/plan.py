@@ -100,18 +100,30 @@ class Plan:
             ValueError: One is outside `[0, 2**62)`.
         """
         numbers = _checked(positions)
-        if len(self.lengths) == 1:
-            n = self.lengths[0]
-            if len(numbers) and (first := int(numbers.min()) // n) == int(numbers.max()) // n:
-                return self._within(numbers - first * n, first)
-            return self._places(np.zeros_like(numbers), numbers)
-        component, count = self._schedule.turns(numbers)
-        return self._places(component, count)
+        if len(self.lengths) > 1:
+            return self._places(*self._schedule.turns(numbers))
+        n = self.lengths[0]
+        if len(numbers) and (epoch := int(numbers.min()) // n) == int(numbers.max()) // n:
+            records = self._walk(0, epoch).records(numbers - epoch * n, self.shuffle)
+            return Place(np.zeros_like(numbers), np.full_like(numbers, epoch), records)
+        return self._places(np.zeros_like(numbers), numbers)
 
-    def _within(self, places: _Numbers, epoch: int) -> Place:
-        """What is asked for again and again: one source, and all within one epoch."""
-        records = self._walk(0, epoch).records(places, self.shuffle)
-        return Place(np.zeros(len(places), np.int64), np.full(len(places), epoch, np.int64), records)
+    def records(self, positions: _Numbers) -> tuple[_Numbers | None, _Numbers]:
+        """Return components and records, as `locate` does, for every batch: of positions that are known to be sound.
+
+        Args:
+            positions: int64[n], each in `[0, 2**62)`, ascending.
+
+        Returns:
+            Components, `None` where all are of the one source, and records.
+        """
+        if len(self.lengths) == 1 and len(positions):
+            n = self.lengths[0]
+            epoch = int(positions[0]) // n
+            if int(positions[-1]) < (epoch + 1) * n:
+                return None, self._walk(0, epoch).records(positions - epoch * n, self.shuffle)
+        place = self.locate(positions)
+        return place.component, place.record
 
     def _places(self, component: _Numbers, count: _Numbers) -> Place:
         epoch, places = np.divmod(count, self._lengths[component])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +13,27 @@ from numpy.typing import NDArray
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
 from dataformats.joining import interleave
-from dataformats.loaders.plan import Place
 from dataformats.loaders.sequences import Readable
 from dataformats.source import OnCorrupt
 
 __all__ = ["Got", "Records"]
 
+_Numbers = NDArray[np.int64]
 
-@dataclass(frozen=True, slots=True)
-class Got:
+
+class Got(NamedTuple):
     """Some records as columns.
 
     Attributes:
         columns: As `RecordBatch` has them.
-        rows: int64[m], which of the places that were asked for they are, ascending.
+        rows: int64[m], which of the places that were asked for they are, ascending; `None`: all.
         numbers: int64[m], their numbers in their sources.
         failed: What could not be read: (place, error), `place` as in `rows`.
         single: True where records are single values.
     """
 
     columns: Mapping[str, Any]
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64] | None
     numbers: NDArray[np.int64]
     failed: list[tuple[int, Exception]]
     single: bool
@@ -53,33 +53,34 @@ class Records:
 
     components: tuple[Readable, ...]
 
-    def read(self, place: Place, on_corrupt: OnCorrupt) -> Got:
-        """Return the records at these places; with `"omit"` without those that are damaged."""
-        parts = [0] if len(self.components) == 1 else np.unique(place.component).tolist() or [0]
-        if len(parts) == 1:
-            return self._of_one(parts[0], np.arange(len(place.record)), place.record, on_corrupt)
-        groups = [np.flatnonzero(place.component == part) for part in parts]
-        got = [
-            self._of_one(part, rows, place.record[rows], on_corrupt) for part, rows in zip(parts, groups, strict=True)
-        ]
-        _compare(parts, got)
-        columns, rows = interleave([part.columns for part in got], [part.rows for part in got])
-        failed = sorted((found for part in got for found in part.failed), key=operator.itemgetter(0))
-        return Got(columns, rows, place.record[rows], failed, got[0].single)
+    def read(self, component: _Numbers | None, record: _Numbers, on_corrupt: OnCorrupt) -> Got:
+        """Return the records at these places; with `"omit"` without those that are damaged.
 
-    def _of_one(
-        self, component: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], on_corrupt: OnCorrupt
-    ) -> Got:
+        Args:
+            component: int64[n]; `None`: all are of the first one.
+            record: int64[n].
+            on_corrupt: What becomes of a damaged record.
+        """
+        parts = [0] if component is None else np.unique(component).tolist() or [0]
+        if len(parts) == 1:
+            return self._of_one(parts[0], record, on_corrupt)
+        groups = [np.flatnonzero(component == part) for part in parts]
+        got = [self._of_one(part, record[rows], on_corrupt) for part, rows in zip(parts, groups, strict=True)]
+        _compare(parts, got)
+        kept = [
+            rows if part.rows is None else rows[part.rows] for part, rows in zip(got, groups, strict=True)
+        ]
+        columns, rows = interleave([part.columns for part in got], kept)
+        failed = [(int(rows[row]), error) for part, rows in zip(got, groups, strict=True) for row, error in part.failed]
+        return Got(columns, rows, record[rows], sorted(failed, key=operator.itemgetter(0)), got[0].single)
+
+    def _of_one(self, component: int, numbers: _Numbers, on_corrupt: OnCorrupt) -> Got:
         batch = self.components[component].read(numbers, on_corrupt=on_corrupt)
         if not batch.failed:
-            return Got(batch.columns, rows, numbers, [], batch.single)
-        failed = [
-            (row, batch.failed[number])
-            for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)
-            if number in batch.failed
-        ]
-        kept = ~np.isin(numbers, list(batch.failed))
-        return Got(batch.columns, rows[kept], numbers[kept], failed, batch.single)
+            return Got(batch.columns, None, numbers, [], batch.single)
+        failed = [(row, batch.failed[number]) for row, number in enumerate(numbers.tolist()) if number in batch.failed]
+        rows = np.flatnonzero(~np.isin(numbers, list(batch.failed)))
+        return Got(batch.columns, rows, numbers[rows], failed, batch.single)
 
     def describe(self, component: int, number: int) -> str:
         """Return which record this is, with its file where that is known: `"record 17 of 'a.tfrecord'"`."""

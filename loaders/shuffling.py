@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +69,7 @@ class Shuffle:
         return self.kind if self.kind != "window" else [self.kind, self.block_records, self.window_blocks]
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(NamedTuple):
     """One walk through all records of one component.
 
     Attributes:

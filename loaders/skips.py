@@ -66,9 +66,16 @@ class Skips:
         Takes O(n log(ranges)) time, however long the ranges are.
         """
         n = max(0, min(n, stop - first - self.count(first, stop)))
-        wanted = np.arange(n)
         if not self.ranges or not n:
-            return wanted + first
+            return np.arange(first, first + n)
+        return self._numbered(first, stop, np.arange(n))
+
+    def nth(self, first: int, n: int) -> int:
+        """Return position number `n`, counted from 0, of those from `first` on that are not left out; it must exist."""
+        return first + n if not self.ranges else int(self._numbered(first, POSITIONS, np.array([n]))[0])
+
+    def _numbered(self, first: int, stop: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions that have these numbers among those of `[first, stop)` that are not left out."""
         firsts, lasts = self._clipped(first, stop)
         skipped = np.concatenate([[0], np.cumsum(lasts - firsts)])
         # How many positions remain before each range: position number k lies behind all ranges with at most k before.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +14,34 @@ from dataformats.loaders.skips import POSITIONS, Skips
 __all__ = ["Step", "Steps"]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One batch of every rank.
 
     Attributes:
         epoch: The epoch that it lies in.
-        positions: int64[n], ascending; n is at least 1.
+        first: Its first position.
+        n: How many it has, at least 1.
         after: Where the next step begins.
+        skips: Positions that are left out.
     """
 
     epoch: int
-    positions: NDArray[np.int64]
+    first: int
+    n: int
     after: int
+    skips: Skips
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """int64[n], ascending."""
+        return self.skips.positions(self.first, POSITIONS, self.n)
 
     def run(self, rank: int, world_size: int) -> NDArray[np.int64]:
         """Return the positions of one rank: contiguous runs whose lengths differ by at most one."""
-        n = len(self.positions)
-        return self.positions[n * rank // world_size : n * (rank + 1) // world_size]
+        begin, end = self.n * rank // world_size, self.n * (rank + 1) // world_size
+        if begin == end:
+            return np.zeros(0, np.int64)
+        return self.skips.positions(self.skips.nth(self.first, begin), POSITIONS, end - begin)
 
 
 @dataclass(frozen=True)
@@ -62,22 +73,21 @@ class Steps:
         Raises:
             ValueError: All positions from there on are skipped.
         """
-        while True:
-            remaining = self.skips.positions(position, POSITIONS, 1)  # which may lie many epochs ahead
-            if not len(remaining):
-                raise ValueError(f"nothing is left to load: all positions from {position} on are skipped")
-            position = int(remaining[0])
+        while self._left(position, POSITIONS) > 0:
+            position = self.skips.nth(position, 0)  # which may lie many epochs ahead
             epoch = position // self.n
             stop = (epoch + 1) * self.n
-            positions = self.skips.positions(position, stop, self.size)
-            if self._is_step(len(positions)):
-                after = int(positions[-1]) + 1
-                return Step(epoch, positions, after if self._is_step(self._left(after, stop)) else stop)
+            left = self._left(position, stop)
+            n = min(self.size, left)
+            if self._is_step(n):
+                after = self.skips.nth(position, n - 1) + 1 if self._is_step(left - n) else stop
+                return Step(epoch, position, n, after, self.skips)
             position = stop
+        raise ValueError(f"nothing is left to load: all positions from {position} on are skipped")
 
     def following(self, position: int) -> Iterator[Step]:
         """Yield the steps from `position` on, without end unless all that follows is skipped."""
-        while len(self.skips.positions(position, POSITIONS, 1)):
+        while self._left(position, POSITIONS) > 0:
             step = self.at(position)
             yield step
             position = step.after

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
 from dataformats.errors import WorkerError
 from dataformats.loaders.feeding import Made, Make, Task
@@ -58,11 +59,15 @@ class ThreadFeed:
         self._most = n_threads * prefetch
         self._most_bytes = prefetch_bytes
         self._hang_timeout_s = hang_timeout_s
-        lock = threading.RLock()  # garbage may be collected in a worker that holds it, and close the feed
-        self._room = threading.Condition(lock)  # what workers wait for
-        self._done = threading.Condition(lock)  # what the caller waits for
+        self._lock = threading.RLock()  # garbage may be collected in a worker that holds it, and close the feed
+        # Who waits says so under the lock, and is then told once; being told once too often does no harm. A Condition
+        # makes a lock for each wait, and these queues can be put to wherever garbage is collected.
+        self._room: SimpleQueue[None] = SimpleQueue()  # what tells workers to look again
+        self._done: SimpleQueue[None] = SimpleQueue()  # what tells the caller
+        self._idle = 0  # workers that wait to be told
+        self._awaited: _Job | None = None  # what the caller waits for
         self._tasks: Iterator[Task] = iter(())
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[_Job] = deque()  # in their order; at most the first is not begun
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, args=(number,), name=f"dataformats-loader-{number}", daemon=True)
@@ -73,10 +78,10 @@ class ThreadFeed:
 
     def start(self, tasks: Iterator[Task]) -> None:
         """Begin with these tasks; batches of others that are being made are not waited for."""
-        with self._room:
+        with self._lock:
             self._tasks = tasks
             self._jobs = deque()
-            self._room.notify_all()
+            self._tell_workers(self._idle)
 
     def take(self) -> Made:
         """Return the next batch.
@@ -85,31 +90,45 @@ class ThreadFeed:
             StopIteration: No task is left.
             WorkerError: It makes no progress.
         """
-        with self._done:
+        with self._lock:
             job = self._jobs[0] if self._jobs else self._begin(None)
             if job is None:
                 raise StopIteration
-            watch = _Watch(job, self._make, self._hang_timeout_s)
-            while not job.is_done:
-                if self._closed:
-                    raise RuntimeError("the loader was closed while a batch was waited for")
-                self._done.wait(min(_LOOK_S, self._hang_timeout_s / 4))
-                watch.look()
-            self._jobs.popleft()
-            self._room.notify()
+            is_made = job.is_done
+            if not is_made:
+                self._awaited = job
+        if not is_made:
+            self._wait_for(job)
+        with self._lock:
+            if self._jobs:  # or it was closed at the last moment
+                self._jobs.popleft()
+            self._tell_workers(min(self._idle, 1))
         if job.error is not None:
             raise job.error
         assert job.made is not None
         return job.made
 
+    def _wait_for(self, job: _Job) -> None:
+        watch = _Watch(job, self._make, self._hang_timeout_s)
+        look_s = min(_LOOK_S, self._hang_timeout_s / 4)
+        while True:
+            try:
+                self._done.get(timeout=look_s)
+            except Empty:
+                watch.look()
+            if job.is_done:
+                return
+            if self._closed:
+                raise RuntimeError("the loader was closed while a batch was waited for")
+
     def close(self) -> None:
         """End the threads; one that is inside a function of the caller ends behind it."""
-        with self._room:
+        with self._lock:
             self._closed = True
             self._jobs = deque()
             self._tasks = iter(())
-            self._room.notify_all()
-            self._done.notify_all()
+            self._tell_workers(len(self._threads))  # also one that is just about to wait
+            self._done.put(None)
         if threading.current_thread() in self._threads:
             return  # a function of the caller, or garbage that is collected there: the others may need what it holds
         stop = time.monotonic() + _PATIENCE_S
@@ -123,31 +142,39 @@ class ThreadFeed:
             if job is None:
                 return
             job.do(self._make)
-            with self._done:
+            with self._lock:
                 job.is_done = True
-                self._done.notify()
+                if self._awaited is job:
+                    self._awaited = None
+                    self._done.put(None)
             del job  # or its batch would live until the next one is begun
 
     def _wait_for_job(self, number: int) -> _Job | None:
         """Return a job to do; `None` where the feed is closed."""
-        with self._room:
-            while not self._closed:
+        while True:
+            with self._lock:
+                if self._closed:
+                    return None
                 job = self._next(number)
                 if job is not None:
                     return job
-                self._room.wait()
-        return None
+                self._idle += 1
+            self._room.get()
+
+    def _tell_workers(self, n: int) -> None:
+        self._idle = max(0, self._idle - n)
+        for _ in range(n):
+            self._room.put(None)
 
     def _next(self, number: int) -> _Job | None:
         """Return a job to do, where there is one and room for its batch."""
-        waiting = next((job for job in self._jobs if job.worker is None), None)
-        if waiting is None:
-            held = sum(job.made.n_bytes for job in self._jobs if job.made is not None)
-            if len(self._jobs) >= self._most or held >= self._most_bytes:
-                return None
-            return self._begin(number)
-        waiting.worker = number
-        return waiting
+        jobs = self._jobs
+        if jobs and jobs[0].worker is None:
+            jobs[0].worker = number
+            return jobs[0]
+        if len(jobs) >= self._most or sum([job.n_bytes for job in jobs]) >= self._most_bytes:
+            return None
+        return self._begin(number)
 
     def _begin(self, number: int | None) -> _Job | None:
         """Line up the next task; return `None` where none is left."""
@@ -157,7 +184,7 @@ class ThreadFeed:
         job = _Job(task, number)
         self._jobs.append(job)
         if number is None:
-            self._room.notify()
+            self._tell_workers(min(self._idle, 1))
         return job
 
 
@@ -169,11 +196,13 @@ class _Job:
         task: What to make.
         worker: The thread that does it; `None`: not yet begun.
         position: What is being read or transformed.
+        n_bytes: What its batch holds, once it is made.
     """
 
     task: Task
     worker: int | None
     position: int | None = None
+    n_bytes: int = 0
     made: Made | None = None
     error: BaseException | None = None
     is_done: bool = False
@@ -181,6 +210,7 @@ class _Job:
     def do(self, make: Make) -> None:
         try:
             self.made = make(self.task, self._progress)
+            self.n_bytes = self.made.n_bytes
         except BaseException as error:  # also what a function of the caller raises to end the program
             self.error = error
 

@@ -84,8 +84,7 @@ class Totals:
         self.n_bytes += made.n_bytes
         self.left_out += len(made.failed)
         self.waited += waited
-        for name in ("read", "decode", "transform", "process"):
-            setattr(self.sums, name, getattr(self.sums, name) + getattr(made.timings, name))
+        self.sums.add(made.timings)
 
     def stats(self) -> LoaderStats:
         """Return what was counted."""
