@@ -9,17 +9,28 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Feed", "Made", "Make", "Progress", "Task", "Timings"]
+__all__ = ["Feed", "Listed", "Made", "Make", "Progress", "Task", "Timings"]
 
 
-class Task(NamedTuple):
-    """One batch of one rank. Pickles small.
+class Task(Protocol):
+    """One batch of one rank. Pickles small."""
 
-    Attributes:
-        positions: int64[n], what this rank reads in this step, ascending; may be empty.
-        spare: int64[m], some positions of the whole step, and of others: what a batch without a record of its own
-            learns its fields and dtypes from, and what `pad_last` repeats then. Empty where there is no such batch.
-    """
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """int64[n], what this rank reads in this step, ascending; may be empty."""
+        ...
+
+    @property
+    def spare(self) -> NDArray[np.int64]:
+        """int64[m], some positions of the whole step, and of others.
+
+        What a batch without a record of its own learns its fields and dtypes from, and what `pad_last` repeats then.
+        """
+        ...
+
+
+class Listed(NamedTuple):
+    """A task whose numbers are at hand; see `Task`."""
 
     positions: NDArray[np.int64]
     spare: NDArray[np.int64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.feeding import Feed, Made, Task
+from dataformats.loaders.feeding import Feed, Made
 from dataformats.loaders.forms import AheadOfTime, form_of
 from dataformats.loaders.making import BatchMaker, DamagePolicy, Functions
 from dataformats.loaders.mixture import Mixture
@@ -34,7 +34,6 @@ from dataformats.storage.forks import after_fork
 __all__ = ["Loader"]
 
 _ENDED = -2  # the epoch of an iteration that is over: its end lies at no position
-_SPARE = 32  # of its step and of the first one, an empty batch may borrow a record: more than may well be damaged
 
 
 class Loader:
@@ -277,9 +276,8 @@ class Loader:
             self._feed = self._workers.feed(AheadOfTime(self._maker, self._form) if ahead else self._maker)
             self._finalizer = weakref.finalize(self, self._feed.close)
         if self._is_stale:
-            self._feed.start(
-                _tasks(self._steps, self._position, self._rank, self._world_size, self._maker.keeps_all)
-            )
+            # These know no loader, which would live as long as its workers.
+            self._feed.start(self._steps.shares(self._position, self._rank, self._world_size))
         return self._feed
 
     def _commit(self, made: Made, step: Step, begin: float) -> None:
@@ -423,14 +421,3 @@ class _Cursor:
 
 def _no_cursor() -> None:
     return None
-
-
-def _tasks(steps: Steps, position: int, rank: int, world_size: int, keeps_all: bool) -> Iterator[Task]:
-    """Yield the tasks of a rank; it knows no loader, which would live as long as its workers."""
-    none, first = np.zeros(0, np.int64), np.arange(min(_SPARE, steps.n))
-    for step in steps.following(position):
-        positions = step.run(rank, world_size)
-        if keeps_all and len(positions):
-            yield Task(positions, none)
-        else:
-            yield Task(positions, np.concatenate([step.positions[:_SPARE], first]))

@@ -115,11 +115,6 @@ class BatchMaker:
         except StopIteration as error:  # which whoever iterates over the loader would take for its end
             raise RuntimeError("a function of the caller, or its data, raised StopIteration") from error
 
-    @property
-    def keeps_all(self) -> bool:
-        """True where no record is ever left out of its batch."""
-        return self.on_corrupt == "raise" and not self.holes
-
     def _make(self, task: Task, progress: Progress) -> Made:
         timings = Timings()
         if not self.functions:

@@ -67,9 +67,7 @@ class Records:
         groups = [np.flatnonzero(component == part) for part in parts]
         got = [self._of_one(part, record[rows], on_corrupt) for part, rows in zip(parts, groups, strict=True)]
         _compare(parts, got)
-        kept = [
-            rows if part.rows is None else rows[part.rows] for part, rows in zip(got, groups, strict=True)
-        ]
+        kept = [rows if part.rows is None else rows[part.rows] for part, rows in zip(got, groups, strict=True)]
         columns, rows = interleave([part.columns for part in got], kept)
         failed = [(int(rows[row]), error) for part, rows in zip(got, groups, strict=True) for row, error in part.failed]
         return Got(columns, rows, record[rows], sorted(failed, key=operator.itemgetter(0)), got[0].single)

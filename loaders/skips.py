@@ -16,6 +16,8 @@ __all__ = ["POSITIONS", "Skips"]
 POSITIONS = 2**62
 """Positions lie below this, so that no sum of two of them overflows int64."""
 
+_FEW = np.arange(500)
+
 
 @dataclass(frozen=True)
 class Skips:
@@ -66,9 +68,9 @@ class Skips:
         Takes O(n log(ranges)) time, however long the ranges are.
         """
         n = max(0, min(n, stop - first - self.count(first, stop)))
-        if not self.ranges or not n:
-            return np.arange(first, first + n)
-        return self._numbered(first, stop, np.arange(n))
+        # NumPy's arange lets go of the interpreter, however short; a short sum keeps it.
+        wanted = _FEW[:n] if n <= len(_FEW) else np.arange(n)
+        return wanted + first if not self.ranges or not n else self._numbered(first, stop, wanted)
 
     def nth(self, first: int, n: int) -> int:
         """Return position number `n`, counted from 0, of those from `first` on that are not left out; it must exist."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.loaders.feeding import Listed
 from dataformats.loaders.skips import POSITIONS, Skips
 
-__all__ = ["Step", "Steps"]
+__all__ = ["Share", "Step", "Steps"]
+
+_SPARE = 32  # of its step and of the first one, an empty batch may borrow a record: more than may well be damaged
 
 
 class Step(NamedTuple):
@@ -44,6 +47,39 @@ class Step(NamedTuple):
         return self.skips.positions(self.skips.nth(self.first, begin), POSITIONS, end - begin)
 
 
+class Share(NamedTuple):
+    """The task of one rank in a step.
+
+    Its numbers are made where they are asked for, which is in the thread that makes the batch: who hands out tasks does
+    so under a lock. What is pickled are the numbers, as there may be more skips than those.
+
+    Attributes:
+        step: The step.
+        rank: The rank.
+        world_size: How many there are.
+        n: Positions of an epoch.
+    """
+
+    step: Step
+    rank: int
+    world_size: int
+    n: int
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """int64[m], ascending; may be empty."""
+        return self.step.run(self.rank, self.world_size)
+
+    @property
+    def spare(self) -> NDArray[np.int64]:
+        """int64[m], some of the step, and of the first one."""
+        of_step = self.step.skips.positions(self.step.first, POSITIONS, min(_SPARE, self.step.n))
+        return np.concatenate([of_step, np.arange(min(_SPARE, self.n))])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Listed, (self.positions, self.spare)
+
+
 @dataclass(frozen=True)
 class Steps:
     """The steps of a run: a pure function of these numbers, the same on every rank.
@@ -73,15 +109,17 @@ class Steps:
         Raises:
             ValueError: All positions from there on are skipped.
         """
+        skips, size = self.skips, self.size
+        least = size if self.drop_last else 1
         while self._left(position, POSITIONS) > 0:
-            position = self.skips.nth(position, 0)  # which may lie many epochs ahead
+            position = skips.nth(position, 0)  # which may lie many epochs ahead
             epoch = position // self.n
             stop = (epoch + 1) * self.n
             left = self._left(position, stop)
-            n = min(self.size, left)
-            if self._is_step(n):
-                after = self.skips.nth(position, n - 1) + 1 if self._is_step(left - n) else stop
-                return Step(epoch, position, n, after, self.skips)
+            n = min(size, left)
+            if n >= least:
+                after = skips.nth(position, n - 1) + 1 if left - n >= least else stop
+                return Step(epoch, position, n, after, skips)
             position = stop
         raise ValueError(f"nothing is left to load: all positions from {position} on are skipped")
 
@@ -92,6 +130,10 @@ class Steps:
             yield step
             position = step.after
 
+    def shares(self, position: int, rank: int, world_size: int) -> Iterator[Share]:
+        """Yield what a rank does in these steps."""
+        return (Share(step, rank, world_size, self.n) for step in self.following(position))
+
     def count(self, first: int) -> int:
         """Return how many steps there are from `first` to the end of its epoch."""
         left = self._left(first, (first // self.n + 1) * self.n)
@@ -99,6 +141,3 @@ class Steps:
 
     def _left(self, first: int, stop: int) -> int:
         return stop - first - self.skips.count(first, stop)
-
-    def _is_step(self, n: int) -> bool:
-        return n >= self.size if self.drop_last else n > 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from dataformats.errors import ChecksumError
 from dataformats.loaders.batches import Batch
-from dataformats.loaders.feeding import Made, Progress, Task
+from dataformats.loaders.feeding import Listed, Made, Progress, Task
 
 
 class Numbers:
@@ -136,7 +136,7 @@ def tensors() -> dict[str, Any]:
 def tasks(n: int, size: int = 4) -> Iterator[Task]:
     for first in range(0, n * size, size):
         positions = np.arange(first, first + size)
-        yield Task(positions, positions)
+        yield Listed(positions, positions)
 
 
 def kill() -> None:

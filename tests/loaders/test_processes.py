@@ -24,7 +24,7 @@ import pytest
 import dataformats
 from dataformats.errors import ChecksumError, WorkerError
 from dataformats.loaders import handing, patience, process_worker
-from dataformats.loaders.feeding import Made, Task
+from dataformats.loaders.feeding import Listed, Made, Task
 from dataformats.loaders.processes import ProcessFeed
 
 METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
@@ -221,7 +221,7 @@ def test_batches_that_are_kept_stay(makes: Any, feed: Callable[..., ProcessFeed]
 def test_batches_of_all_sizes(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
     subject = feed(makes.Growing(), 2)
     numbers = [0, 300, 5, 299, 1, 1, 1, 1, 1, 1, 250, *range(0, 300, 7), *[3] * 20]
-    subject.start(Task(np.array([number]), np.array([number])) for number in numbers)
+    subject.start(Listed(np.array([number]), np.array([number])) for number in numbers)
     for number, made in zip(numbers, rest(subject), strict=True):
         assert made.batch["value"].shape == (1, 1 + number * 500)
         assert (made.batch["value"] == number).all()
@@ -229,10 +229,10 @@ def test_batches_of_all_sizes(makes: Any, feed: Callable[..., ProcessFeed]) -> N
 
 def test_a_task_of_any_size(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
     subject = feed(makes.Numbers(1), 2, prefetch=8)
-    subject.start(Task(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
+    subject.start(Listed(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
     assert [len(made.batch.positions) for made in rest(subject)] == [3, 0, 50_000, 2]
     subject = feed(makes.Numbers(1), 2, prefetch=300)
-    subject.start(Task(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
+    subject.start(Listed(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
     time.sleep(0.5)
     assert len(rest(subject)) == 600
 
