@@ -240,7 +240,7 @@ class BatchMaker:
         return made
 
     def _batch_transformed(self, columns: Any, positions: Numbers, padding: NDArray[np.bool_]) -> Any:
-        if not isinstance(columns, Mapping):
+        if not isinstance(columns, (dict, Mapping)):  # the first is quickly told
             return columns
         batch = Batch(columns, positions, padding)
         if self.functions.batch_transform is None:
@@ -304,7 +304,7 @@ def _nbytes(thing: Any) -> int:
     """Return the bytes of the arrays in a batch."""
     if type(thing) is np.ndarray:  # what most are, and quickly told
         return thing.nbytes
-    if isinstance(thing, Mapping):
+    if isinstance(thing, (dict, Mapping)):
         return sum(map(_nbytes, thing.values()))
     if isinstance(thing, (list, tuple)):
         return sum(map(_nbytes, thing))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ __all__ = ["Got", "Records"]
 _Numbers = NDArray[np.int64]
 
 
-class Got(NamedTuple):
+@dataclass(slots=True)
+class Got:
     """Some records as columns.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ __all__ = ["Share", "Step", "Steps"]
 _SPARE = 32  # of its step and of the first one, an empty batch may borrow a record: more than may well be damaged
 
 
-class Step(NamedTuple):
+@dataclass(slots=True)  # one for each batch: frozen ones take a call for each attribute, as named tuples do
+class Step:
     """One batch of every rank.
 
     Attributes:
@@ -47,7 +48,8 @@ class Step(NamedTuple):
         return self.skips.positions(self.skips.nth(self.first, begin), POSITIONS, end - begin)
 
 
-class Share(NamedTuple):
+@dataclass(slots=True)
+class Share:
     """The task of one rank in a step.
 
     Its numbers are made where they are asked for, which is in the thread that makes the batch: who hands out tasks does
