@@ -116,24 +116,22 @@ class BatchMaker:
             raise RuntimeError("a function of the caller, or its data, raised StopIteration") from error
 
     def _make(self, task: Task, progress: Progress) -> Made:
+        has_functions = bool(self.functions)
+        busy = time.thread_time() if has_functions else 0.0  # a system call: not where nobody asks
         timings = Timings()
-        if not self.functions:
-            return self._made(task, timings, progress)
-        # In their context torch draws by position. Asking for processor time is a system call: not without need.
-        begin = time.thread_time()
-        with self.randomness.torch_draws():
-            made = self._made(task, timings, progress)
-        timings.process = time.thread_time() - begin
-        return made
-
-    def _made(self, task: Task, timings: Timings, progress: Progress) -> Made:
         positions, got, failed = self._read(task.positions, timings, progress)
         n = len(positions)
         if not n:  # it has no rows of its own, and borrows one
             positions, got, _ = self._first_of(task.spare, timings, progress)
         begin = time.perf_counter()
-        batch = self._batch(got, positions, n, progress)
-        timings.transform += time.perf_counter() - begin
+        if not has_functions:
+            batch = self._batch(got, positions, n, progress)
+            timings.decode += time.perf_counter() - begin
+        else:
+            with self.randomness.torch_draws():  # the caller's functions may draw, and shall by position
+                batch = self._batch(got, positions, n, progress)
+            timings.transform += time.perf_counter() - begin
+            timings.process = time.thread_time() - busy
         return Made(batch, n, _nbytes(batch), failed, timings)
 
     def describe(self, position: int) -> str:

@@ -81,7 +81,7 @@ class ThreadFeed:
         with self._lock:
             self._tasks = tasks
             self._jobs = deque()
-            self._tell_workers(self._idle)
+            self._tell_workers(len(self._threads))
 
     def take(self) -> Made:
         """Return the next batch.
@@ -162,9 +162,10 @@ class ThreadFeed:
             self._room.get()
 
     def _tell_workers(self, n: int) -> None:
-        self._idle = max(0, self._idle - n)
+        """Have so many workers look for a job; where Ctrl-C interrupts this, one more is told next time."""
         for _ in range(n):
             self._room.put(None)
+        self._idle = max(0, self._idle - n)
 
     def _next(self, number: int) -> _Job | None:
         """Return a job to do, where there is one and room for its batch."""

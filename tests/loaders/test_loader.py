@@ -383,6 +383,20 @@ def test_no_thread_is_left(source: Any) -> None:
         gc.enable()
 
 
+@pytest.mark.parametrize("prefetch_bytes", [1, 2**30])
+def test_a_feed_that_begins_anew_all_the_time_goes_on(prefetch_bytes: int) -> None:
+    """Workers that wait for room, or for tasks, are told; none is forgotten, whoever is late."""
+    loader = Loader(list(range(7)), 1, shuffle=False, workers=3, prefetch_bytes=prefetch_bytes, hang_timeout_s=5)
+    for turn in range(100):
+        stop = turn % 7
+        for batch in loader:
+            if int(batch["value"][0]) == stop:
+                break
+        loader.set_epoch(loader.epoch + 1)
+    assert [int(batch["value"][0]) for batch in loader] == list(range(7))
+    loader.close()
+
+
 def test_a_feed_may_be_collected_by_its_own_worker(source: Any) -> None:
     """Garbage is collected in whatever thread allocates, also in one that looks for its next task."""
     feed: ThreadFeed

@@ -114,6 +114,11 @@ def test_any_positions_are_what_they_are_among_all(plan: Plan, positions: list[i
     rows = np.array(positions, np.int64)
     everything = all_of(plan)
     assert same(plan.locate(positions), at(everything, rows))
+    ascending = np.sort(rows)
+    component, record = plan.records(ascending)
+    expected = plan.locate(ascending)
+    assert record.tolist() == expected.record.tolist()
+    assert (np.zeros_like(record) if component is None else component).tolist() == expected.component.tolist()
     assert same(plan.locate(rows[:1]), at(everything, rows[:1]))
 
 

@@ -48,6 +48,7 @@ def test_positions_and_count(ranges: list[tuple[int, int]], first: int, stop: in
     found = skips.positions(first, stop, n)
     assert found.dtype == np.int64
     assert found.tolist() == remaining[:n]
+    assert [skips.nth(first, number) for number in range(len(found))] == found.tolist()
 
 
 def test_long_ranges_take_no_memory_of_their_own() -> None:

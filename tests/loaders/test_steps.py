@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,6 +61,23 @@ def test_runs_of_ranks_tile_a_step(n: int, world_size: int) -> None:
     runs = [step.run(rank, world_size).tolist() for rank in range(world_size)]
     assert [position for run in runs for position in run] == step.positions.tolist()
     assert max(map(len, runs)) - min(map(len, runs)) <= 1
+
+
+@pytest.mark.parametrize("skips", [Skips(), Skips.of([(2, 5), (11, 40)])])
+def test_a_share_is_pickled_as_its_numbers(skips: Skips) -> None:
+    step = Steps(50, 1200, False, skips).at(1)
+    share = next(Steps(50, 1200, False, skips).shares(1, 1, 3))
+    assert share.positions.tolist() == step.run(1, 3).tolist()
+    first = list(range(32))  # whatever is skipped: they are only looked at
+    assert share.spare.tolist() == step.positions[:32].tolist() + first
+    sent = pickle.loads(pickle.dumps(share))
+    assert (sent.positions.tolist(), sent.spare.tolist()) == (share.positions.tolist(), share.spare.tolist())
+
+
+def test_steps_of_many_records_are_as_those_of_few() -> None:
+    step = Steps(10_000, 4_000, False, Skips()).at(7_000)
+    assert step.positions.tolist() == list(range(7_000, 10_000))
+    assert np.concatenate([step.run(rank, 2) for rank in range(2)]).tolist() == step.positions.tolist()
 
 
 def test_skips_of_any_length_take_no_time() -> None:
