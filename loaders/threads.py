@@ -90,11 +90,11 @@ class ThreadFeed:
             if job is None:
                 raise StopIteration
             watch = _Watch(job, self._make, self._hang_timeout_s)
-            while not job.is_done:
-                if self._closed:
-                    raise RuntimeError("the loader was closed while a batch was waited for")
-                self._done.wait(min(_LOOK_S, self._hang_timeout_s / 4))
+            while not job.is_done and not self._closed:
+                self._done.wait(watch.look_s)
                 watch.look()
+            if self._closed:  # perhaps behind its end: the jobs are gone
+                raise RuntimeError("the loader was closed while a batch was waited for")
             self._jobs.popleft()
             self._room.notify()
         if job.error is not None:
@@ -189,12 +189,17 @@ class _Job:
 
 
 class _Watch:
-    """Tells work from a hang: a job whose position does not move while it is waited for."""
+    """Tells work from a hang: a job whose position does not move while it is waited for.
+
+    Attributes:
+        look_s: How often to look.
+    """
 
     def __init__(self, job: _Job, make: Make, timeout_s: float) -> None:
         self._job = job
         self._make = make
         self._timeout_s = timeout_s
+        self.look_s = min(_LOOK_S, timeout_s / 4)
         self._position: int | None = None
         self._idle_s = 0.0
         self._looked = time.monotonic()
@@ -208,7 +213,7 @@ class _Watch:
         """
         job, now = self._job, time.monotonic()
         # Only looks count: a program that was stopped, or a machine that slept, gives its workers their time.
-        self._idle_s += min(now - self._looked, 2 * _LOOK_S)
+        self._idle_s += min(now - self._looked, 2 * self.look_s)
         self._looked = now
         if job.is_done or job.position != self._position:
             self._position, self._idle_s = job.position, 0.0
