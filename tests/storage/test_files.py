@@ -74,6 +74,21 @@ def test_cut_files_say_where(path: Path) -> None:
     assert str(path) in str(raised.value)
 
 
+def test_a_file_may_be_closed_while_another_is_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Garbage is collected wherever something is allocated, and may close a source as it goes."""
+    one, other = LocalFile(path), LocalFile(path)
+    assert other.pread(0, 1) == b"\0"
+    open_descriptor = one.open_descriptor
+
+    def close_and_open() -> int:
+        release(other)
+        return open_descriptor()
+
+    monkeypatch.setattr(one, "open_descriptor", close_and_open)
+    assert one.pread(5, 3) == b"\5\6\7"
+    assert other.pread(5, 3) == b"\5\6\7"
+
+
 def test_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_MAX_OPEN", 5)
     monkeypatch.setattr(files, "_DESCRIPTORS", files._Descriptors())
