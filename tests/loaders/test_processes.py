@@ -651,6 +651,7 @@ def same(one: list[Any], other: list[Any]) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_loader_gives_the_same_as_with_threads(digits: Any, makes: Any, method: Any) -> None:
     options: dict[str, Any] = {"seed": 3, "transform": makes.noisy}
+    others = set(multiprocessing.active_children())
     with (
         dataformats.Loader(digits, 100, **options) as threads,
         dataformats.Loader(digits, 100, worker_type="process", start_method=method, **options) as processes,
@@ -665,7 +666,7 @@ def test_the_loader_gives_the_same_as_with_threads(digits: Any, makes: Any, meth
         next(iterator)
         processes.skip(processes.position, processes.position + 150)
         assert next(iterator).positions[0] == state["position"] + len(digits) + 250
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others
 
 
 def test_the_loader_names_what_a_transform_failed_on(digits: Any, makes: Any) -> None:
