@@ -112,11 +112,12 @@ class TestAhead:
 
     def test_a_cycle_may_be_collected_by_who_holds_what_its_thread_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("dataformats.storage.ahead._PATIENCE_S", 0.05)
-        lock, closed = threading.Lock(), threading.Event()
+        lock, begun, closed = threading.Lock(), threading.Event(), threading.Event()
 
         def items() -> Iterator[int]:
             try:
                 yield 0
+                begun.set()
                 with lock:
                     yield 1
             finally:
@@ -125,6 +126,7 @@ class TestAhead:
         cycle: list[Any] = [read_ahead(items())]
         with lock:
             assert next(cycle[0]) == 0
+            assert begun.wait(60)
             cycle.append(cycle)
             del cycle
             gc.collect()
