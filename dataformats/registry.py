@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dataformats.errors import UnknownNameError
+from dataformats.storage.forks import after_fork
 
 if TYPE_CHECKING:
     from dataformats.interfaces import Backend, Codec
@@ -41,8 +42,12 @@ class Registry(Generic[T]):
         self._group = group
         self._shipped = shipped
         self._objects: dict[str, T] = {}
-        self._lock = threading.RLock()
         self._advertised: dict[str, Any] | None = None
+        self._unlock()
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock = threading.RLock()
 
     def register(self, name: str, thing: T, *, replace: bool = False) -> None:
         """Register `thing` as `name`.

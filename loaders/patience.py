@@ -12,7 +12,6 @@ from dataformats.loaders.board import Row
 __all__ = ["Patience"]
 
 _WARN_AFTER_S = 5.0
-_LONGEST_LOOK_S = 2.0
 
 _log = logging.getLogger("dataformats")
 
@@ -59,7 +58,7 @@ class Patience:
             if moved[worker] or (row.number is None and any(moved)):
                 self._idle_s[worker], self._warned[worker] = 0.0, False
             else:
-                self._idle_s[worker] += min(waited, _LONGEST_LOOK_S)
+                self._idle_s[worker] += min(waited, 2 * self.look_s)
         self._judge(about)
 
     def _judge(self, about: Callable[[int], str | None]) -> None:

@@ -100,8 +100,9 @@ class ThreadFeed:
         if not is_made:
             self._wait_for(job)
         with self._lock:
-            if self._jobs:  # or it was closed at the last moment
-                self._jobs.popleft()
+            if self._closed:  # perhaps behind its end: the jobs are gone
+                raise RuntimeError("the loader was closed while a batch was waited for")
+            self._jobs.popleft()
             self._tell_workers(min(self._idle, 1))
         if job.error is not None:
             raise job.error
@@ -110,16 +111,11 @@ class ThreadFeed:
 
     def _wait_for(self, job: _Job) -> None:
         watch = _Watch(job, self._make, self._hang_timeout_s)
-        look_s = min(_LOOK_S, self._hang_timeout_s / 4)
-        while True:
+        while not job.is_done and not self._closed:
             try:
-                self._done.get(timeout=look_s)
+                self._done.get(timeout=watch.look_s)
             except Empty:
                 watch.look()
-            if job.is_done:
-                return
-            if self._closed:
-                raise RuntimeError("the loader was closed while a batch was waited for")
 
     def close(self) -> None:
         """End the threads; one that is inside a function of the caller ends behind it."""
@@ -220,12 +216,17 @@ class _Job:
 
 
 class _Watch:
-    """Tells work from a hang: a job whose position does not move while it is waited for."""
+    """Tells work from a hang: a job whose position does not move while it is waited for.
+
+    Attributes:
+        look_s: How often to look.
+    """
 
     def __init__(self, job: _Job, make: Make, timeout_s: float) -> None:
         self._job = job
         self._make = make
         self._timeout_s = timeout_s
+        self.look_s = min(_LOOK_S, timeout_s / 4)
         self._position: int | None = None
         self._idle_s = 0.0
         self._looked = time.monotonic()
@@ -239,7 +240,7 @@ class _Watch:
         """
         job, now = self._job, time.monotonic()
         # Only looks count: a program that was stopped, or a machine that slept, gives its workers their time.
-        self._idle_s += min(now - self._looked, 2 * _LOOK_S)
+        self._idle_s += min(now - self._looked, 2 * self.look_s)
         self._looked = now
         if job.is_done or job.position != self._position:
             self._position, self._idle_s = job.position, 0.0

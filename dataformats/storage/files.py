@@ -162,12 +162,13 @@ class _Descriptors:
     """A bounded number of open descriptors; the one not used for longest is closed first."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Garbage may be collected in the middle of all this, and close a source in its `__del__`.
+        self._lock = threading.RLock()
         self._open: dict[LocalFile, list[int]] = {}  # file -> [descriptor, borrowers]; order is order of use
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         for entry in self._open.values():
             entry[1] = 0  # whoever borrowed it stayed in the parent
 
@@ -200,13 +201,16 @@ class _Descriptors:
 
     def _close_spare(self) -> None:
         for file in list(self._open)[: max(0, len(self._open) + 1 - most_open())]:
-            if self._open[file][1] == 0:
-                os.close(self._open.pop(file)[0])
+            self._close_unless_borrowed(file)
 
     def release(self, file: LocalFile) -> None:
         with self._lock:
-            if file in self._open and self._open[file][1] == 0:
-                os.close(self._open.pop(file)[0])
+            self._close_unless_borrowed(file)
+
+    def _close_unless_borrowed(self, file: LocalFile) -> None:
+        entry = self._open.get(file)
+        if entry is not None and entry[1] == 0 and self._open.pop(file, None) is not None:
+            os.close(entry[0])
 
 
 def most_open() -> int:

@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import tracemalloc
 import warnings
 from collections.abc import Iterator
@@ -193,12 +192,10 @@ def test_every_bit_flipped(tmp_path: Path, old: bool) -> None:
 def test_absurd_counts_cost_nothing(tmp_path: Path, n: int, checksum: int) -> None:
     (tmp_path / "a.ffr").write_bytes(pack("<Iq", checksum, n) + bytes(50))
     tracemalloc.start()
-    begin = time.perf_counter()
     with pytest.raises(FormatError, match=r"expected .* found"):
         open_path(tmp_path / "a.ffr")
-    elapsed, (_, peak) = time.perf_counter() - begin, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert elapsed < 0.1
     assert peak < 50 * 2**20
 
 

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -530,12 +529,10 @@ def test_absurd_tables_cost_nothing(tmp_path: Path) -> None:
     (folder / "refs.bag").write_bytes(bag_of(rows, 2))
     source: Any = dataformats.open(folder)
     tracemalloc.start()
-    begin = time.perf_counter()
     batch = source.read(range(len(rows)), on_corrupt="omit")
-    elapsed, (_, peak) = time.perf_counter() - begin, tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert batch.indices.tolist() == [2]  # of rows that share elements the first has them
-    assert elapsed < 5
     assert peak < 20 * 2**20
     with pytest.raises(FormatError, match="belong to another row"):
         source[3]

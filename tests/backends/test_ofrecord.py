@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import struct
-import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -250,14 +249,12 @@ def test_absurd_lengths_cost_nothing(length: int, tmp_path: Path) -> None:
     path.write_bytes(SMALL + struct.pack("<q", length) + bytes(100))
     tracemalloc.start()
     try:
-        began = time.monotonic()
         found = both_ways(path)
         assert found[:3] == RECORDS
         (rest,) = found[3:]
         assert isinstance(rest, FormatError)
         assert rest.offset_bytes == len(SMALL)
         assert BACKEND.sniff(LocalFile(path)).fits == "damaged"
-        assert time.monotonic() - began < 5
         assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
     finally:
         tracemalloc.stop()

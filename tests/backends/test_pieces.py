@@ -27,7 +27,7 @@ FILES = [
     for path in sorted((GOLDEN / name).rglob("*"))
     if path.is_file() and path.suffix not in (".json", ".npz", ".index")
 ]
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 class Held(StoredFile):

@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import struct
-import time
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -373,14 +372,12 @@ def test_absurd_lengths_cost_nothing(length: int, compress: Any, tmp_path: Path)
     path.write_bytes(compress(SMALL + octets + struct.pack("<I", masked_crc32c(octets)) + bytes(100)))
     tracemalloc.start()
     try:
-        began = time.monotonic()
         source = opened(path)
         for found in (read(source), streamed(source)):
             assert found[:4] == RECORDS
             assert isinstance(found[4], TruncatedError)
             assert found[4].offset_bytes == len(SMALL)
             assert len(found) == 5
-        assert time.monotonic() - began < 5
         assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
     finally:
         tracemalloc.stop()

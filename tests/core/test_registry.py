@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import dataformats
 from dataformats.backends.ffrecord import BACKEND
 from dataformats.errors import UnknownNameError
 from dataformats.registry import Registry, backends, codecs
+from dataformats.testing.workshop import in_fork
 
 PACKAGE = {
     "brought.py": """
@@ -112,3 +116,23 @@ def test_entry_points(tmp_path: Path) -> None:
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n{PROGRAM}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_another_thread_loads_something() -> None:
+    constants: Registry[float] = Registry("constant", "example.constants", {"tau": "math:tau"})
+    held, forked = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with constants._lock:
+            held.set()
+            forked.wait(100)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(60)
+    try:
+        assert in_fork(lambda: constants.get("tau")) == math.tau
+    finally:
+        forked.set()
+        thread.join()

@@ -71,6 +71,22 @@ class Slow(Numbers):
         return super().row(position)
 
 
+class Follows(Numbers):
+    """Makes one position only when another one is reached, by another worker: a file tells."""
+
+    def __init__(self, position: int, after: int, sign: str) -> None:
+        super().__init__()
+        self.position, self.after, self.sign = position, after, sign
+
+    def row(self, position: int) -> Any:
+        if position == self.after:
+            open(self.sign, "w").close()
+        until = time.monotonic() + 60
+        while position == self.position and not os.path.exists(self.sign) and time.monotonic() < until:
+            time.sleep(0.005)
+        return super().row(position)
+
+
 class Odd(Numbers):
     """Gives something else than arrays."""
 
@@ -157,9 +173,11 @@ def leave() -> None:
 
 
 def orphan() -> None:
-    """Dies and leaves a process behind that holds all that was inherited."""
+    """Dies and leaves a process behind that holds all that was inherited, until a file is gone or a minute is over."""
     if os.fork() == 0:
-        time.sleep(3)
+        until = time.monotonic() + 60
+        while os.path.exists(os.environ["HOLDS_WHILE_THERE"]) and time.monotonic() < until:
+            time.sleep(0.01)
         os._exit(0)
     kill()
 

@@ -8,6 +8,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -52,14 +53,19 @@ def feed() -> Iterator[Callable[..., ProcessFeed]]:
         feeds.append(ProcessFeed(*arguments, **{"start_method": "fork", **options}))
         return feeds[-1]
 
-    gc.collect()  # loaders of other tests end with their threads
+    gc.collect()  # loaders of other tests end with their threads and processes
     before = threading.enumerate()
     yield make
     for each in feeds:
         each.close()
     gc.collect()
-    assert [thread for thread in threading.enumerate() if thread not in before] == []
+    assert [thread.name for thread in threading.enumerate() if thread not in before and not is_kept(thread)] == []
     assert multiprocessing.active_children() == []
+
+
+def is_kept(thread: threading.Thread) -> bool:
+    """Return True for those that a process has once and for all."""
+    return thread.name.startswith("dataformats-batch")
 
 
 def n_descriptors() -> int:
@@ -130,6 +136,13 @@ def alive(process: int | None) -> bool:
     return state_of(process) not in "ZX"
 
 
+def rests(feed: ProcessFeed) -> None:
+    """Wait until no worker has a task in hand: a batch is there a moment before its worker has put its task away."""
+    assert feed._crew is not None
+    while any(row.number is not None for row in feed._crew.rows):
+        time.sleep(0.001)
+
+
 def halt(process: int | None) -> None:
     assert process is not None
     os.kill(process, signal.SIGSTOP)
@@ -142,14 +155,20 @@ def test_memory_has_no_name(makes: Any, feed: Callable[..., ProcessFeed], method
     """What never had a name in /dev/shm, or anywhere, is not left there by any kind of death."""
     if not hasattr(os, "memfd_create"):
         pytest.skip("this system has no memfd")
+    before = named_memory(os.getpid())  # locks of multiprocessing that other tests made lie there
     subject = feed(makes.Numbers(), 2, start_method=method)
     subject.start(makes.tasks(20))
     kept = [subject.take() for _ in range(8)]
     for process in [os.getpid(), *(process.pid for process in multiprocessing.active_children())]:
-        while "/memfd:dataformats (deleted)" not in (names := Path(f"/proc/{process}/maps").read_text()):
+        while "/memfd:dataformats (deleted)" not in Path(f"/proc/{process}/maps").read_text():
             time.sleep(0.01)  # it is still being started
-        assert "/dev/shm" not in names
+        assert named_memory(process) <= before
     check(kept)
+
+
+def named_memory(process: int | None) -> set[str]:
+    lines = Path(f"/proc/{process}/maps").read_text().splitlines()
+    return {line[line.index("/dev/shm") :] for line in lines if "/dev/shm" in line}
 
 
 def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
@@ -165,8 +184,8 @@ def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., Pr
     assert len(multiprocessing.active_children()) == 2
 
 
-def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
-    subject = feed(makes.Slow({8: 0.5}), 2, prefetch=4)
+def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessFeed], tmp_path: Path) -> None:
+    subject = feed(makes.Follows(8, after=20, sign=str(tmp_path / "sign")), 2, prefetch=4)
     subject.start(makes.tasks(10))
     made = rest(subject)
     check(made)
@@ -256,14 +275,25 @@ def test_systems_that_have_less(makes: Any, feed: Callable[..., ProcessFeed], mo
     ("action", "said"),
     [("kill", "SIGKILL"), ("segfault", "SIGSEGV"), ("leave", "exit code 3"), ("orphan", "SIGKILL")],
 )
-def test_a_worker_that_dies(makes: Any, feed: Callable[..., ProcessFeed], action: str, said: str) -> None:
+def test_a_worker_that_dies(
+    makes: Any,
+    feed: Callable[..., ProcessFeed],
+    action: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = tmp_path / "held"
+    held.touch()
+    monkeypatch.setenv("HOLDS_WHILE_THERE", str(held))
     subject = feed(makes.Acts(action, at=42), 2)
     subject.start(makes.tasks(100))
     began = time.monotonic()
     with pytest.raises(WorkerError, match=f"record 42 of 'a.tfrecord'.*{said}") as caught:
         rest(subject)
     assert caught.value.worker in (0, 1)
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 30  # and not only when what it left behind has ended
+    held.unlink()
     assert multiprocessing.active_children() == []
     with pytest.raises(WorkerError, match="start"):
         subject.take()
@@ -289,28 +319,29 @@ def test_a_worker_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(patience, "_WARN_AFTER_S", 0.3)
-    subject = feed(makes.Acts(action, at=42), 2, hang_timeout_s=0.8)
+    monkeypatch.setattr(patience, "_WARN_AFTER_S", 1)
+    subject = feed(makes.Acts(action, at=42), 2, hang_timeout_s=3)
     subject.start(makes.tasks(100))
     with (
         caplog.at_level(logging.WARNING, "dataformats"),
         pytest.raises(WorkerError, match=r"record 42 of 'a\.tfrecord': hangs"),
     ):
         rest(subject)
-    (warning,) = [record.getMessage() for record in caplog.records]
-    assert "record 42 of 'a.tfrecord'" in warning
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len([warning for warning in warnings if "record 42 of 'a.tfrecord'" in warning]) == 1
     assert multiprocessing.active_children() == []
 
 
 def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
-    subject = feed(makes.Numbers(), 2, hang_timeout_s=0.8)
+    subject = feed(makes.Numbers(), 2, hang_timeout_s=3)
     subject.start(makes.tasks(1))
     rest(subject)
+    rests(subject)
     one, two = (process.pid for process in multiprocessing.active_children())
     halt(one)
     subject.start(makes.tasks(20))
     check(rest(subject))  # the other one does it all
-    time.sleep(0.1)  # it may still be putting its last task away
+    rests(subject)
     halt(two)
     subject.start(makes.tasks(20))
     with pytest.raises(WorkerError, match="takes none of the tasks"):
@@ -318,9 +349,9 @@ def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., Proces
 
 
 def test_work_that_comes_on_does_not_hang(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
-    subject = feed(makes.Slow(dict.fromkeys(range(8), 0.25)), 1, hang_timeout_s=0.8)
-    subject.start(makes.tasks(3))
-    check(rest(subject))
+    subject = feed(makes.Slow(dict.fromkeys(range(12), 0.3)), 1, hang_timeout_s=3)
+    subject.start(makes.tasks(2, 12))
+    check(rest(subject), size=12)
 
 
 def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
@@ -532,13 +563,19 @@ def running(command: list[str]) -> tuple[subprocess.Popen[str], list[int]]:
     return process, [int(word) for word in process.stdout.readline().split()]
 
 
-def all_dead_within(workers: list[int], seconds: float) -> bool:
-    until = time.monotonic() + seconds
+def all_die(workers: list[int]) -> bool:
+    """Wait for them; what they are about would take ten minutes."""
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if not any(alive(worker) for worker in workers):
             return True
         time.sleep(0.02)
     return False
+
+
+def ignores_ctrl_c(process: int) -> bool:
+    (ignored,) = re.findall(r"^SigIgn:\s*(\w+)$", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    return bool(int(ignored, 16) >> signal.SIGINT - 1 & 1)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -547,7 +584,7 @@ def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
     with process:
         assert len(workers) == 2
         process.kill()
-        assert all_dead_within(workers, 2)
+        assert all_die(workers)
 
 
 @pytest.mark.parametrize(
@@ -562,10 +599,11 @@ def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
 def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
     process, workers = running(script(tmp_path, "Acts('hang', at=9)", method, then))
     with process:
-        time.sleep(0.3)
+        while not all(ignores_ctrl_c(worker) for worker in workers):
+            time.sleep(0.01)  # it is still being started
         os.killpg(process.pid, signal.SIGINT)
-        assert all_dead_within(workers, 2)
-        process.wait(2)
+        assert all_die(workers)
+        process.wait(60)
         assert process.stderr is not None
         assert process.stderr.read().count("KeyboardInterrupt") == 1  # the parent's, and no worker's
 
@@ -576,14 +614,14 @@ def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
 def test_no_close(tmp_path: Path, then: str) -> None:
     process, workers = running(script(tmp_path, "Acts('hang', at=9)", "forkserver", then))
     with process:
-        assert all_dead_within(workers, 2.5)
+        assert all_die(workers)
         process.kill()
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_script_without_a_guard(tmp_path: Path, method: str) -> None:
     command = script(tmp_path, "Numbers()", method, "print('no', flush=True)", guard="")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "WorkerError" in done.stderr
     assert "if __name__ == '__main__':" in done.stderr
@@ -613,6 +651,7 @@ def same(one: list[Any], other: list[Any]) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_loader_gives_the_same_as_with_threads(digits: Any, makes: Any, method: Any) -> None:
     options: dict[str, Any] = {"seed": 3, "transform": makes.noisy}
+    others = set(multiprocessing.active_children())
     with (
         dataformats.Loader(digits, 100, **options) as threads,
         dataformats.Loader(digits, 100, worker_type="process", start_method=method, **options) as processes,
@@ -627,7 +666,7 @@ def test_the_loader_gives_the_same_as_with_threads(digits: Any, makes: Any, meth
         next(iterator)
         processes.skip(processes.position, processes.position + 150)
         assert next(iterator).positions[0] == state["position"] + len(digits) + 250
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others
 
 
 def test_the_loader_names_what_a_transform_failed_on(digits: Any, makes: Any) -> None:
@@ -656,5 +695,5 @@ def test_a_program_from_standard_input() -> None:
         loader = dataformats.Loader([1, 2, 3], 2, worker_type="process", start_method="spawn")
         next(iter(loader))
     """
-    done = subprocess.run([sys.executable], input=code, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable], input=code, capture_output=True, text=True, timeout=120, check=False)
     assert "spawn reads the program again, and '<stdin>' is no file" in done.stderr

@@ -311,6 +311,7 @@ def all_labels(source: dataformats.RecordSource) -> list[int]:
 
 
 @pytest.mark.parametrize("function", [collate, default_collate], ids=["collate", "default"])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")  # where there is one processor
 @pytest.mark.parametrize("way", WAYS, ids=["0", "fork"])
 def test_map_style(digits: dataformats.RecordSource, way: dict[str, Any], function: Any) -> None:
     batches = list(DataLoader(RecordDataset(digits), batch_size=500, collate_fn=function, **way))

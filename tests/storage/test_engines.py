@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
 import pickle
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,7 +89,7 @@ def test_random_stretches(name: str, fd: int, content: NDArray[np.uint8], n: int
     st.booleans(),
     st.integers(SIZE - 9000, SIZE),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_stretches(
     name: str, fd: int, content: NDArray[np.uint8], rows: list[tuple[int, int]], cold: bool, base: int
 ) -> None:
@@ -242,6 +244,7 @@ def test_nothing_stays_after_close(name: str, fd: int) -> None:
     def held() -> tuple[set[str], int]:
         return set(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
+    gc.collect()  # what other tests left holds descriptors
     threads, n_files = held()
     for _ in range(3):
         try:
@@ -252,8 +255,11 @@ def test_nothing_stays_after_close(name: str, fd: int) -> None:
         n = 40
         engine_read(opened, [fd] * n, range(0, n * 70_000, 70_000), [60_000] * n, [0] * n, bytearray(60_000))
         del opened
-    assert held()[0] <= threads  # some of those before may still have been ending
-    assert held()[1] == n_files
+    until = time.monotonic() + 60
+    while not held()[0] <= threads and time.monotonic() < until:  # one that was joined is listed for a moment
+        time.sleep(0.01)
+    assert held()[0] <= threads
+    assert held()[1] <= n_files
 
 
 # ---- processes

@@ -53,6 +53,7 @@ def test_changed_files(path: Path, change: str) -> None:
         os.utime(path, ns=(1, 1))
     elif change == "replaced":
         (path.parent / "other").write_bytes(bytes(200))
+        os.utime(path.parent / "other", ns=(1, 1))  # what is written within a tick of the clock has one time
         (path.parent / "other").replace(path)
     else:
         path.unlink()
@@ -71,6 +72,21 @@ def test_cut_files_say_where(path: Path) -> None:
         file.pread(90, 20)
     assert isinstance(raised.value, TruncatedError | FormatError)
     assert str(path) in str(raised.value)
+
+
+def test_a_file_may_be_closed_while_another_is_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Garbage is collected wherever something is allocated, and may close a source as it goes."""
+    one, other = LocalFile(path), LocalFile(path)
+    assert other.pread(0, 1) == b"\0"
+    open_descriptor = one.open_descriptor
+
+    def close_and_open() -> int:
+        release(other)
+        return open_descriptor()
+
+    monkeypatch.setattr(one, "open_descriptor", close_and_open)
+    assert one.pread(5, 3) == b"\5\6\7"
+    assert other.pread(5, 3) == b"\5\6\7"
 
 
 def test_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,7 +201,7 @@ def test_a_forked_child_reads_on_while_the_parent_reads(tmp_path: Path) -> None:
         child = multiprocessing.get_context("fork").Process(target=_read_in_child, args=(file, data))
         child.start()
     assert file.pread(0, len(data)) == data
-    child.join(30)
+    child.join(60)
     assert child.exitcode == 0
 
 

@@ -51,7 +51,7 @@ def read(files: list[StoredFile], request: Extents, max_bytes: int = 2**31) -> r
     return read_blobs(files, [request], max_bytes=max_bytes)[0]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_blobs_are_slices(data: Any) -> None:
     files: list[StoredFile] = [Bytes(noise(size, i)) for i, size in enumerate(data.draw(SIZES))]

@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,14 @@ from dataformats.storage.locate import entries, is_local
 
 def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if "ahead" in thread.name]
+
+
+def ended() -> bool:
+    """Wait for the threads; they need not hurry."""
+    until = time.monotonic() + 60
+    while threads() and time.monotonic() < until:
+        time.sleep(0.01)
+    return not threads()
 
 
 class TestAhead:
@@ -40,7 +49,7 @@ class TestAhead:
 
         ahead = read_ahead(items())
         assert next(ahead) == 0
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while made != [0, 1] and time.monotonic() < deadline:
             time.sleep(0.001)
         assert made == [0, 1]
@@ -73,6 +82,56 @@ class TestAhead:
         gc.collect()
         assert closed == [True]
         assert threads() == []
+
+    def test_a_cycle_may_be_collected_by_its_own_thread(self) -> None:
+        """Garbage is collected in whatever thread allocates."""
+        dropped, collected, closed = threading.Event(), threading.Event(), threading.Event()
+
+        def items() -> Iterator[int]:
+            try:
+                yield 0
+                assert dropped.wait(60)
+                gc.collect()
+                collected.set()
+                yield 1
+            finally:
+                closed.set()
+
+        cycle: list[Any] = [read_ahead(items())]
+        assert next(cycle[0]) == 0
+        cycle.append(cycle)
+        gc.disable()
+        try:
+            del cycle
+            dropped.set()
+            assert collected.wait(60)
+        finally:
+            gc.enable()
+        assert closed.wait(60)
+        assert ended()
+
+    def test_a_cycle_may_be_collected_by_who_holds_what_its_thread_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("dataformats.storage.ahead._PATIENCE_S", 0.05)
+        lock, begun, closed = threading.Lock(), threading.Event(), threading.Event()
+
+        def items() -> Iterator[int]:
+            try:
+                yield 0
+                begun.set()
+                with lock:
+                    yield 1
+            finally:
+                closed.set()
+
+        cycle: list[Any] = [read_ahead(items())]
+        with lock:
+            assert next(cycle[0]) == 0
+            assert begun.wait(60)
+            cycle.append(cycle)
+            del cycle
+            gc.collect()
+        assert closed.wait(60)
+        assert ended()
 
 
 class TestAtomic:
@@ -135,7 +194,9 @@ class TestForks:
         after_fork(forgotten, "tell")
         del forgotten
         gc.collect()
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
+            child = os.fork()
         if child == 0:
             os._exit(40 + thing.told)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 41
