@@ -114,12 +114,16 @@ static int take(PyObject *const *args, batch *b) {
     return cut_memory(b) == NULL ? -1 : 0;
 }
 
+static void let_go_of(output *out) {
+    PyBuffer_Release(&out->first_view);
+    PyBuffer_Release(&out->second_view);
+    Py_CLEAR(out->first);
+    Py_CLEAR(out->second);
+}
+
 static void let_go(batch *b) {
     for (int64_t i = 0; b->memory != NULL && i < b->plan->n_fields; i++) {
-        PyBuffer_Release(&b->outputs[i].first_view);
-        PyBuffer_Release(&b->outputs[i].second_view);
-        Py_CLEAR(b->outputs[i].first);
-        Py_CLEAR(b->outputs[i].second);
+        let_go_of(&b->outputs[i]);
     }
     PyMem_Free(b->memory);
     PyBuffer_Release(&b->buffer);
@@ -253,8 +257,7 @@ static int make_all(const batch *b) {
 /* Put the features of a name, as they were found, in the place of its column. */
 static int put_features(const batch *b, int64_t i, output *out) {
     const int64_t n_bytes = b->n_records * (int64_t)sizeof(wire_feature);
-    PyBuffer_Release(&out->first_view);
-    Py_CLEAR(out->first);
+    let_go_of(out);
     out->first = made(b->plan->make_int64s, n_bytes / 8, n_bytes, &out->first_view);
     if (out->first == NULL) {
         return -1;
