@@ -139,10 +139,12 @@ def _elements(target: Target) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 def _output(codecs: FieldCodecs, target: Target) -> Output:
     """Return what the kernels can make of a field in the records where all is simple."""
+    codec = _codec(codecs, target)
+    if codec is None or codec is FEATURE:
+        return Output(AS_FOUND)
     if holds_numbers(codecs, target.kind):
         return _numbers(target)
-    codec = _codec(codecs, target)
-    if target.kind.dims or codec is None or codec is FEATURE:
+    if target.kind.dims:
         return Output(AS_FOUND)
     return Output(JOINED, make=empty) if codec is BYTES else Output(PLACED)
 

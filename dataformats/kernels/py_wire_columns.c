@@ -172,11 +172,15 @@ static void fill(batch *b) {
     }
 }
 
-/* Return the bytes that are looked at: those that were read apart are not. */
+/* Return the bytes that are looked at: those that were read apart are not. Nothing is known of the lengths yet. */
 static int64_t bytes_to_find(const batch *b) {
-    return b->window.n_bytes > 0 && b->n_records > b->buffer.len / b->window.n_bytes
-               ? 0
-               : b->buffer.len - b->n_records * b->window.n_bytes;
+    const int64_t *lengths = b->lengths.buf;
+    int64_t n_bytes = 0;
+    for (int64_t i = 0; i < b->n_records && n_bytes < RELEASE_GIL_BYTES; i++) {
+        const int64_t apart = b->window.n_bytes;
+        n_bytes += lengths[i] > apart && lengths[i] <= b->buffer.len ? lengths[i] - apart : 0;
+    }
+    return n_bytes;
 }
 
 static int64_t bytes_to_fill(const batch *b) {
