@@ -78,7 +78,8 @@ class Direct:
             SpecError: A record does not fit the spec.
             CodecError: A value does not decode.
         """
-        starts, lengths = np.ascontiguousarray(blobs.starts), np.ascontiguousarray(blobs.lengths)
+        starts = np.ascontiguousarray(blobs.starts, np.int64)
+        lengths = np.ascontiguousarray(blobs.lengths, np.int64)
         made = self._made(blobs.buffer, starts, lengths, None if around is None else around.window)
         if made is None:
             return None
