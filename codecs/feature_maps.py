@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 from dataformats.batch import Blobs, Column
 from dataformats.codecs.columns import Target, to_column
+from dataformats.codecs.direct import Direct
 from dataformats.codecs.encoder import RecordEncoder
 from dataformats.codecs.features import Facts, feature_value
-from dataformats.codecs.found import FeatureColumn, find, find_around
+from dataformats.codecs.found import FeatureColumn, find
 from dataformats.codecs.lists import Lists
 from dataformats.codecs.messages import parse
 from dataformats.codecs.payloads import (
@@ -25,6 +27,8 @@ from dataformats.spec import Spec
 from dataformats.windows import Around, Window, widest
 
 __all__ = ["FeatureMap"]
+
+_MASKS = 32  # masks that are known at a time; some ask for another part each time
 
 
 class FeatureMap(RecordCodec):
@@ -79,12 +83,12 @@ class FeatureMap(RecordCodec):
 class _Coder(RecordCoder):
     def __init__(self, payload: FeatureMap, spec: Spec, codecs: FieldCodecs, inferred: bool) -> None:
         self._payload = payload
-        self._spec = spec
         self._codecs = codecs
         self._encode = RecordEncoder(payload.shape, payload.lists, codecs, spec, {name: (0, name) for name in spec})
         self._targets = {name: Target(name, kind) for name, kind in spec.items()}
         self._names = frozenset(spec)
         self._known = frozenset((0, name) for name in spec) if inferred else None
+        self._direct = lru_cache(_MASKS)(partial(Direct, payload.shape, codecs, spec, inferred))
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return a message, its features in the spec's order; without any, no bytes at all."""
@@ -92,7 +96,8 @@ class _Coder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each field asked for; others are not looked at."""
-        return self._columns(self._find(blobs, fields), fields)
+        columns = self._direct(tuple(fields.items())).columns(blobs)
+        return self._columns(self._find(blobs, fields), fields) if columns is None else columns
 
     def window(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Window | None:
         """Return where the largest value that all records have at the same place lies."""
@@ -100,8 +105,7 @@ class _Coder(RecordCoder):
 
     def decode_around(self, around: Around, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
         """Return what `decode_batch` does, if the window is what some field has in all records."""
-        found = find_around(self._payload.shape, around, _pairs(fields), self._known)
-        return None if found is None else self._columns(found, fields)
+        return self._direct(tuple(fields.items())).columns(around.blobs, around)
 
     def _find(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> list[FeatureColumn]:
         return find(self._payload.shape, self._payload.message, blobs, _pairs(fields), self._known, self._check_known)

@@ -28,12 +28,12 @@ from dataformats.kernels.wire import (
     steps_of,
     survey_of,
 )
-from dataformats.windows import Around, Window, common_window
+from dataformats.windows import Window, common_window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FeatureColumn", "find", "find_around"]
+__all__ = ["FeatureColumn", "find"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,12 +115,6 @@ class FeatureColumn:
             return None
         return common_window(blobs, self.features[:, BEGIN], self.features[:, END])
 
-    def lies_in(self, begins: NDArray[np.int64], n_bytes: int) -> bool:
-        """Return True where the values of all features, unparsed, are these bytes of the buffer."""
-        unparsed = self.held in _UNPARSED and bool((self.features[:, FORM] == VALUES).all())
-        ends = self.features[:, END]
-        return unparsed and bool((self.features[:, BEGIN] == begins).all() and (ends == begins + n_bytes).all())
-
     def moved(self, rows: NDArray[np.uint8]) -> FeatureColumn:
         """Return the same features in a buffer of their own, uint8[B, n], one after the other."""
         features = self.features.copy()
@@ -189,31 +183,3 @@ def find(
         FeatureColumn(shape, blobs.buffer, features, *survey)
         for features, survey in zip(found.features, found.surveys.tolist(), strict=True)
     ]
-
-
-def find_around(
-    shape: Shape, around: Around, wanted: Sequence[tuple[int, str]], known: frozenset[tuple[int, str]] | None = None
-) -> list[FeatureColumn] | None:
-    """Return the features of each wanted name, as `find` does, of records whose window was read apart.
-
-    The walk goes over every byte of a record once, and over the values of lists of bytes and floats without a look at
-    them. So where the values of a feature are just the window, in all records, nothing else was told by what stands in
-    the buffer in its place.
-
-    Returns:
-        `None` where the window is something else, or anything is wrong: the whole records will tell.
-    """
-    blobs = around.blobs
-    found = find_features(shape, blobs.buffer, blobs.starts, blobs.lengths, _names(tuple(wanted), known or ()))
-    if found.failed >= 0 or (known is not None and found.strays.any()):
-        return None
-    columns = [
-        FeatureColumn(shape, blobs.buffer, features, *survey)
-        for features, survey in zip(found.features, found.surveys.tolist(), strict=True)
-    ]
-    begins, n_bytes = around.begins, around.window.n_bytes
-    for number, column in enumerate(columns):
-        if column.lies_in(begins, n_bytes):
-            columns[number] = column.moved(around.rows)
-            return columns
-    return None

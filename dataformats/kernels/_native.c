@@ -8,6 +8,7 @@
 #include "py_permutation.h"
 #include "py_scan.h"
 #include "py_wire.h"
+#include "py_wire_columns.h"
 #include "py_wire_write.h"
 
 #include "crc32.h"
@@ -50,7 +51,7 @@ static PyMethodDef methods[] = {
 /* The functions of each kind of kernel, in a file of the wrapper each. */
 static PyMethodDef *const tables[] = {
     checksum_methods,   batch_methods,       engine_methods, gather_methods, layout_methods,
-    permutation_methods, scan_methods, wire_methods,   wire_write_methods,
+    permutation_methods, scan_methods, wire_methods,   wire_columns_methods, wire_write_methods,
 };
 
 static int native_exec(PyObject *module) {

@@ -98,3 +98,19 @@ def permute(indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: 
 def permute_back(indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: NDArray[np.int64], /) -> None: ...
 def wire_plan(shape: int, fields: tuple[Field, ...], array_type: type, scalar_type: type, /) -> object: ...
 def wire_write(plan: object, values: tuple[object, ...], normalise: Callable[[int, Any], object], /) -> bytes: ...
+def wire_columns_plan(
+    shape: int,
+    names: tuple[tuple[int, bytes], ...],
+    outputs: tuple[tuple[Any, ...], ...],
+    closed: bool,
+    make_int64s: Callable[[int], NDArray[np.int64]],
+    /,
+) -> object: ...
+def wire_columns(
+    plan: object,
+    buffer: BytesLike,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    window: tuple[int, int] | None,
+    /,
+) -> tuple[tuple[int, Any, Any], ...] | None: ...

@@ -87,6 +87,20 @@ wire_survey wire_survey_of(const wire_feature *features, int64_t n_features);
 int64_t wire_numbers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
                      int64_t n_features, int kind, uint8_t *out, int64_t n_out_bytes);
 
+/* Integers as they are to be stored: little-endian, in `width` bytes, 1, 2, 4 or 8; others than these do not fit. */
+typedef struct {
+    int64_t least, most;
+    int width;
+} wire_range;
+
+/* Write all integers of a kind, WIRE_INTEGERS or WIRE_INT32S. Return the number of the first feature also where it
+ * has an integer that does not fit. */
+int64_t wire_integers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
+                      int64_t n_features, int kind, wire_range range, uint8_t *out, int64_t n_out_bytes);
+
+/* Return the bytes of one number of a kind. */
+int wire_width(int kind);
+
 /* Write where all bytes values lie in the buffer. */
 int64_t wire_places(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
                     int64_t n_features, int64_t *starts, int64_t *lengths, int64_t n_out);

@@ -30,6 +30,8 @@ typedef struct {
     uint8_t *at, *end;
 } room;
 
+int wire_width(int kind) { return kind == WIRE_INTEGERS || kind == WIRE_DOUBLES ? 8 : 4; }
+
 static int take_bits(void *to, wire_span piece) {
     room *out = to;
     const size_t n_bytes = (size_t)(piece.end - piece.at);
@@ -68,24 +70,70 @@ static int take_int64s(void *to, wire_span piece) { return take_varints(to, piec
 /* An int32 is the low half of its varint, as protobuf has it. */
 static int take_int32s(void *to, wire_span piece) { return take_varints(to, piece, 4); }
 
-int64_t wire_numbers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
-                     int64_t n_features, int kind, uint8_t *out, int64_t n_out_bytes) {
-    wire_take *take = kind == WIRE_INTEGERS ? take_int64s : kind == WIRE_INT32S ? take_int32s : take_bits;
-    const int64_t width = kind == WIRE_INTEGERS || kind == WIRE_DOUBLES ? 8 : 4;
-    room left = {out, out + n_out_bytes};
+typedef struct {
+    room left; /* first: whoever counts what was taken knows only this */
+    wire_range range;
+    int is_half;
+} range_room;
+
+static inline void store_any(uint8_t *at, uint64_t value, int width) {
+    if (width == 1) {
+        *at = (uint8_t)value;
+    } else if (width == 2) {
+        store(at, value, 2);
+    } else if (width == 4) {
+        store(at, value, 4);
+    } else {
+        store(at, value, 8);
+    }
+}
+
+static int take_in_range(void *to, wire_span piece) {
+    range_room *out = to;
+    while (piece.at < piece.end) {
+        uint64_t found;
+        if (out->left.end - out->left.at < out->range.width || !wire_varint(&piece, WIRE_VARINT_BYTES, &found)) {
+            return 0;
+        }
+        const int64_t value = out->is_half ? (int32_t)(uint32_t)found : (int64_t)found;
+        if (value < out->range.least || value > out->range.most) {
+            return 0;
+        }
+        store_any(out->left.at, (uint64_t)value, out->range.width);
+        out->left.at += out->range.width;
+    }
+    return 1;
+}
+
+/* Hand all features of a kind to `take`; `to` begins with the room `left`. */
+static int64_t take_all(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
+                        int64_t n_features, int kind, int64_t width, wire_take *take, room *left) {
     for (int64_t i = 0; i < n_features; i++) {
         wire_span span;
         if (features[i].kind <= WIRE_MISSING) {
             continue;
         }
-        const uint8_t *before = left.at;
+        const uint8_t *before = left->at;
         if (features[i].kind != kind || !place_of(&features[i], buffer, n_bytes, &span) ||
-            !take_feature(shape, &features[i], span, take, &left) ||
-            (left.at - before) / width != features[i].count) {
+            !take_feature(shape, &features[i], span, take, left) ||
+            (left->at - before) / width != features[i].count) {
             return i;
         }
     }
-    return left.at == left.end ? -1 : n_features;
+    return left->at == left->end ? -1 : n_features;
+}
+
+int64_t wire_numbers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
+                     int64_t n_features, int kind, uint8_t *out, int64_t n_out_bytes) {
+    wire_take *take = kind == WIRE_INTEGERS ? take_int64s : kind == WIRE_INT32S ? take_int32s : take_bits;
+    room left = {out, out + n_out_bytes};
+    return take_all(shape, buffer, n_bytes, features, n_features, kind, wire_width(kind), take, &left);
+}
+
+int64_t wire_integers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
+                      int64_t n_features, int kind, wire_range range, uint8_t *out, int64_t n_out_bytes) {
+    range_room to = {{out, out + n_out_bytes}, range, kind == WIRE_INT32S};
+    return take_all(shape, buffer, n_bytes, features, n_features, kind, range.width, take_in_range, &to.left);
 }
 
 /* ---- bytes */

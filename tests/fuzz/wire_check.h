@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "wire.h"
+#include "wire_columns.h"
 #include "wire_write.h"
 
 #define CHECK(condition) ((condition) ? (void)0 : abort())
@@ -126,6 +127,40 @@ static void check_round_trip(wire_shape shape, const uint8_t *buffer, int64_t n_
     free(room);
 }
 
+/* A column that fits has room for all of it, and is filled unless a number does not fit. */
+static void check_column(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature,
+                         wire_target target, wire_window window) {
+    const int64_t start = 0;
+    wire_column column;
+    wire_columns_fit(&target, 1, feature, 1, &start, &n_bytes, window, &column);
+    if (!column.fits) {
+        return;
+    }
+    CHECK(column.n_bytes >= 0 && column.n_bytes <= 8 * (n_bytes + 1) && !(column.is_apart && window.n_bytes == 0));
+    void *values = column.is_apart ? NULL : exact_room((size_t)column.n_bytes);
+    int64_t *offsets = target.output == WIRE_DENSE ? NULL : exact_room(target.output == WIRE_PLACED ? 8 : 16);
+    const int filled = wire_column_fill(shape, buffer, n_bytes, &target, feature, 1, &column, values, offsets);
+    const int is_exact = column.kind == WIRE_BYTES ? target.letter != 'b' : target.letter == 'f';
+    CHECK(filled || !is_exact);
+    free(offsets);
+    free(values);
+}
+
+static void check_columns(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature) {
+    static const char letters[] = "biiiiuuuufff";
+    static const int widths[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
+    const wire_window windows[] = {{0, 0}, {feature->begin, feature->end - feature->begin}};
+    for (int output = WIRE_AS_FOUND; output < WIRE_OUTPUTS; output++) {
+        for (int type = 0; type < 12; type++) {
+            for (int64_t size = 1; size < 4; size++) {
+                const wire_target target = {(wire_output)output, letters[type], widths[type], size};
+                check_column(shape, buffer, n_bytes, feature, target, windows[0]);
+                check_column(shape, buffer, n_bytes, feature, target, windows[1]);
+            }
+        }
+    }
+}
+
 static void check_record(wire_shape shape, const uint8_t *data, size_t size) {
     /* "a", "bb", "c" and in the lists "a", "bb" are wanted; the name "" is only known. */
     static const uint8_t one_part[] = "abbc", two_parts[] = "abbcabb", parts[] = {0, 0, 0, 1, 1, 0}, zeros[] = {0, 0, 0, 0};
@@ -143,6 +178,7 @@ static void check_record(wire_shape shape, const uint8_t *data, size_t size) {
         take_out(shape, buffer, length, features, names.n_wanted, 1);
         for (int64_t i = 0; i < names.n_wanted; i++) {
             check_round_trip(shape, buffer, length, &features[i]);
+            check_columns(shape, buffer, length, &features[i]);
         }
     }
     free(buffer);

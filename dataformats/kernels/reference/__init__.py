@@ -7,6 +7,7 @@ from dataformats.kernels.reference.gather import gather
 from dataformats.kernels.reference.permutation import permute, permute_back
 from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 from dataformats.kernels.reference.wire import wire_find, wire_numbers, wire_places, wire_steps, wire_survey
+from dataformats.kernels.reference.wire_columns import wire_columns, wire_columns_plan
 from dataformats.kernels.reference.wire_write import wire_plan, wire_write
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ __all__ = [
     "scan_ofrecord",
     "scan_tfrecord",
     "scan_tfrecord_header",
+    "wire_columns",
+    "wire_columns_plan",
     "wire_find",
     "wire_numbers",
     "wire_places",

@@ -1,0 +1,201 @@
+"""Columns made in one call are what they are when every feature is taken apart with care, and so are the errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dataformats.batch import Blobs, Nullable, Ragged
+from dataformats.codecs.direct import Direct
+from dataformats.codecs.example import EXAMPLE
+from dataformats.codecs.ofrecord import OFRECORD
+from dataformats.errors import DataFormatsError
+from dataformats.fields import Codecs
+from dataformats.spec import Spec
+from dataformats.windows import Around, Window
+
+SPEC = {
+    "plain": "bytes",
+    "text": "utf8",
+    "maybe": "int64?",
+    "code": "bytes?",
+    "small": "uint8",
+    "flag": "bool",
+    "picture": "uint8[2,3]",
+    "wide": "float64[2]",
+    "vector": "float32[3]",
+    "tokens": "int64[]",
+    "points": "float32[][2]",
+    "names": "bytes[]",
+    "flags": "bool[4]",
+    "any": "feature",
+}
+
+
+def record(i: int) -> dict[str, Any]:
+    return {
+        "plain": bytes(i),
+        "text": "é" * i,
+        "maybe": i,
+        "code": b"x",
+        "small": i,
+        "flag": i % 2 == 0,
+        "picture": np.full((2, 3), i, np.uint8),
+        "wide": [i, i / 3],
+        "vector": [i, 1, 2],
+        "tokens": range(-i, i),
+        "points": np.zeros((i, 2), np.float32),
+        "names": [b"a"] * i,
+        "flags": [True, False, True, i == 1],
+        "any": np.arange(i),
+    }
+
+
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, Ragged):
+        parts = same(left.values, right.values) and same(left.offsets, right.offsets)
+        return parts and left.item == right.item and same(left.present, right.present)
+    if isinstance(left, Nullable):
+        return same(left.values, right.values) and same(left.present, right.present)
+    if isinstance(left, np.ndarray):
+        return (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(type(left) is type(right) and left == right)
+
+
+def outcome(coder: Any, blobs: Blobs, mask: dict[str, Any]) -> Any:
+    try:
+        return coder.decode_batch(blobs, mask)
+    except (DataFormatsError, IndexError) as error:
+        return type(error), str(error)
+
+
+def check(coder: Any, blobs: Blobs, mask: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what a coder gives, which must be what it gives with care."""
+    found = outcome(coder, blobs, mask)
+    with monkeypatch.context() as patched:
+        patched.setattr(Direct, "columns", lambda *given: None)
+        careful = outcome(coder, blobs, mask)
+    if isinstance(careful, tuple):
+        assert found == careful
+    else:
+        assert list(found) == list(careful)
+        assert all(type(found[name]) is type(careful[name]) for name in careful)
+        assert all(same(found[name], careful[name]) for name in careful)
+    return found
+
+
+@pytest.mark.parametrize("payload", [EXAMPLE, OFRECORD])
+@pytest.mark.parametrize("inferred", [False, True])
+def test_all_kinds_of_fields(payload: Any, inferred: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    coder = payload.bind(Spec(SPEC), Codecs(trusted=True), inferred=inferred)
+    blobs = Blobs.join([coder.encode(record(i)) for i in range(5)])
+    masks: Sequence[dict[str, Any]] = [
+        dict.fromkeys(SPEC, True),
+        dict.fromkeys(SPEC, False),
+        {"plain": True, "small": True, "text": False},
+        {"vector": range(1, 3), "names": range(0), "plain": True},
+        {"tokens": range(3)},
+        {"plain": range(1)},
+        *({name: True} for name in SPEC),
+    ]
+    for mask in masks:
+        check(coder, blobs, mask, monkeypatch)
+        check(coder, blobs.take(slice(None, None, 2)), mask, monkeypatch)
+        check(coder, blobs.take(slice(0)), mask, monkeypatch)
+    columns = coder.decode_batch(blobs, masks[0])
+    assert columns["picture"].tolist() == [[[i] * 3] * 2 for i in range(5)]
+    assert list(columns["plain"]) == [bytes(i) for i in range(5)]
+
+
+@pytest.mark.parametrize("payload", [EXAMPLE, OFRECORD])
+def test_records_that_do_not_fit(payload: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    codecs = Codecs(trusted=True)
+    coder = payload.bind(Spec(SPEC), codecs)
+    others = {
+        "plain": ("int64", 5),
+        "text": ("bytes", b"\xff"),
+        "maybe": ("float32", 5),
+        "code": ("bytes[]", [b"a", b"b"]),
+        "small": ("int64", 256),
+        "flag": ("int64", 2),
+        "picture": ("bytes", b"12345"),
+        "wide": ("float32[3]", [1, 2, 3]),
+        "vector": ("int64[3]", [1, 2, 3]),
+        "tokens": ("float32[]", [1]),
+        "points": ("float32[3]", [1, 2, 3]),
+        "names": ("float32", 1),
+        "flags": ("bytes", b"\0\1\2\0"),
+    }
+    good = [coder.encode(record(i)) for i in range(3)]
+    for name, (kind, value) in others.items():
+        bad = payload.bind(Spec(SPEC | {name: kind}), codecs).encode(record(1) | {name: value})
+        lacking = payload.bind(Spec({other: kind for other, kind in SPEC.items() if other != name}), codecs)
+        without = lacking.encode({other: given for other, given in record(1).items() if other != name})
+        for odd in (bad, without, good[0][:-1]):
+            for mask in (dict.fromkeys(SPEC, True), {name: True}):
+                check(coder, Blobs.join([*good, odd, good[0]]), mask, monkeypatch)
+        assert isinstance(check(coder, Blobs.join([*good, bad]), {name: True}, monkeypatch), tuple)
+
+
+def test_what_an_inferred_spec_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    codecs = Codecs(trusted=True)
+    spec = Spec({"a": "int64"})
+    more = EXAMPLE.bind(Spec({"a": "int64", "b": "int64"}), codecs).encode({"a": 1, "b": 2})
+    good = EXAMPLE.bind(spec, codecs).encode({"a": 1})
+    for inferred, fails in ((True, True), (False, False)):
+        coder = EXAMPLE.bind(spec, codecs, inferred=inferred)
+        for mask in ({"a": True}, {"a": False}):
+            found = check(coder, Blobs.join([good, more]), mask, monkeypatch)
+            assert isinstance(found, tuple) == fails
+
+
+def test_codecs_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = {"a": "bytes", "b": "int64", "c": "nobody"}
+    blob = EXAMPLE.bind(Spec({"a": "bytes", "b": "int64"}), Codecs(trusted=True)).encode({"a": b"xy", "b": 5})
+    taken: Any = {"bytes": (bytes, lambda blob: blob[::-1]), "int64": (bytes, bytes)}
+    coder = EXAMPLE.bind(Spec(spec), Codecs(taken, trusted=True))
+    assert check(coder, Blobs.join([blob]), {"a": True}, monkeypatch) == {"a": [b"yx"]}
+    assert isinstance(check(coder, Blobs.join([blob]), {"b": True}, monkeypatch), tuple)
+    assert isinstance(check(coder, Blobs.join([blob]), {"a": True, "c": True}, monkeypatch), tuple)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("bytes", b"0123456789ab"),
+        ("bytes?", b"0123456789ab"),
+        ("utf8", "0123456789ab"),
+        ("uint8[12]", np.arange(12)),
+        ("uint8[3,4]?", np.arange(12).reshape(3, 4)),
+        ("bool[12]", [True, False] * 6),
+        ("float32[3]", [1, 2, 3]),
+        ("float32[]", [1, 2, 3]),
+        ("float32[][3]", [[1, 2, 3]]),
+        ("bytes[]", [b"0123456789ab"]),
+        ("feature", [b"0123456789ab"]),
+    ],
+)
+def test_what_was_read_apart(kind: str, value: Any) -> None:
+    spec = Spec({"a": kind, "b": "int64"})
+    coder = EXAMPLE.bind(spec, Codecs(trusted=True))
+    blobs = Blobs.join([coder.encode({"b": i, "a": value}) for i in range(3)])
+    mask = {"a": True, "b": True}
+    window = coder.window(blobs, mask)
+    assert window is not None
+    assert window.n_bytes == 12
+    begins = Around(blobs, window, np.empty((3, 12), np.uint8)).begins
+    rows = np.stack([blobs.buffer[begin : begin + 12] for begin in begins])
+    cleared = blobs.buffer.copy()
+    for begin in begins:
+        cleared[begin : begin + 12] = 0xEE
+    around = Around(Blobs(cleared, blobs.starts, blobs.lengths), window, rows)
+    found, whole = coder.decode_around(around, mask), coder.decode_batch(blobs, mask)
+    assert found is not None
+    assert all(same(found[name], whole[name]) for name in mask)
+    moved = Around(around.blobs, Window(window.begin + 1, 12), rows)
+    assert coder.decode_around(moved, mask) is None
