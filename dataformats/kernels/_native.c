@@ -4,6 +4,7 @@
 #include "py_checksums.h"
 #include "py_engines.h"
 #include "py_gather.h"
+#include "py_helpers.h"
 #include "py_layout.h"
 #include "py_permutation.h"
 #include "py_scan.h"
@@ -50,7 +51,7 @@ static PyMethodDef methods[] = {
 
 /* The functions of each kind of kernel, in a file of the wrapper each. */
 static PyMethodDef *const tables[] = {
-    checksum_methods,   batch_methods,       engine_methods, gather_methods, layout_methods,
+    checksum_methods,   batch_methods,       engine_methods, gather_methods, helpers_methods, layout_methods,
     permutation_methods, scan_methods, wire_methods,   wire_columns_methods, wire_write_methods,
 };
 

@@ -43,11 +43,12 @@ def read_laid(
     outs: tuple[Any, ...],
     fds: NDArray[np.int32],
     engine: Any,
-    share: int,
-    n_shares: int,
+    helpers: Any,
+    n_threads: int,
     with_memory: bool,
     /,
 ) -> bool: ...
+def helpers_open(most: int, /) -> object: ...
 def engine_open(name: str, /) -> object: ...
 def engine_state(engine: object, /) -> tuple[str, str | None, int]: ...
 def engine_read(

@@ -82,6 +82,11 @@ static int joins(const batch_span *first, const batch_span *last, const batch_sp
            next - first < READ_MAX_PARTS / BATCH_SPAN_PARTS;
 }
 
+static int64_t scratch_of(const batch *plan, const batch_run *run) {
+    const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
+    return direct(plan, run) ? GAP + run->n * FRAMING_BYTES : (last->stop - first->start + 63) & ~(int64_t)63;
+}
+
 static void cut_runs(batch *plan) {
     const batch_span *spans = plan->spans;
     plan->n_runs = 0;
@@ -92,9 +97,9 @@ static void cut_runs(batch *plan) {
             end++;
         }
         batch_run *run = &plan->runs[plan->n_runs++];
-        *run = (batch_run){first, end - first, plan->n_scratch};
-        plan->n_scratch += direct(plan, run) ? GAP + run->n * FRAMING_BYTES
-                                             : (spans[end - 1].stop - spans[first].start + 63) & ~(int64_t)63;
+        *run = (batch_run){first, end - first, 0, 0};
+        const int64_t n_scratch = scratch_of(plan, run);
+        plan->n_scratch = n_scratch > plan->n_scratch ? n_scratch : plan->n_scratch;
         first = end;
     }
 }
@@ -221,23 +226,33 @@ static int deliver(const batch *plan, const batch_field *field, const arrival *a
 
 /* ---- from memory */
 
-int batch_copy(const batch *plan) {
+/* Copy those of the rows `[first, stop)` that lie in memory. */
+static int copy_rows(const batch *plan, const batch_field *field, int64_t first, int64_t stop) {
+    arrival arrivals[GROUP];
+    int64_t n = 0;
+    for (int64_t row = first; row < stop; row++) {
+        const uint8_t *memory = plan->files[field->extents.file[row]].memory;
+        if (memory != NULL || is_nothing(field, row)) {
+            arrivals[n++] = (arrival){row, memory == NULL ? field->out : memory + field->extents.offset[row]};
+        }
+        if (n == GROUP || (n > 0 && row == stop - 1)) {
+            if (!deliver(plan, field, arrivals, n)) {
+                return 0;
+            }
+            n = 0;
+        }
+    }
+    return 1;
+}
+
+int batch_copy(const batch *plan, int64_t share, int64_t n_shares) {
     for (int64_t number = 0; number < plan->n_fields; number++) {
         const batch_field *field = &plan->fields[number];
-        arrival arrivals[GROUP];
-        int64_t n = 0;
-        for (int64_t row = 0; row < field->extents.n; row++) {
-            const uint8_t *memory = plan->files[field->extents.file[row]].memory;
-            if (memory != NULL || is_nothing(field, row)) {
-                arrivals[n++] =
-                    (arrival){row, memory == NULL ? field->out : memory + field->extents.offset[row]};
-            }
-            if (n == GROUP || (n > 0 && row == field->extents.n - 1)) {
-                if (!deliver(plan, field, arrivals, n)) {
-                    return -1;
-                }
-                n = 0;
-            }
+        const int64_t n = field->extents.n, each = field->place[n] / n_shares;
+        const int64_t first = share == 0 ? 0 : layout_row_at(field->place, n, each * share);
+        const int64_t stop = share == n_shares - 1 ? n : layout_row_at(field->place, n, each * (share + 1));
+        if (!copy_rows(plan, field, first, stop)) {
+            return -1;
         }
     }
     return 0;
@@ -358,37 +373,43 @@ static int all_unchanged(const batch *plan) {
     return 1;
 }
 
-/* Read what needs no waiting, or without an engine everything, each run through the same scratch memory, which
- * so stays in the processor's cache. Return how many runs are left, moved to the front; -1 if one failed. */
-static int64_t read_now(batch *plan, const read_engine *engine, uint8_t *scratch, read_op *op, read_part *parts) {
+int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
+              read_part *parts) {
     const int try_first = reads_try_first(engine);
-    int64_t n_left = 0;
-    for (int64_t i = 0; i < plan->n_runs; i++) {
-        const batch_run *run = &plan->runs[i];
-        place_op(plan, run, scratch, op, parts);
-        if ((try_first && read_warm(op)) || (engine == NULL && reads_run(NULL, op, 1) < 0)) {
-            if (!deliver_run(plan, run, scratch)) {
-                return -1;
-            }
-        } else if (engine == NULL) {
+    if (engine != NULL && !try_first) {
+        return 0;
+    }
+    for (int64_t i = plan->n_runs * share / n_shares; i < plan->n_runs * (share + 1) / n_shares; i++) {
+        batch_run *run = &plan->runs[i];
+        read_op op;
+        place_op(plan, run, scratch, &op, parts);
+        run->is_done = try_first ? read_warm(&op) : reads_run(NULL, &op, 1) < 0;
+        if (run->is_done ? !deliver_run(plan, run, scratch) : engine == NULL) {
             return -1;
-        } else {
-            plan->runs[n_left++] = *run;
         }
     }
-    return n_left;
+    return 0;
 }
 
-int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts) {
-    int64_t n = plan->n_runs;
-    if (engine == NULL || reads_try_first(engine)) {
-        n = read_now(plan, engine, scratch, ops, parts);
+int64_t batch_left(batch *plan, int64_t *n_scratch) {
+    int64_t n = 0;
+    *n_scratch = 0;
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        if (!plan->runs[i].is_done) {
+            plan->runs[n] = plan->runs[i];
+            plan->runs[n].scratch = *n_scratch;
+            *n_scratch += scratch_of(plan, &plan->runs[n++]);
+        }
     }
+    return n;
+}
+
+int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_op *ops, read_part *parts) {
     for (int64_t i = 0; i < n; i++) {
         const batch_run *run = &plan->runs[i];
         place_op(plan, run, scratch + run->scratch, &ops[i], parts + BATCH_SPAN_PARTS * run->first);
     }
-    if (n < 0 || (n > 0 && reads_run(engine, ops, n) >= 0)) {
+    if (n > 0 && reads_run(engine, ops, n) >= 0) {
         return -1;
     }
     for (int64_t i = 0; i < n; i++) {
@@ -401,9 +422,20 @@ int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops,
 
 #else
 
-int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts) {
-    (void)engine, (void)scratch, (void)ops, (void)parts;
+int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
+              read_part *parts) {
+    (void)engine, (void)share, (void)n_shares, (void)scratch, (void)parts;
     return plan->n_runs == 0 ? 0 : -1; /* the caller reads in its own way */
+}
+
+int64_t batch_left(batch *plan, int64_t *n_scratch) {
+    *n_scratch = 0;
+    return plan->n_runs;
+}
+
+int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_op *ops, read_part *parts) {
+    (void)plan, (void)engine, (void)scratch, (void)ops, (void)parts;
+    return n == 0 ? 0 : -1;
 }
 
 #endif

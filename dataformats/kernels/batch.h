@@ -62,7 +62,8 @@ typedef struct {
 /* Neighbouring spans that are read by one call. */
 typedef struct {
     int64_t first, n; /* spans */
-    int64_t scratch;  /* where in the scratch memory its own part lies */
+    int64_t scratch;  /* where in the scratch memory its own part lies, where several are read at once */
+    int is_done;
 } batch_run;
 
 typedef struct {
@@ -75,22 +76,30 @@ typedef struct {
     int64_t n_spans;   /* those that are not in memory */
     batch_run *runs;   /* room for as many */
     int64_t n_runs;
-    int64_t n_scratch; /* bytes of scratch memory that all runs need together */
+    int64_t n_scratch; /* bytes of scratch memory that the run needs that needs most */
 } batch;
 
 /* Check every extent against its file and its place, and plan the reads: fills the last four. Return 0, or -1
  * where an extent does not fit. `n_spans` may be 0 afterwards. */
 int batch_plan(batch *plan);
 
-/* Copy and verify the blobs that lie in memory. Return 0, or -1 where one is not sound. */
-int batch_copy(const batch *plan);
+/* The work is done in three steps. The first two are cut into shares, which several threads may do at once. */
 
-/* Read and verify the others.
- *
- * `engine`: how files are read; NULL: one call after the other. Of one that tries first, only what is not in
- * memory is asked: the rest is read here, run by run through the same scratch memory. `scratch`: `n_scratch`
- * bytes; `ops`: `n_runs`; `parts`: BATCH_SPAN_PARTS times `n_spans`. Return 0, or -1 where something failed: a read, a
- * checksum, or a file that is not what it was when it was opened. */
-int batch_read(batch *plan, read_engine *engine, uint8_t *scratch, read_op *ops, read_part *parts);
+/* Copy and verify the blobs that lie in memory. Return 0, or -1 where one is not sound. */
+int batch_copy(const batch *plan, int64_t share, int64_t n_shares);
+
+/* Read and verify what needs no waiting, run by run through the same scratch memory, where the engine tries that first;
+ * without an engine all, one call after the other. `scratch`: `n_scratch` bytes; `parts`: READ_MAX_PARTS. Return 0, or
+ * -1 where something failed. */
+int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
+              read_part *parts);
+
+/* Move the runs that are left to the front. Return how many there are; `n_scratch`: what they need together. */
+int64_t batch_left(batch *plan, int64_t *n_scratch);
+
+/* Read and verify the first `n` runs by an engine, all at once, and see that no file is another than it was when it
+ * was opened. `scratch`: as `batch_left` says; `ops`: `n`; `parts`: BATCH_SPAN_PARTS times `n_spans`. Return 0, or -1
+ * where something failed. */
+int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_op *ops, read_part *parts);
 
 #endif

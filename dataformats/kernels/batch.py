@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 
 from dataformats.kernels.choosing import implementation, kernels
 
-__all__ = ["LEFT", "MAX_FRAMING", "FrameCheck", "Out", "hold_extents", "lay_out", "read_laid", "reads_batches"]
+__all__ = [
+    "LEFT",
+    "MAX_FRAMING",
+    "FrameCheck",
+    "Out",
+    "helpers_open",
+    "hold_extents",
+    "lay_out",
+    "read_laid",
+    "reads_batches",
+]
 
 MAX_FRAMING = 64
 """The most bytes of framing before or behind a blob."""
@@ -94,9 +104,8 @@ def read_laid(
     outs: tuple[Out, ...],
     fds: NDArray[np.int32],
     engine: Any,
-    share: int = 0,
-    n_shares: int = 1,
-    *,
+    helpers: Any = None,
+    n_threads: int = 1,
     with_memory: bool = True,
 ) -> bool:
     """Read and verify blobs; return False where anything failed: what, the careful way tells.
@@ -106,9 +115,20 @@ def read_laid(
         outs: Where the blobs of each field go.
         fds: int32[n_files], descriptors, or `LEFT`.
         engine: What reads files; `None`: one call after the other.
-        share: Which of `n_shares` shares of about as many bytes is read.
-        n_shares: How many there are.
+        helpers: What `helpers_open` gave: threads that help with a large batch; `None`: none do.
+        n_threads: How many threads share the work at most, this one included.
         with_memory: False: what lies in memory is left to another call.
     """
-    done: bool = kernels().read_laid(laid, outs, fds, engine, share, n_shares, with_memory)
+    done: bool = kernels().read_laid(laid, outs, fds, engine, helpers, n_threads, with_memory)
     return done
+
+
+def helpers_open(most: int) -> Any:
+    """Return what `read_laid` takes: at most so many threads, in [0, 64], of which none is started yet.
+
+    A forked child has none of them, and opens its own.
+
+    Raises:
+        OSError: The system has no such threads, or no memory.
+    """
+    return kernels().helpers_open(most)

@@ -2,15 +2,23 @@
 #include "py_batch.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "py_engines.h"
+#include "py_helpers.h"
 #include "py_layout.h"
 
 typedef struct {
     Py_buffer out, window;
 } out_views;
+
+/* What each thread has of its own. */
+typedef struct {
+    uint8_t *scratch;
+    read_part *parts;
+} worker_room;
 
 /* All that a read holds. */
 typedef struct {
@@ -19,10 +27,20 @@ typedef struct {
     batch_file *files;
     batch_field *fields;
     batch plan;
+    read_engine *engine;
+    worker_room *workers;
+    int n_workers;
+    int64_t n_shares;
+    atomic_int outcome; /* FAILED, NO_MEMORY, or 0 */
     uint8_t *scratch;
     read_op *ops;
     read_part *parts;
 } batch_arguments;
+
+#define FAILED 1
+#define NO_MEMORY 2
+#define SHARE_BYTES (128 << 10)  /* of a batch, which one thread reads at a time */
+#define SHARED_BYTES (512 << 10) /* a smaller batch is done before others are awake */
 
 static void release(batch_arguments *held) {
     for (int64_t i = 0; held->outs != NULL && i < held->laid->n_fields; i++) {
@@ -34,6 +52,11 @@ static void release(batch_arguments *held) {
     free(held->fields);
     free(held->plan.spans);
     free(held->plan.runs);
+    for (int i = 0; held->workers != NULL && i < held->n_workers; i++) {
+        free(held->workers[i].scratch);
+        free(held->workers[i].parts);
+    }
+    free(held->workers);
     free(held->scratch);
     free(held->ops);
     free(held->parts);
@@ -70,24 +93,7 @@ static int take_out(PyObject *tuple, out_views *views, batch_field *field) {
     return 0;
 }
 
-/* Cut a field down to the blobs of one of `n` shares of about as many bytes. */
-static void cut(batch_field *field, int64_t share, int64_t n) {
-    const int64_t rows = field->extents.n, total = field->place[rows];
-    const int64_t first = share == 0 ? 0 : layout_row_at(field->place, rows, total / n * share);
-    const int64_t stop = share == n - 1 ? rows : layout_row_at(field->place, rows, total / n * (share + 1));
-    field->extents.file += first;
-    field->extents.offset += first;
-    field->extents.length += first;
-    field->extents.stored += field->extents.stored == NULL ? 0 : first;
-    field->extents.n = stop - first;
-    field->place += first;
-    if (field->window.n_bytes != 0) {
-        field->window.out += first * field->window.n_bytes;
-        field->window.n_out -= first * field->window.n_bytes;
-    }
-}
-
-static int take_fields(PyObject *tuple, long share, long n_shares, batch_arguments *held) {
+static int take_fields(PyObject *tuple, batch_arguments *held) {
     const laid_out *laid = held->laid;
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != laid->n_fields) {
         PyErr_SetString(PyExc_TypeError, "outs must be a tuple, one for each field");
@@ -104,7 +110,6 @@ static int take_fields(PyObject *tuple, long share, long n_shares, batch_argumen
         if (take_out(PyTuple_GetItem(tuple, i), &held->outs[i], &held->fields[i]) < 0) {
             return -1;
         }
-        cut(&held->fields[i], share, n_shares);
     }
     held->plan.fields = held->fields;
     held->plan.n_fields = laid->n_fields;
@@ -155,56 +160,96 @@ static int make_room(batch_arguments *held) {
     return plan->runs == NULL ? -1 : 0;
 }
 
-/* Plan and do the read, without the GIL. Return 1, or 0 where something failed; -1 where memory is short. */
-static int run(batch_arguments *held, read_engine *engine) {
-    batch *plan = &held->plan;
-    if (batch_plan(plan) < 0 || batch_copy(plan) < 0) {
-        return 0;
+/* Do one share of what can be done at once. */
+static void do_share(void *context, int64_t share, int worker) {
+    batch_arguments *held = context;
+    worker_room *room = &held->workers[worker];
+    const batch *plan = &held->plan;
+    if (atomic_load_explicit(&held->outcome, memory_order_relaxed) != 0) {
+        return;
     }
-    if (plan->n_runs == 0) {
-        return 1;
+    if (plan->n_runs > 0 && room->scratch == NULL) {
+        room->scratch = malloc((size_t)plan->n_scratch + 1);
+        room->parts = malloc(READ_MAX_PARTS * sizeof *room->parts);
+        if (room->scratch == NULL || room->parts == NULL) {
+            atomic_store(&held->outcome, NO_MEMORY);
+            return;
+        }
     }
-    held->scratch = malloc((size_t)plan->n_scratch + 1);
-    held->ops = malloc((size_t)plan->n_runs * sizeof *held->ops);
-    held->parts = malloc((size_t)plan->n_spans * BATCH_SPAN_PARTS * sizeof *held->parts);
-    if (held->scratch == NULL || held->ops == NULL || held->parts == NULL) {
-        return -1;
+    if (batch_copy(plan, share, held->n_shares) < 0 ||
+        (plan->n_runs > 0 && batch_try(plan, held->engine, share, held->n_shares, room->scratch, room->parts) < 0)) {
+        atomic_store(&held->outcome, FAILED);
     }
-    return batch_read(plan, engine, held->scratch, held->ops, held->parts) == 0;
+}
+
+/* Read what has to be waited for. */
+static int read_left(batch_arguments *held) {
+    int64_t n_scratch;
+    const int64_t n = batch_left(&held->plan, &n_scratch);
+    if (n > 0) {
+        held->scratch = malloc((size_t)n_scratch + 1);
+        held->ops = malloc((size_t)n * sizeof *held->ops);
+        held->parts = malloc((size_t)held->plan.n_spans * BATCH_SPAN_PARTS * sizeof *held->parts);
+        if (held->scratch == NULL || held->ops == NULL || held->parts == NULL) {
+            return NO_MEMORY;
+        }
+    }
+    return batch_read(&held->plan, held->engine, n, held->scratch, held->ops, held->parts) < 0 ? FAILED : 0;
+}
+
+/* Plan and do the read, without the GIL, with the help of threads if it is large. Return FAILED, NO_MEMORY or 0. */
+static int run(batch_arguments *held, thread_pool *pool) {
+    int64_t n_bytes = 0;
+    for (int64_t i = 0; i < held->plan.n_fields; i++) {
+        const batch_field *field = &held->plan.fields[i];
+        n_bytes += field->place[field->extents.n];
+    }
+    if (batch_plan(&held->plan) < 0) {
+        return FAILED;
+    }
+    held->n_shares = held->n_workers > 1 && n_bytes >= SHARED_BYTES ? n_bytes / SHARE_BYTES : 1;
+    if (held->n_shares == 1) {
+        do_share(held, 0, 0);
+    } else {
+        pool_share(pool, held->n_workers - 1, do_share, held, held->n_shares);
+    }
+    const int outcome = atomic_load(&held->outcome);
+    return outcome != 0 || held->plan.n_runs == 0 ? outcome : read_left(held);
 }
 
 static PyObject *native_read_laid(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
-    long share, n_shares, with_memory;
-    if (check_count("read_laid", n_args, 7, 7) < 0 || take_small(args[4], "share", LONG_MAX, &share) < 0 ||
-        take_small(args[5], "n_shares", LONG_MAX, &n_shares) < 0 ||
+    long n_threads, with_memory;
+    if (check_count("read_laid", n_args, 7, 7) < 0 || take_small(args[5], "n_threads", INT_MAX - 1, &n_threads) < 0 ||
         take_small(args[6], "with_memory", 1, &with_memory) < 0) {
         return NULL;
     }
-    if (share >= n_shares) {
-        return PyErr_Format(PyExc_ValueError, "share must be in [0, %ld), found %ld", n_shares, share);
-    }
     batch_arguments held;
     memset(&held, 0, sizeof held);
-    read_engine *engine = NULL;
+    thread_pool *pool = NULL;
     held.laid = laid_in(args[0]);
-    if (held.laid == NULL || take_engine(args[3], &engine) < 0) {
+    if (held.laid == NULL || take_engine(args[3], &held.engine) < 0 || take_helpers(args[4], &pool) < 0) {
         return NULL;
     }
-    if (take_fields(args[1], share, n_shares, &held) < 0 || take_descriptors(args[2], (int)with_memory, &held) < 0 ||
+    held.n_workers = pool == NULL || n_threads < 1 ? 1 : (int)n_threads;
+    held.workers = calloc((size_t)held.n_workers, sizeof *held.workers);
+    if (held.workers == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (take_fields(args[1], &held) < 0 || take_descriptors(args[2], (int)with_memory, &held) < 0 ||
         make_room(&held) < 0) {
         release(&held);
         return NULL;
     }
     held.plan.crc32 = state_of(module)->crc32;
     held.plan.crc32c = state_of(module)->crc32c;
-    int done;
-    Py_BEGIN_ALLOW_THREADS done = run(&held, engine);
+    int outcome;
+    Py_BEGIN_ALLOW_THREADS outcome = run(&held, pool);
     Py_END_ALLOW_THREADS release(&held);
-    return done < 0 ? PyErr_NoMemory() : PyBool_FromLong(done);
+    return outcome == NO_MEMORY ? PyErr_NoMemory() : PyBool_FromLong(outcome == 0);
 }
 
 PyMethodDef batch_methods[] = {
-    FAST(read_laid, "read_laid(laid, outs, fds, engine, share, n_shares, with_memory, /)\n--\n\n"
+    FAST(read_laid, "read_laid(laid, outs, fds, engine, helpers, n_threads, with_memory, /)\n--\n\n"
                     "Read what was laid out to its places; return False where anything failed."),
     {NULL, NULL, 0, NULL},
 };

@@ -1,47 +1,45 @@
 #define _GNU_SOURCE /* before any header: clock_gettime */
 #include "thread_pool.h"
 
+#include <errno.h>
+
 #if defined(__unix__) || defined(__APPLE__)
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "read_op.h"
+/* Whoever sleeps is woken after some 30 microseconds at best: what helpers still do is mostly done before that. */
+#define SPIN_NS 60000
 
-#define MOST_THREADS 16
-#define THREADS_PER_CPU 4 /* they wait more than they work */
-/* Waking threads costs some 30 microseconds, and far more where other work has the processors; after advice,
- * or from memory, most batches are read before anybody is called. */
-#define ALONE_NS 500000
-
-/* One call's reads. It lies on the caller's stack, who waits until no helper holds it. */
+/* One call's work. It lies on the caller's stack, who waits until no helper holds it. */
 typedef struct job {
-    read_op *ops;
-    int64_t n_ops;
-    atomic_int_fast64_t next; /* the first that nobody has taken */
-    int n_helpers;            /* under the pool's lock */
+    pool_work *work;
+    void *context;
+    int64_t n;
+    atomic_int_fast64_t next; /* the first item that nobody has taken */
+    int n_wanted, n_came;     /* helpers, under the pool's lock */
+    atomic_int n_helping;     /* changed under the pool's lock */
     struct job *following;
 } job;
 
 struct thread_pool {
     pthread_mutex_t lock;
     pthread_cond_t posted, left; /* a job, or the end; a helper has left its job */
-    job *jobs;
-    int closing, n_threads, refusal; /* refusal: an errno */
-    pthread_t threads[MOST_THREADS];
+    job *jobs;                   /* that want helpers */
+    int closing, n_threads, most_threads, refusal; /* refusal: an errno */
+    pthread_t threads[];
 };
 
-thread_pool *pool_open(void) {
-    thread_pool *pool = calloc(1, sizeof *pool);
+thread_pool *pool_open(int most_threads) {
+    thread_pool *pool = calloc(1, sizeof *pool + (size_t)most_threads * sizeof pool->threads[0]);
     if (pool != NULL) {
         pthread_mutex_init(&pool->lock, NULL);
         pthread_cond_init(&pool->posted, NULL);
         pthread_cond_init(&pool->left, NULL);
+        pool->most_threads = most_threads;
     }
     return pool;
 }
@@ -63,10 +61,10 @@ static void withdraw(thread_pool *pool, const job *job) {
     }
 }
 
-static void work(job *job) {
-    int64_t number;
-    while ((number = atomic_fetch_add(&job->next, 1)) < job->n_ops) {
-        op_finish(&job->ops[number]);
+static void do_items(job *job, int worker) {
+    int64_t item;
+    while ((item = atomic_fetch_add(&job->next, 1)) < job->n) {
+        job->work(job->context, item, worker);
     }
 }
 
@@ -79,24 +77,27 @@ static void *help(void *argument) {
             pthread_cond_wait(&pool->posted, &pool->lock);
             continue;
         }
-        job->n_helpers++;
+        const int worker = ++job->n_came;
+        if (worker == job->n_wanted) {
+            withdraw(pool, job);
+        }
+        atomic_fetch_add(&job->n_helping, 1);
         pthread_mutex_unlock(&pool->lock);
-        work(job);
+        do_items(job, worker);
         pthread_mutex_lock(&pool->lock);
         withdraw(pool, job); /* nothing of it is left to take */
-        job->n_helpers--;
+        atomic_fetch_sub(&job->n_helping, 1); /* the last that is seen of it: its caller may go on */
         pthread_cond_broadcast(&pool->left);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
-/* Start what is missing of all threads; signals are the business of others. Under the lock. */
-static void start(thread_pool *pool) {
-    const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    const int n_wanted = n_cpus < 1                                ? THREADS_PER_CPU
-                         : n_cpus * THREADS_PER_CPU < MOST_THREADS ? (int)n_cpus * THREADS_PER_CPU
-                                                                   : MOST_THREADS;
+/* Start what is missing of so many threads; signals are the business of others. Under the lock. */
+static void start(thread_pool *pool, int n_wanted) {
+    if (pool->n_threads >= n_wanted || pool->refusal != 0) {
+        return;
+    }
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -127,45 +128,58 @@ static int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Read one after the other for a while. Return how many were read. */
-static int64_t read_alone(read_op *ops, int64_t n_ops) {
-    const int64_t stop = now_ns() + ALONE_NS;
-    int64_t n_read = 0;
-    while (n_read < n_ops) {
-        op_finish(&ops[n_read++]);
-        if (now_ns() > stop) {
-            break;
-        }
+/* Wait until no helper holds a job that nobody can take any more. */
+static void wait_for_helpers(thread_pool *pool, job *job) {
+    for (const int64_t stop = now_ns() + SPIN_NS; atomic_load(&job->n_helping) > 0 && now_ns() < stop;) {
     }
-    return n_read;
-}
-
-int pool_run(thread_pool *pool, read_op *ops, int64_t n_ops) {
-    const int64_t n_read = read_alone(ops, n_ops);
-    job job = {.ops = ops + n_read, .n_ops = n_ops - n_read};
-    if (job.n_ops < 2) {
-        work(&job);
-        return 0;
+    if (atomic_load(&job->n_helping) == 0) {
+        return;
     }
-    ops_advise_if_cold(job.ops, job.n_ops); /* the first of all may have been in memory */
     pthread_mutex_lock(&pool->lock);
-    start(pool);
-    const int refusal = pool->n_threads == 0 ? pool->refusal : 0;
-    post(pool, &job);
-    for (int i = 0; i < pool->n_threads && i < job.n_ops - 1; i++) {
-        pthread_cond_signal(&pool->posted);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    work(&job);
-    pthread_mutex_lock(&pool->lock);
-    withdraw(pool, &job);
-    while (job.n_helpers > 0) {
+    while (atomic_load(&job->n_helping) > 0) {
         pthread_cond_wait(&pool->left, &pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+int pool_share(thread_pool *pool, int n_helpers, pool_work *work, void *context, int64_t n) {
+    job job = {.work = work, .context = context, .n = n};
+    n_helpers = n - 1 < n_helpers ? (int)(n - 1) : n_helpers;
+    job.n_wanted = n_helpers < pool->most_threads ? n_helpers : pool->most_threads;
+    if (job.n_wanted < 1) {
+        do_items(&job, 0);
+        return 0;
+    }
+    pthread_mutex_lock(&pool->lock);
+    start(pool, job.n_wanted);
+    const int refusal = pool->n_threads == 0 ? pool->refusal : 0;
+    post(pool, &job);
+    for (int i = 0; i < pool->n_threads && i < job.n_wanted; i++) {
+        pthread_cond_signal(&pool->posted);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    do_items(&job, 0);
+    pthread_mutex_lock(&pool->lock);
+    withdraw(pool, &job);
+    pthread_mutex_unlock(&pool->lock);
+    wait_for_helpers(pool, &job);
     return refusal;
 }
 
 #else
-typedef int dataformats_no_thread_pool; /* an empty file is not C */
+thread_pool *pool_open(int most_threads) {
+    (void)most_threads;
+    errno = ENOSYS;
+    return NULL;
+}
+
+void pool_close(thread_pool *pool) { (void)pool; }
+
+int pool_share(thread_pool *pool, int n_helpers, pool_work *work, void *context, int64_t n) {
+    (void)pool, (void)n_helpers;
+    for (int64_t item = 0; item < n; item++) {
+        work(context, item, 0);
+    }
+    return 0;
+}
 #endif

@@ -27,14 +27,13 @@ from dataformats.kernels import (
 )
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
-from dataformats.storage.threads import in_parallel, processors
+from dataformats.storage.threads import helpers, processors
 from dataformats.windows import Around, Window
 
 __all__ = ["gather", "held", "look_up"]
 
 _MOST = 2**62
 _MUCH = 64 * 2**20  # up to here nobody asks whether extents overlap
-_SHARE_BYTES = 3 * 2**20  # to wake a thread for less costs as much as it does, and twice that in processor time
 _FEW = 8  # files: so many may be borrowed in any process
 
 
@@ -111,10 +110,7 @@ def _read(
     if n_bytes > _MUCH and n_bytes > 2 * int(files.sizes.sum()):
         return None  # extents that overlap: the careful way reads once what they share
     outs = tuple([_out(*each) for each in zip(sizes, counts, windows or [None] * len(counts), strict=True)])
-    if n_bytes < 2 * _SHARE_BYTES and len(numbers) <= _FEW:
-        done = _read_group(files, held, outs, numbers)
-    else:
-        done = _read_much(files, held, outs, numbers, n_bytes)
+    done = (_read_group if len(numbers) <= _FEW else _read_groups)(files, held, outs, numbers)
     return _given(room, counts, outs) if done else None
 
 
@@ -135,23 +131,15 @@ def _given(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) ->
     return found
 
 
-def _read_much(files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int], n_bytes: int) -> bool:
-    """Read from many files, a few at a time, or many bytes, a share a thread."""
+def _read_groups(files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int]) -> bool:
+    """Read from many files, a few at a time."""
     most = max(_FEW, most_open() // 4)  # other threads borrow some as well
-    if len(numbers) <= most:
-        return _read_group(files, held, outs, numbers, max(1, min(processors(), n_bytes // _SHARE_BYTES)))
     groups = [numbers[first : first + most] for first in range(0, len(numbers), most)]
     return all(_read_group(files, held, outs, group, is_rest=group is not groups[0]) for group in groups)
 
 
 def _read_group(
-    files: FileSet,
-    held: Any,
-    outs: tuple[Out, ...],
-    numbers: list[int],
-    n_shares: int = 1,
-    *,
-    is_rest: bool | None = None,
+    files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int], *, is_rest: bool | None = None
 ) -> bool:
     """Read what lies in the files of these numbers.
 
@@ -160,19 +148,18 @@ def _read_group(
         held: What lies where.
         outs: Where it goes.
         numbers: Which files.
-        n_shares: How many threads read.
         is_rest: Whether another call has read what lies in memory; `None`: there are no other calls.
     """
+    n_threads = processors()
+    if not numbers:
+        return read_laid(held, outs, files.no_descriptors, None, helpers(), n_threads)
     taken = False
     try:
-        fds = files.take(numbers) if numbers else files.no_descriptors
-        taken = bool(numbers)
+        fds = files.take(numbers)
+        taken = True
         if is_rest is not None:
             fds[fds < 0] = LEFT
-        engine = files.engine.capsule if numbers else None
-        if n_shares == 1:
-            return read_laid(held, outs, fds, engine, with_memory=not is_rest)
-        return in_parallel(lambda share: read_laid(held, outs, fds, engine, share, n_shares), range(n_shares))
+        return read_laid(held, outs, fds, files.engine.capsule, helpers(), n_threads, not is_rest)
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
 
+from dataformats.kernels import helpers_open
 from dataformats.storage.forks import after_fork
 
-__all__ = ["N_THREADS", "Pool", "in_parallel", "one_of", "processors", "submit"]
+__all__ = ["N_THREADS", "Pool", "helpers", "one_of", "processors", "submit"]
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
+
+_MOST_HELPERS = 7  # more would wait for the same memory
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,17 +35,9 @@ def processors() -> int:
     return max(1, N_THREADS // getattr(_OF_THREAD, "readers", 1))
 
 
-def in_parallel(work: Callable[[T], bool], shares: Sequence[T]) -> bool:
-    """Do all shares, the first in this thread and the others in those of the pool; return True where all did well."""
-    pending: list[Future[bool]] = []
-    done: list[bool] = []
-    try:
-        with suppress(RuntimeError):  # no thread can be had, or the interpreter is ending: all is done here
-            pending.extend(_POOL.executor().submit(work, share) for share in shares[1:])
-        done.extend(work(share) for share in (*shares[:1], *shares[1 + len(pending) :]))
-    finally:
-        wait(pending)  # whatever happens here, they may still be writing
-    return all(done) and all(future.result() for future in pending)
+def helpers() -> Any:
+    """Return the threads that help kernels with large batches; `None` where there can be none."""
+    return _HELPERS.opened() if N_THREADS > 1 else None
 
 
 def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
@@ -77,5 +71,25 @@ class Pool:
             return self._executor
 
 
+class _Helpers:
+    """Threads of the kernels, opened at first use, and again in a forked child."""
+
+    def __init__(self) -> None:
+        self._forget()
+        after_fork(self, "_forget")
+
+    def _forget(self) -> None:
+        self._opened: Any = None
+
+    def opened(self) -> Any:
+        if self._opened is None:
+            try:
+                self._opened = helpers_open(min(N_THREADS - 1, _MOST_HELPERS))
+            except OSError:
+                return None
+        return self._opened
+
+
 _POOL = Pool(N_THREADS, "dataformats-batch")
+_HELPERS = _Helpers()
 _OF_THREAD = threading.local()

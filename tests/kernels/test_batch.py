@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats import kernels
-from dataformats.kernels import FrameCheck, hold_extents, lay_out, read_laid
+from dataformats.kernels import FrameCheck, helpers_open, hold_extents, lay_out, read_laid
 
 pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="the twin is the careful way of storage.reading")
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -90,25 +93,76 @@ def test_what_is_held_outlives_its_arrays() -> None:
         read_laid(laid[0], (plain,), np.full(2, -1, np.int32), None)
 
 
-@pytest.mark.parametrize("n_shares", [1, 2, 3, 7, 50])
-def test_shares_are_all(n_shares: int) -> None:
-    memory = np.random.default_rng(0).integers(0, 256, 5000, np.uint8)
-    rows = [(0, at, n) for at, n in [(0, 0), (5, 900), (905, 1), (0, 0), (1000, 4000), (3, 7), (5000, 0)]]
-    indexes = held(rows), held(rows[:2])
-    laid = lay_out(indexes, None, facts([5000], [memory.ctypes.data]), 5000, np.empty(20, np.int64))
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 9])
+def test_threads_share_a_large_batch(n_threads: int, tmp_path: Path) -> None:
+    """From memory and from a file, with windows, blobs of all sizes, and one that is empty."""
+    rng = np.random.default_rng(0)
+    memory = rng.integers(0, 256, 3_000_000, np.uint8)
+    path = tmp_path / "a"
+    path.write_bytes(memory.tobytes())
+    lengths = rng.permutation([0, 1, 700_000, *rng.integers(1, 20_000, 300)])
+    rows = [(k % 2, int(rng.integers(0, len(memory) - n)), int(n)) for k, n in enumerate(lengths)]
+    indexes = held(rows), held(rows[:9])
+    room = np.empty(2 * (len(rows) + 9) + 2, np.int64)
+    laid = lay_out(indexes, None, facts([len(memory)] * 2, [memory.ctypes.data, 0]), 2**31, room)
     assert laid is not None
-    fds = np.full(1, -1, np.int32)
+    outs: list[Any] = [
+        (np.zeros(n, np.uint8), np.zeros(k * 6, np.uint8), 1, 6) for n, k in zip(laid[1], [len(rows), 9], strict=True)
+    ]
+    with path.open("rb") as file:
+        fds = np.array([-1, file.fileno()], np.int32)
+        helpers = helpers_open(n_threads // 2)  # fewer than asked for, too
+        assert read_laid(laid[0], tuple(outs), fds, None, helpers, n_threads)
+    for (out, window, _, _), part in zip(outs, (rows, rows[:9]), strict=True):
+        blobs = [memory[at : at + n].tobytes() for _, at, n in part]
+        at = 0
+        for row, blob in zip(window.reshape(-1, 6), blobs, strict=True):
+            found = bytearray(out[at : at + len(blob)].tobytes())
+            if len(blob) > 6:
+                found[1:7] = row.tobytes()
+            assert found == blob
+            at += len(blob)
 
-    def read(*shares: tuple[int, int]) -> list[bytes]:
-        outs: list[Any] = [
-            (np.zeros(n, np.uint8), np.zeros(k * 6, np.uint8), 1, 6) for n, k in zip(laid[1], [7, 2], strict=True)
-        ]
-        assert all(read_laid(laid[0], tuple(outs), fds, None, *share) for share in shares)
-        return [array.tobytes() for out in outs for array in out[:2]]
 
-    assert read(*((share, n_shares) for share in range(n_shares))) == read((0, 1))
-    with pytest.raises(ValueError, match=r"share must be in \[0, 2\), found 2"):
-        read((2, 2))
+def test_a_blob_that_is_not_sound_is_seen_by_whoever_reads_it() -> None:
+    memory = np.random.default_rng(0).integers(0, 256, 4_000_000, np.uint8)
+    starts = np.arange(0, 4_000_000, 4000)
+    where = np.zeros(1000, np.int32), starts, np.full(1000, 4000)
+    sums = kernels.crc32_extents(memory, starts, where[2])
+    helpers = helpers_open(3)
+    for wrong in (None, 0, 500, 999):
+        stored = sums.copy()
+        if wrong is not None:
+            stored[wrong] ^= 1
+        index = hold_extents(*where, stored, (0, 0), FrameCheck.CRC32)
+        laid = lay_out((index,), None, facts([len(memory)], [memory.ctypes.data]), 2**31, np.empty(2001, np.int64))
+        assert laid is not None
+        outs = ((np.empty(len(memory), np.uint8), None, 0, 0),)
+        assert read_laid(laid[0], outs, np.full(1, -1, np.int32), None, helpers, 4) == (wrong is None)
+
+
+def test_helpers_serve_several_threads_and_no_child() -> None:
+    """Many callers at once, more than there are helpers; a forked child reads alone."""
+    memory = np.random.default_rng(0).integers(0, 256, 2_000_000, np.uint8)
+    rows = [(0, at, 5000) for at in range(0, 2_000_000, 5000)]
+    helpers = helpers_open(2)
+
+    def read(number: int) -> bool:
+        laid = lay_out((held(rows),), None, facts([len(memory)], [memory.ctypes.data]), 2**31, np.empty(801, np.int64))
+        assert laid is not None
+        out = np.zeros(len(memory), np.uint8)
+        done = read_laid(laid[0], ((out, None, 0, 0),), np.full(1, -1, np.int32), None, helpers, 3)
+        return done and bool((out == memory).all())
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(read, range(200)))
+    if hasattr(os, "fork"):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if read(0) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    with pytest.raises(ValueError, match=r"most must be in \[0, 64\], found 65"):
+        helpers_open(65)
 
 
 WRONG: list[tuple[Any, str]] = [

@@ -9,7 +9,7 @@ import struct
 import weakref
 import zlib
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -287,56 +287,29 @@ def test_out_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list(blobs) == [noise(100)[:10], noise(100, 1)[5:15]]
 
 
-@pytest.mark.parametrize("n_refused", [1, 2])
-def test_without_threads(n_refused: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a limit of threads, or while the interpreter is ending, all work is done by the caller."""
-    left = 3 - n_refused
-
-    class Full:
-        def submit(self, work: Any, share: int) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise RuntimeError("can't start new thread")
-            done: Future[bool] = Future()
-            done.set_result(work(share))
-            return done
-
-    monkeypatch.setattr(threads._POOL, "executor", Full)
-    seen: list[int] = []
-
-    def work(share: int) -> bool:
-        seen.append(share)
-        return True
-
-    assert threads.in_parallel(work, [0, 1, 2, 3])
-    assert sorted(seen) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(("n_readers", "n_shares"), [(1, 4), (2, 2), (4, 1), (9, 1)])
+@pytest.mark.parametrize(("n_readers", "n_threads"), [(1, 4), (2, 2), (4, 1), (9, 1)])
 def test_readers_share_the_processors(
-    n_readers: int, n_shares: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    n_readers: int, n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who reads beside others wakes none of their threads."""
     monkeypatch.setattr(threads, "N_THREADS", 4)
-    monkeypatch.setattr(gathering, "_SHARE_BYTES", 1000)
-    cuts: list[int] = []
+    asked: list[int] = []
 
-    def read_share(laid: Any, outs: Any, fds: Any, engine: Any, share: int = 0, n_shares: int = 1, **more: Any) -> bool:
-        cuts.append(n_shares)
-        return read_laid(laid, outs, fds, engine, share, n_shares, **more)
+    def read_shared(laid: Any, outs: Any, fds: Any, engine: Any, helpers: Any, n: int, *more: Any) -> bool:
+        asked.append(n)
+        return read_laid(laid, outs, fds, engine, helpers, n, *more)
 
-    monkeypatch.setattr(gathering, "read_laid", read_share)
-    files = written(tmp_path, [noise(40_000)], "auto")
-    request = extents([(0, at, 100) for at in range(0, 40_000, 100)])
+    monkeypatch.setattr(gathering, "read_laid", read_shared)
+    files = written(tmp_path, [noise(900_000)], "auto")
+    request = extents([(0, at, 3000) for at in range(0, 900_000, 3000)])
 
     def read() -> list[list[bytes]] | None:
         threads.one_of(n_readers)
         return gathered(files, request)
 
     with ThreadPoolExecutor(1) as reader:
-        assert reader.submit(read).result() == [[noise(40_000)[at : at + 100] for at in range(0, 40_000, 100)]]
-    assert cuts == [n_shares] * n_shares
+        assert reader.submit(read).result() == [[noise(900_000)[at : at + 3000] for at in range(0, 900_000, 3000)]]
+    assert asked == [n_threads]
 
 
 def test_sources_go_without_the_collector(tmp_path: Path) -> None:
