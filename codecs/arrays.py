@@ -47,6 +47,10 @@ class _Array(Codec):
         """Return the codec of `array`, or of `array(float32,64,128)` as bags 0.5 had it: raw bytes."""
         return FixedArray(_named_dtype(args[0], args), _sizes(args[1:], args)) if args else self
 
+    def giving(self, declared: Type) -> Codec:
+        """Return the codec that gives arrays of a declared number type as one."""
+        return self if declared.dtype is None else _Declared(declared.dtype, declared.dims)
+
     def encode(self, value: Any) -> bytes:
         """Return the bytes of an array or a numpy scalar."""
         return cast("bytes", msgpack.packb(parts_of(value), use_bin_type=True))
@@ -76,7 +80,7 @@ class _Array(Codec):
             begin = width - self.decode(blobs.view(0)).nbytes
             stacked = _stacked(rows[:, :begin], rows[:, begin:])
             if stacked is not None:
-                return StackedList(stacked)
+                return self._column(stacked)
         return [self.decode(blobs.view(position)) for position in range(len(blobs))]
 
     def window(self, blobs: Blobs) -> Window | None:
@@ -91,7 +95,27 @@ class _Array(Codec):
         if values is None:
             return None
         stacked = _stacked(values.reshape(len(blobs), begin + n_bytes)[:, :begin], around.rows)
-        return None if stacked is None else StackedList(stacked)
+        return None if stacked is None else self._column(stacked)
+
+    def _column(self, stacked: NDArray[Any]) -> Column:
+        return StackedList(stacked)
+
+
+class _Declared(_Array):
+    """The same bytes, where a spec says what arrays they are: those that are just that are one array, and no list.
+
+    Args:
+        dtype: As declared.
+        shape: Likewise.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> None:
+        self._dtype = dtype
+        self._shape = shape
+
+    def _column(self, stacked: NDArray[Any]) -> Column:
+        fits = stacked.dtype == self._dtype and stacked.shape[1:] == self._shape
+        return np.ascontiguousarray(stacked) if fits else StackedList(stacked)
 
 
 def _stacked(heads: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[Any] | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnDecoder",
+    "FieldDecoder",
     "NumberCodec",
     "check_dims",
     "check_part",
@@ -112,6 +113,41 @@ def decode_column(
         UnknownNameError: The codec is unknown, or may not be named by a file.
     """
     return column_decoder(codecs.codec(kind.element), kind, field)(blobs, counts, field)
+
+
+class FieldDecoder:
+    """Decodes one field that files store apart: what no batch changes, put together once.
+
+    Args:
+        codecs: Where the element's codec comes from.
+        kind: The type that decodes what is stored.
+        declared: The type that the spec gives it.
+        name: The field's name.
+
+    Attributes:
+        kind: As given.
+        name: As given.
+        codec: Of the elements.
+    """
+
+    def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str) -> None:
+        codec = codecs.codec(kind.element)
+        self._declared = None if kind == declared else declared
+        self.kind, self.name = kind, name
+        self.codec = codec if kind.dims or self._declared is None else codec.giving(declared)
+        self._decode = column_decoder(self.codec, kind, name)
+
+    def column(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
+        """Return the column of these blobs: see `decode_column` and `conform`."""
+        return self._conformed(self._decode(blobs, counts, self.name))
+
+    def around(self, around: Around) -> Column | None:
+        """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
+        column = decode_around(self.codec, around)
+        return None if column is None else self._conformed(column)
+
+    def _conformed(self, column: Column) -> Column:
+        return column if self._declared is None else conform(column, self._declared, field=self.name)
 
 
 def _decode_single(
@@ -309,8 +345,6 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
     if not isinstance(column, list) or wanted is None:
         return cast("Column", column)
     stacked = column.stacked if isinstance(column, StackedList) else None
-    if stacked is not None and stacked.shape[1:] == declared.dims and stacked.dtype == wanted:
-        return np.ascontiguousarray(stacked)
     alike = declared.fixed and stacked is not None and len(stacked)  # then the first one stands for all
     arrays = [np.asarray(value) for value in (column[:1] if alike else column)]
     for position, array in enumerate(arrays):
