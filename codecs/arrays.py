@@ -6,6 +6,7 @@ what it is in the file, so that an array that was read is written as the same by
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -46,6 +47,10 @@ class _Array(Codec):
         """Return the codec of `array`, or of `array(float32,64,128)` as bags 0.5 had it: raw bytes."""
         return FixedArray(_named_dtype(args[0], args), _sizes(args[1:], args)) if args else self
 
+    def giving(self, declared: Type) -> Codec:
+        """Return the codec that gives arrays of a declared number type as one."""
+        return self if declared.dtype is None else _Declared(declared.dtype, declared.dims)
+
     def encode(self, value: Any) -> bytes:
         """Return the bytes of an array or a numpy scalar."""
         return cast("bytes", msgpack.packb(parts_of(value), use_bin_type=True))
@@ -68,11 +73,14 @@ class _Array(Codec):
 
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return a list of arrays, whose dtypes and shapes may differ; where they do not, they are rows of one."""
-        if len(blobs) > 1 and bool((blobs.lengths == blobs.lengths[0]).all()):
-            first, rows = self.decode(blobs.view(0)), blobs.rows(int(blobs.lengths[0]))
-            begin = rows.shape[1] - first.nbytes
-            if first.ndim and first.nbytes and _all_alike(rows[:, :begin]):
-                return StackedList(_data_of(rows, begin, first.dtype).reshape(len(blobs), *first.shape))
+        width = blobs.lengths.item(0) if len(blobs) > 1 else 0
+        values = blobs.packed(width) if width else None
+        if values is not None:
+            rows = values.reshape(len(blobs), width)
+            begin = width - self.decode(blobs.view(0)).nbytes
+            stacked = _stacked(rows[:, :begin], rows[:, begin:])
+            if stacked is not None:
+                return self._column(stacked)
         return [self.decode(blobs.view(position)) for position in range(len(blobs))]
 
     def window(self, blobs: Blobs) -> Window | None:
@@ -83,26 +91,63 @@ class _Array(Codec):
     def decode_around(self, around: Around) -> Column | None:
         """Return the rows of one array, if all blobs say the same before their data."""
         blobs, (begin, n_bytes) = around.blobs, around.window
-        if begin < 0 or not len(blobs) or bool((blobs.lengths != begin + n_bytes).any()):
+        values = blobs.packed(begin + n_bytes) if begin >= 0 and len(blobs) else None
+        if values is None:
             return None
-        heads = blobs.rows(begin + n_bytes)[:, :begin]
-        first = self.decode(heads[0].tobytes() + around.rows[0].tobytes()) if _all_alike(heads) else None
-        if first is None or not first.ndim or first.nbytes != n_bytes:
-            return None
-        return StackedList(_data_of(around.rows, 0, first.dtype).reshape(len(blobs), *first.shape))
+        stacked = _stacked(values.reshape(len(blobs), begin + n_bytes)[:, :begin], around.rows)
+        return None if stacked is None else self._column(stacked)
+
+    def _column(self, stacked: NDArray[Any]) -> Column:
+        return StackedList(stacked)
 
 
-def _all_alike(heads: NDArray[np.uint8]) -> bool:
-    """Return True where rows are the same: what stands before the data, dtype and shape, means the same then."""
-    return bool((heads[1:] == heads[0]).all())
+class _Declared(_Array):
+    """The same bytes, where a spec says what arrays they are: those that are just that are one array, and no list.
+
+    Args:
+        dtype: As declared.
+        shape: Likewise.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> None:
+        self._dtype = dtype
+        self._shape = shape
+
+    def _column(self, stacked: NDArray[Any]) -> Column:
+        fits = stacked.dtype == self._dtype and stacked.shape[1:] == self._shape
+        return np.ascontiguousarray(stacked) if fits else StackedList(stacked)
 
 
-def _data_of(rows: NDArray[np.uint8], begin: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return what stands from byte `begin` on in each row, without a copy where it lies as its dtype must."""
-    data = rows[:, begin:]
-    if (data.ctypes.data | rows.strides[0]) % dtype.itemsize:
-        data = np.ascontiguousarray(data)
-    return _checked_bools(data.view(dtype))
+def _stacked(heads: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[Any] | None:
+    """Return the rows of one array, without a copy where they lie as their dtype must.
+
+    Args:
+        heads: uint8[n, begin], what stands before the data of each.
+        data: uint8[n, n_bytes], the data.
+
+    Returns:
+        `None` where the heads, and so dtypes or shapes, are not all the same, or they have no dimension.
+    """
+    said = heads.tobytes()
+    head = said[: heads.shape[1]]
+    if said != head * len(heads):
+        return None
+    dtype, shape = _form(head, data.shape[1])
+    if not shape or not data.shape[1]:
+        return None
+    rows = data.view(dtype)
+    if not rows.flags.aligned:
+        rows = rows.copy()
+    return _checked_bools(rows).reshape((len(heads), *shape))
+
+
+@functools.lru_cache(maxsize=256)
+def _form(head: bytes, n_bytes: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return dtype and shape of an array that has so many bytes of data, whatever they are, behind its head."""
+    array = ARRAY.decode(head + bytes(n_bytes))
+    if array.nbytes != n_bytes:
+        raise ValueError(f"expected {n_bytes} bytes of data, found {array.nbytes}")
+    return array.dtype, array.shape
 
 
 class FixedArray(Codec):

@@ -28,6 +28,7 @@ MAX_SIZE = 1024
 """The largest size of an `int(size)`."""
 
 _WORD = 8  # bytes of the integers that numpy knows
+_UNUSED = 8 * np.arange(_WORD, -1, -1, dtype=np.uint64)  # bits of a word beside so many bytes
 _SIZE = re.compile(r"[1-9]\d{0,3}")
 
 
@@ -44,6 +45,7 @@ class Int(Codec):
 
     def __init__(self, signed: bool = True) -> None:
         self.signed = signed
+        self._word: np.dtype[Any] = np.dtype(np.int64 if signed else np.uint64)
 
     def configured(self, args: Sequence[str]) -> Codec:
         """Return the codec of `int`, `int(unsigned)`, `int(8)` or `int(3,big)`."""
@@ -79,15 +81,15 @@ class Int(Codec):
 
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return a list of `int`: what fits in 64 bits is a fact of the data, and columns follow the spec alone."""
-        if int(blobs.lengths.max(initial=0)) > _WORD:
+        try:
+            unused = _UNUSED[blobs.lengths]
+        except IndexError:  # one does not fit a word
             return [self.decode(blob) for blob in blobs]
-        values, _ = blobs.contiguous()
-        words = np.zeros((len(blobs), _WORD), np.uint8)
-        words[np.arange(_WORD) < blobs.lengths[:, np.newaxis]] = values
-        numbers = words.view("<u8").reshape(-1)
-        if self.signed:  # the top bit of the last byte goes on to the top of the word
-            unused = (8 * (_WORD - np.maximum(blobs.lengths, 1))).astype(np.uint64)
-            numbers = (numbers << unused).view("<i8") >> unused.view("<i8")
+        values, offsets = blobs.contiguous()
+        # A word from each byte on: those of a blob, and what stands behind it, which the shifts push out. What comes
+        # back in from the top is the sign.
+        words = np.ndarray(len(values) + 1, "<u8", values.tobytes() + bytes(_WORD), strides=1)[offsets[:-1]]
+        numbers = (words << unused).view(self._word) >> unused.view(self._word)
         found: list[int] = numbers.tolist()
         return found
 

@@ -25,7 +25,7 @@ class _Bytes(Codec):
 
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return a `Ragged` over uint8 whose items are `bytes`."""
-        return Ragged(*blobs.contiguous(), item="bytes")
+        return Ragged(*blobs.contiguous(), "bytes")
 
 
 class _Utf8(Codec):
@@ -48,14 +48,15 @@ class _Utf8(Codec):
             UnicodeDecodeError: A blob is not UTF-8.
         """
         values, offsets = blobs.contiguous()
-        str(values.data, "utf-8")
+        if len(str(values.data, "utf-8")) == len(values):  # ASCII alone
+            return Ragged(values, offsets, "utf8")
         # Text that is sound as a whole is so in its parts if no part begins in the middle of a character.
         starts = offsets[:-1][blobs.lengths > 0]
         inside = (values[starts] & 0xC0) == 0x80
         if inside.any():
             at = int(starts[inside.argmax()])
             raise UnicodeDecodeError("utf-8", values.tobytes(), at, at + 1, "invalid start byte")
-        return Ragged(values, offsets, item="utf8")
+        return Ragged(values, offsets, "utf8")
 
 
 BYTES = _Bytes()

@@ -74,6 +74,14 @@ class Blobs:
         values, _ = self.contiguous()
         return values.reshape(len(self), width)
 
+    def packed(self, width: int) -> NDArray[np.uint8] | None:
+        """Return the blobs back to back, uint8[n * width], writable; `None` unless each has `width` bytes."""
+        lengths = self.lengths
+        # Most batches have few blobs, whose lengths are compared as bytes in a third of the time that arrays take.
+        if len(lengths) and (lengths.item(0) != width or lengths.tobytes() != lengths[:1].tobytes() * len(lengths)):
+            return None
+        return self.contiguous()[0]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:

@@ -1,9 +1,9 @@
-"""From blobs to columns: numbers here, everything else by its codec."""
+"""From blobs to columns: numbers as they are, everything else by its codec."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,17 +12,21 @@ import numpy as np
 from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
 from dataformats.errors import CodecError, MissingExtraError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
+from dataformats.numeric import Numbers, check_counts, numbers_of, offsets_of, record_of
 from dataformats.spec import Type
-from dataformats.values import DTYPES, exact
+from dataformats.values import exact
 from dataformats.windows import Around
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "ColumnDecoder",
+    "FieldDecoder",
     "NumberCodec",
     "check_dims",
     "check_part",
+    "column_decoder",
     "conform",
     "decode_around",
     "decode_column",
@@ -44,19 +48,40 @@ class NumberCodec(Codec):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._kind = Type(name)
+        self._numbers = Numbers(Type(name))
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a number, which must fit by the rules of `exact`."""
-        return exact(self._kind, value).tobytes()
+        return exact(self._numbers.kind, value).tobytes()
 
     def decode(self, blob: bytes) -> Any:
         """Return the number as a numpy scalar."""
-        return numbers_of(self._kind, Blobs.join([blob]))[0]
+        return self._numbers.column(Blobs.join([blob]), None, None)[0]
 
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return an ndarray (B,) of the dtype."""
-        return numbers_of(self._kind, blobs)
+        return self._numbers.column(blobs, None, None)
+
+
+ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Column]
+"""From blobs, the number of each record's (`None`: one each) and the field's name, for errors, to the column."""
+
+
+def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder:
+    """Return what decodes the batches of a field stored as blobs: see `decode_column`.
+
+    Args:
+        codec: Of the elements.
+        kind: The field's type.
+        field: The field's name, for errors.
+
+    Raises:
+        SpecError: The dims have `[]` elsewhere than at their beginning.
+    """
+    check_dims(kind, field)
+    if isinstance(codec, NumberCodec):
+        return Numbers(kind).column
+    return functools.partial(_decode_nested if kind.dims else _decode_single, codec, kind)
 
 
 def decode_column(
@@ -87,50 +112,64 @@ def decode_column(
         SpecError: The dims have `[]` elsewhere than at their beginning.
         UnknownNameError: The codec is unknown, or may not be named by a file.
     """
-    codec = codecs.codec(kind.element)
-    if isinstance(codec, NumberCodec):
-        check_dims(kind, field)
-        return numbers_of(kind, blobs, counts, field=field)
-    if not kind.dims and counts is None:
-        return _decode_elements(codec, blobs, None, field)
-    check_dims(kind, field)
-    if not kind.dims:
-        _check_counts(kind, counts, field)
-        return _decode_elements(codec, blobs, None, field)
+    return column_decoder(codecs.codec(kind.element), kind, field)(blobs, counts, field)
+
+
+class FieldDecoder:
+    """Decodes one field that files store apart: what no batch changes, put together once.
+
+    Args:
+        codecs: Where the element's codec comes from.
+        kind: The type that decodes what is stored.
+        declared: The type that the spec gives it.
+        name: The field's name.
+
+    Attributes:
+        kind: As given.
+        name: As given.
+        codec: Of the elements.
+    """
+
+    def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str) -> None:
+        codec = codecs.codec(kind.element)
+        self._declared = None if kind == declared else declared
+        self.kind, self.name = kind, name
+        self.codec = codec if kind.dims or self._declared is None else codec.giving(declared)
+        self._decode = column_decoder(self.codec, kind, name)
+
+    def column(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
+        """Return the column of these blobs: see `decode_column` and `conform`."""
+        return self._conformed(self._decode(blobs, counts, self.name))
+
+    def around(self, around: Around) -> Column | None:
+        """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
+        column = decode_around(self.codec, around)
+        return None if column is None else self._conformed(column)
+
+    def _conformed(self, column: Column) -> Column:
+        return column if self._declared is None else conform(column, self._declared, field=self.name)
+
+
+def _decode_single(
+    codec: Codec, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
+) -> Column:
+    if counts is not None:
+        check_counts(kind, counts, field)
+    return _decode_elements(codec, blobs, None, field)
+
+
+def _decode_nested(
+    codec: Codec, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
+) -> Column:
     if counts is None:
         counts = np.ones(len(blobs), np.int64)
-    per_element = _check_counts(kind, counts, field)
+    per_element = check_counts(kind, counts, field)
     values: Any = _decode_elements(codec, blobs, counts, field)
     n_values = len(blobs)
     for size in reversed(kind.dims[1:]):
         n_values //= cast(int, size)
         values = Ragged(values, np.arange(n_values + 1, dtype=np.int64) * cast(int, size))
     return Ragged(values, offsets_of(counts // per_element))
-
-
-def numbers_of(
-    kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
-) -> NDArray[Any] | Ragged:
-    """Return numbers stored as little-endian bytes in C order: `decode_column` for number types.
-
-    Raises:
-        CodecError: A blob has the wrong length, or a bool is neither 0 nor 1.
-    """
-    sequence = kind.dims[:1] == (None,)
-    inner = cast("tuple[int, ...]", kind.dims[1:] if sequence else kind.dims)
-    dtype: np.dtype[Any] = DTYPES[kind.codec]
-    width = dtype.itemsize * math.prod(inner)
-    _check_widths(kind, blobs, width, counts, field)
-    if not sequence:
-        _check_counts(kind.element, counts, field)
-    values, ends = blobs.contiguous()
-    if dtype.kind == "b":
-        _check_bools(values, ends, counts, field)
-    elements = values.view(dtype).reshape(int(ends[-1]) // width if width else len(blobs), *inner)
-    if not sequence:
-        return elements
-    record_ends = ends if counts is None else ends[offsets_of(counts)]
-    return Ragged(elements, record_ends // width)
 
 
 def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Column:
@@ -161,13 +200,6 @@ def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Col
     return Nullable(dense, present)
 
 
-def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return int64[n+1]: 0, then the sums of the lengths so far."""
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
-
-
 @contextmanager
 def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
     """Rename the index of a `SpecError` or `CodecError` raised inside: position i becomes `owners[i]`."""
@@ -186,58 +218,6 @@ def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
         raise error.at(int(owners[error.index])) from error.__cause__
 
 
-def _check_widths(kind: Type, blobs: Blobs, width: int, counts: NDArray[np.int64] | None, field: str | None) -> None:
-    sequence = kind.dims[:1] == (None,)
-    unfit = blobs.lengths % width != 0 if sequence else blobs.lengths != width
-    if unfit.any():
-        wrong = np.flatnonzero(unfit)
-        expected = f"a multiple of {width}" if sequence else str(width)
-        raise CodecError(
-            f"expected {expected} bytes for {kind.required}, found {int(blobs.lengths[wrong[0]])}",
-            codec=kind.codec,
-            field=field,
-            index=_record_of(int(wrong[0]), counts),
-        )
-
-
-def _check_counts(kind: Type, counts: NDArray[np.int64] | None, field: str | None) -> int:
-    """Return the blobs of one element along the first dimension."""
-    per_element = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
-    if per_element == 0:
-        raise SpecError(f"{str(kind)!r} has elements of size 0, whose number nothing stores", field=field)
-    if counts is None:
-        return per_element
-    first = kind.dims[0] if kind.dims else 1
-    wrong = counts % per_element if first is None else counts != first * per_element
-    for index in np.flatnonzero(wrong)[:1].tolist():
-        expected = f"a multiple of {per_element}" if first is None else str(first * per_element)
-        raise CodecError(
-            f"expected {expected} blobs for {kind.required}, found {int(counts[index])}",
-            codec=kind.codec,
-            field=field,
-            index=index,
-        )
-    return per_element
-
-
-def _check_bools(
-    values: NDArray[np.uint8], ends: NDArray[np.int64], counts: NDArray[np.int64] | None, field: str | None
-) -> None:
-    wrong = np.flatnonzero(values > 1)
-    if len(wrong):
-        blob = int(np.searchsorted(ends, wrong[0], side="right")) - 1
-        raise CodecError(
-            f"expected 0 or 1, found {int(values[wrong[0]])}",
-            codec="bool",
-            field=field,
-            index=_record_of(blob, counts),
-        )
-
-
-def _record_of(blob: int, counts: NDArray[np.int64] | None) -> int:
-    return blob if counts is None else int(np.searchsorted(np.cumsum(counts), blob, side="right"))
-
-
 def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Column:
     try:
         column = codec.decode_batch(blobs)
@@ -249,7 +229,7 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
             words(cause or error),
             codec=codec.name,
             field=field,
-            index=None if culprit is None else _record_of(culprit, counts),
+            index=None if culprit is None else record_of(culprit, counts),
         ) from (cause or error)
     if len(column) != len(blobs):
         raise CodecError(
@@ -361,7 +341,8 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
     Raises:
         SpecError: An array has another dtype or shape than declared; `index` is its position.
     """
-    if declared.dtype is None or not isinstance(column, list):
+    wanted = declared.dtype
+    if not isinstance(column, list) or wanted is None:
         return cast("Column", column)
     stacked = column.stacked if isinstance(column, StackedList) else None
     alike = declared.fixed and stacked is not None and len(stacked)  # then the first one stands for all
@@ -370,17 +351,17 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
         fits = array.ndim == len(declared.dims) and all(
             size in (None, there) for size, there in zip(declared.dims, array.shape, strict=True)
         )
-        if not fits or array.dtype.newbyteorder("=") != declared.dtype.newbyteorder("="):
+        if not fits or array.dtype.newbyteorder("=") != wanted.newbyteorder("="):
             raise SpecError(
                 f"expected {declared.required}, found {array.dtype}{list(array.shape)}; pass spec= with what fits",
                 field=field,
                 index=position,
             )
     if declared.fixed and stacked is not None:
-        return np.ascontiguousarray(stacked, declared.dtype)
+        return np.ascontiguousarray(stacked, wanted)
     if declared.fixed:
         shape = (len(arrays), *cast("tuple[int, ...]", declared.dims))
-        return np.stack(arrays).astype(declared.dtype, copy=False) if arrays else np.zeros(shape, declared.dtype)
+        return np.stack(arrays).astype(wanted, copy=False) if arrays else np.zeros(shape, wanted)
     inner = cast("tuple[int, ...]", declared.dims[1:])
-    values = np.concatenate(arrays) if arrays else np.zeros((0, *inner), declared.dtype)
-    return Ragged(values.astype(declared.dtype, copy=False), offsets_of(np.array([len(a) for a in arrays], np.int64)))
+    values = np.concatenate(arrays) if arrays else np.zeros((0, *inner), wanted)
+    return Ragged(values.astype(wanted, copy=False), offsets_of(np.array([len(a) for a in arrays], np.int64)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns import NumberCodec, check_dims, decode_column, words
+from dataformats.columns import ColumnDecoder, NumberCodec, check_dims, column_decoder, words
 from dataformats.errors import CodecError, MissingExtraError, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.registry import codecs as registered
@@ -131,6 +131,7 @@ class Codecs:
         self.trusted = trusted
         self.overrides = {name: _as_codec(name, codec) for name, codec in (overrides or {}).items()}
         self._found: dict[Type, Codec] = {}
+        self._decoders: dict[Type, ColumnDecoder] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.overrides, self.trusted)
@@ -166,8 +167,11 @@ class Codecs:
         *,
         field: str | None = None,
     ) -> Column:
-        """Return the column of a field stored as blobs: see `decode_column`."""
-        return decode_column(self, kind, blobs, counts, field=field)
+        """Return the column of a field stored as blobs: see `columns.decode_column`."""
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = column_decoder(self.codec(kind.element), kind, field)
+        return decoder(blobs, counts, field)
 
     def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
         """Return the blobs of a value: see `encode_value`."""

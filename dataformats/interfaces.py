@@ -444,6 +444,10 @@ class Codec(ABC):
             raise SpecError(f"codec {self.name!r} takes no arguments, found ({','.join(args)})")
         return self
 
+    def giving(self, declared: Type) -> Codec:
+        """Return the codec that may give the column of a declared type at once, where this one's goes to `conform`."""
+        return self
+
     @abstractmethod
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a value. What it raises is chained to a `CodecError`."""

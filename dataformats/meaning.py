@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from dataformats.columns import FieldDecoder
 from dataformats.errors import CorruptRecordError, SpecError
 from dataformats.fields import Codecs
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
@@ -46,14 +47,14 @@ class Decoding:
         coder: What decodes whole records; `None` where they are single values or fields are stored apart.
         single: True where records are single values.
         whole: The mask of all fields.
-        kinds: Under which types fields that are stored apart are decoded, as far as anybody asked.
+        fields: What decodes the fields that are stored apart, as far as anybody asked.
     """
 
     spec: Spec
     coder: RecordCoder | None
     single: bool
     whole: dict[str, bool | range]
-    kinds: dict[str, Type] = field(default_factory=dict)
+    fields: dict[str, FieldDecoder] = field(default_factory=dict)
 
 
 class Meaning:

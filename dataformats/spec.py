@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -90,23 +91,17 @@ class Type:
     @property
     def required(self) -> Type:
         """The same type for a field that is always there."""
-        return replace(self, optional=False)
+        return replace(self, optional=False) if self.optional else self
 
     @property
     def element(self) -> Type:
         """The type of the innermost element: the codec alone."""
-        return Type(self.codec, self.args)
+        return Type(self.codec, self.args) if self.dims or self.optional else self
 
     @property
     def dtype(self) -> np.dtype | None:
         """The little-endian numpy dtype, or `None` where the codec is no number."""
-        if self.codec not in NUMBER_TYPES or self.args:
-            return None
-        import numpy as np
-
-        if self.codec == "float128" and not hasattr(np, "float128"):
-            raise SpecError("this platform has no float128")
-        return np.dtype(self.codec).newbyteorder("<")
+        return None if self.args or self.codec not in NUMBER_TYPES else _little_endian(self.codec)
 
     @property
     def fixed(self) -> bool:
@@ -176,6 +171,15 @@ class Spec(Mapping[str, Type]):
 
 
 SpecLike = Spec | Mapping[str, "str | Type"]
+
+
+@functools.cache
+def _little_endian(name: str) -> np.dtype:
+    import numpy as np
+
+    if name == "float128" and not hasattr(np, "float128"):
+        raise SpecError("this platform has no float128")
+    return np.dtype(name).newbyteorder("<")
 
 
 def _typed(value: object) -> Type | None:

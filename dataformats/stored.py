@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, RecordBatch
-from dataformats.columns import conform, decode_around, elements_of
+from dataformats.columns import FieldDecoder, elements_of
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError, UnknownNameError
 from dataformats.fields import as_bytes
 from dataformats.interfaces import (
@@ -30,7 +30,7 @@ from dataformats.interfaces import (
 from dataformats.meaning import Decoding, Meaning, Told
 from dataformats.scanning import as_indices, as_numbers, scan_by_reading, until_failure
 from dataformats.source import Fields, OnCorrupt
-from dataformats.spec import VALUE, Spec, Type
+from dataformats.spec import VALUE, Spec
 from dataformats.storage.ahead import read_ahead
 from dataformats.storage.cached import MappedFile, cached
 from dataformats.storage.files import StoredFile, release
@@ -481,36 +481,35 @@ class StoredSource(SourceBase):
         self._windows.learn(key, len(blobs), lambda: coder.window(blobs, mask))
         return columns
 
-    def _values(
-        self, name: str, kind: Type, read: Blobs | Around, counts: NDArray[np.int64] | None, part: bool | range
-    ) -> Column:
-        """Return the column of a field that is stored apart, under the type that decodes it."""
-        key, codecs = _window_key(name, {name: part}), self._parts.told.codecs
+    def _values(self, field: FieldDecoder, read: Blobs | Around, counts: NDArray[np.int64] | None) -> Column:
+        """Return the column of a field that is stored apart."""
+        key = _window_key(field.name, {field.name: True})
         if isinstance(read, Around):
-            column = decode_around(codecs.codec(kind.element), read)
+            column = field.around(read)
             if column is not None:
                 return column
             self._windows.forget(key)
         blobs = whole(read)
-        column = codecs.decode(kind, blobs, counts, field=name)
-        if not kind.dims and counts is None:
-            self._windows.learn(key, len(blobs), lambda: codecs.codec(kind.element).window(blobs))
+        column = field.column(blobs, counts)
+        if not field.kind.dims and counts is None:
+            self._windows.learn(key, len(blobs), lambda: field.codec.window(blobs))
         return column
 
     def _column(
         self, name: str, known: Decoding, read: Blobs | Around, counts: NDArray[np.int64] | None, part: bool | range
     ) -> Column:
-        declared = known.spec[name]
+        codecs = self._parts.told.codecs
         if self._reader.spec is None:
-            return self._parts.told.codecs.decode(declared, whole(read), counts)
-        kind = known.kinds.get(name)
-        if kind is None:
-            kind = known.kinds[name] = self._reader.decoded_as(name, declared)
+            return codecs.decode(known.spec[name], whole(read), counts)
+        field = known.fields.get(name)
+        if field is None:
+            declared = known.spec[name]
+            field = FieldDecoder(codecs, self._reader.decoded_as(name, declared), declared, name)
+            known.fields[name] = field
         if isinstance(part, range) and counts is not None:  # located already: the dims may be fewer than declared
-            kind = replace(kind, dims=(None, *kind.dims[1:]))
-            return self._parts.told.codecs.decode(kind, whole(read), counts, field=name)
-        column = self._values(name, kind, read, counts, part)
-        column = column if kind is declared or kind == declared else conform(column, declared, field=name)
+            kind = replace(field.kind, dims=(None, *field.kind.dims[1:]))
+            return codecs.decode(kind, whole(read), counts, field=name)
+        column = self._values(field, read, counts)
         return column if not isinstance(part, range) else elements_of(column, part, name)
 
     def _blamed(self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places) -> Exception:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,26 @@ from dataformats.spec import Spec, Type
 from dataformats.storage.forks import after_fork
 
 __all__ = ["DataSetReader"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A field whose value of row i is record i of one bag, the ends of which are all believed.
+
+    Attributes:
+        file: The bag's number.
+        limits: Of the bag.
+    """
+
+    file: int
+    limits: Limits
+
+    def locate(self, rows: NDArray[np.int64]) -> Located:
+        """Return where the values of these rows lie."""
+        offset, length, _ = self.limits.extents(rows)
+        file = np.empty(len(rows), np.int32)
+        file.fill(self.file)
+        return Located(Extents(file, offset, length))
 
 
 class DataSetReader(Reader):
@@ -48,6 +69,7 @@ class DataSetReader(Reader):
         self._bases = np.cumsum([0, *sizes])
         self._lock = threading.Lock()
         self._starts: NDArray[np.int64] | None = None
+        self._plain: dict[str, _Plain | None] = {}
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
@@ -79,15 +101,26 @@ class DataSetReader(Reader):
     # ---- where
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        where = parted(self._row_starts, indices)
-        return {name: self._locate(name, where, part) for name, part in fields.items()}
+        where: Parted | None = None
+        located = {}
+        for name, part in fields.items():
+            plain = self._plain[name] if name in self._plain else self._judge(name)
+            if plain is not None:
+                located[name] = plain.locate(indices)
+                continue
+            where = where or parted(self._row_starts, indices)
+            located[name] = self._locate(name, where, part)
+        return located
+
+    def _judge(self, field: str) -> _Plain | None:
+        """Return a field's bag if row i is record i of the one data set, and no end is in doubt."""
+        limits = None if is_sequence(self._stored(field)) else self._only_limits(field)
+        plain = None if limits is None else _Plain(self._file(0, field), limits)
+        self._plain[field] = plain
+        return plain
 
     def _locate(self, field: str, where: Parted, part: bool | range) -> Located:
         kind = self._stored(field)
-        limits = None if is_sequence(kind) else self._only_limits(field)
-        if limits is not None:
-            offset, length, _ = limits.extents(where.local)
-            return Located(Extents(np.full(len(offset), self._file(0, field), np.int32), offset, length))
         rows = self._rows_of(field, where)
         wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(rows.wrong).tolist()}
         if not is_sequence(kind):
@@ -97,7 +130,6 @@ class DataSetReader(Reader):
         return self._locate_elements(field, where, rows, part, wrong)
 
     def _only_limits(self, field: str) -> Limits | None:
-        """Return where a field's values end if row i is record i of the one data set, and no end is in doubt."""
         if len(self._tables) != 1 or self._tables[0].files.refs is not None:
             return None
         limits = self._tables[0].limits(field)

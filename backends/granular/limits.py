@@ -53,30 +53,31 @@ class Limits:
 
     Attributes:
         layout: Where the table came from.
-        ends: int64[n], as stored; what is beyond int64 is its maximum.
+        edges: int64[n + 1], 0 and the ends as stored; what is beyond int64 is its maximum.
         believed: bool[n], False for ends outside the data or out of order with the others.
         all_believed: True where none is False.
     """
 
     layout: Layout
-    ends: NDArray[np.int64]
+    edges: NDArray[np.int64]
     believed: NDArray[np.bool_]
     all_believed: bool
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self.edges) - 1
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """int64[n], where each record ends."""
+        return self.edges[1:]
 
     def extents(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return (offset, length, wrong) of records in `[0, n)`; wrong ones have offset and length 0."""
-        if not len(self):
-            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool)
-        before = np.maximum(records - 1, 0)
-        start = self.ends[before]
-        start[records == 0] = 0
-        if self.all_believed:
-            return start, self.ends[records] - start, np.zeros(len(records), bool)
-        wrong = ~self.believed[records] | ((records > 0) & ~self.believed[before])
+        start = self.edges[records]
         length = self.ends[records] - start
+        if self.all_believed:
+            return start, length, np.zeros(len(records), bool)
+        wrong = ~self.believed[records] | ((records > 0) & ~self.believed[np.maximum(records - 1, 0)])
         return np.where(wrong, 0, start), np.where(wrong, 0, length), wrong
 
     def problem(self, record: int) -> FormatError:
@@ -138,9 +139,10 @@ def parse_limits(table: bytes, layout: Layout) -> Limits:
         layout: Of this bag.
     """
     stored = np.frombuffer(table, "<u8", layout.n_records)
-    ends = np.minimum(stored, np.uint64(2**63 - 1)).astype(np.int64)
-    believed = _believed(ends, layout.data_bytes)
-    return Limits(layout, ends, believed, bool(believed.all()))
+    edges = np.zeros(layout.n_records + 1, np.int64)
+    edges[1:] = np.minimum(stored, np.uint64(2**63 - 1))
+    believed = _believed(edges[1:], layout.data_bytes)
+    return Limits(layout, edges, believed, bool(believed.all()))
 
 
 def _believed(ends: NDArray[np.int64], data_bytes: int) -> NDArray[np.bool_]:

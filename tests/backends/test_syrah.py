@@ -428,6 +428,22 @@ def test_files_with_the_same_arrays_in_another_order(tmp_path: Path) -> None:
     assert list(batch["s"]) == ["", "x", "", "yy"]
 
 
+def test_an_item_of_one_of_several_files_that_lies_outside(tmp_path: Path) -> None:
+    data = b"".join(map(int32, range(3)))
+    for name, sizes in (("a1.syr", [4, 4, 4]), ("a2.syr", [4, 400, 4]), ("a3.syr", [4, 4, 4])):
+        (tmp_path / name).write_bytes(whole(data, document({"n": ("int32", [22, 26, 30], sizes)})))
+    src = dataformats.open(tmp_path, spec={"n": "int32"})
+    assert src.read([8, 0, 5, 1])["n"].tolist() == [2, 0, 2, 1]
+    with pytest.raises(FormatError, match=r"record 4 of .*a2\.syr.*reaches out of the data") as caught:
+        src.read([8, 4])
+    assert caught.value.offset_bytes == 26
+    assert src.read([8, 4, 3], on_corrupt="omit")["n"].tolist() == [2, 0]
+
+
+def int32(number: int) -> bytes:
+    return number.to_bytes(4, "little")
+
+
 @pytest.mark.parametrize("spec", [{"n": "int64"}, {"m": "int32"}, {"n": "int32", "m": "int32"}], ids=str)
 def test_files_with_other_arrays(tmp_path: Path, spec: dict[str, str]) -> None:
     write_file(tmp_path / "a1.syr", {"n": "int32"}, [{"n": 1}])

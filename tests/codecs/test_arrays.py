@@ -133,6 +133,36 @@ def test_arrays_are_the_callers_own(codec: Codec) -> None:
     assert codec.decode(codec.encode(np.float32(2.5))).shape == ()
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [np.arange(6, dtype="<f4").reshape(2, 3), np.ones((2, 3), "<f4")],
+        [np.arange(3, dtype="<i4"), np.arange(3, dtype="<u4")],
+        [np.zeros((2, 3), "u1"), np.zeros((3, 2), "u1")],
+        [np.arange(3, dtype="c16"), np.arange(3, dtype="c16")],
+        [np.array([True, False]), np.array([False, False])],
+        [np.zeros((0, 4), "i2"), np.zeros((0, 4), "i2")],
+        [np.array(7), np.array(8)],
+        [np.arange(3, dtype=">i2"), np.arange(3, dtype=">i2")],
+    ],
+    ids=str,
+)
+def test_arrays_of_one_batch(values: list[np.ndarray]) -> None:
+    column: Any = ARRAY.decode_batch(Blobs.join([ARRAY.encode(value) for value in values]))
+    assert isinstance(column, list)
+    assert all(same(found, value) for found, value in zip(column, values, strict=True))
+    assert all(found.flags.writeable and found.flags.aligned for found in column)
+    again: Any = pickle.loads(pickle.dumps(column))
+    assert all(map(np.array_equal, again, values))  # numpy's pickles are of the machine's byte order
+
+
+def test_arrays_that_begin_alike_are_checked_one_by_one() -> None:
+    blobs = [packed("|b1", [2], data) for data in (b"\0\1", b"\1\2", b"\0\0")]
+    with pytest.raises(CodecError, match="expected 0 or 1, found 2") as caught:
+        decode("array", *blobs)
+    assert caught.value.index == 1
+
+
 @pytest.mark.parametrize("codec", [ARRAY, NPY], ids=["array", "npy"])
 @pytest.mark.parametrize(
     "value",

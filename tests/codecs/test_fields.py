@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dataformats.batch import Blobs, Nullable, Ragged
+from dataformats.codecs.arrays import ARRAY
 from dataformats.codecs.documents import PICKLE
-from dataformats.columns import spread
+from dataformats.columns import FieldDecoder, spread
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.fields import Codecs, encode_value, register_codec
 from dataformats.interfaces import Codec
@@ -69,13 +70,19 @@ def test_no_records_give_the_same_kind_of_column(kind: str) -> None:
         ("int16[][2]", b"12345", "a multiple of 4"),
         ("bool", b"\x02", "expected 0 or 1, found 2"),
         ("uint8[0]", b"x", "expected 0 bytes"),
+        ("uint8[0,2147483647,2147483647,2147483647]", b"x", "expected 0 bytes"),
     ],
 )
 def test_wrong_numbers_name_the_record(kind: str, blob: bytes, words: str) -> None:
-    good = bytes({"int64": 8, "float32[2]": 8, "int16[][2]": 4, "bool": 1, "uint8[0]": 0}[kind])
+    good = bytes({"int64": 8, "float32[2]": 8, "int16[][2]": 4, "bool": 1}.get(kind, 0))
     with pytest.raises(CodecError, match=words) as caught:
         decode(kind, [good, blob])
     assert (caught.value.field, caught.value.index) == ("x", 1)
+
+
+def test_a_type_may_be_larger_than_any_blob() -> None:
+    with pytest.raises(CodecError, match=f"expected {(2**31 - 1) ** 3} bytes"):
+        decode("uint8[2147483647,2147483647,2147483647]", [b"x"])
 
 
 def test_free_dims_must_be_first() -> None:
@@ -122,6 +129,34 @@ def test_a_batch_of_another_length_is_refused() -> None:
 
     with pytest.raises(CodecError, match="0 values for 1 blobs"):
         Codecs({"short": Short()}, trusted=True).decode(Type("short"), Blobs.join([b""]))
+
+
+# ---- fields under a declared type
+
+
+def test_arrays_under_a_declared_type() -> None:
+    arrays = [np.arange(6, dtype="<f4").reshape(2, 3), np.ones((2, 3), "<f4")]
+    expected = np.stack(arrays)
+    for stored in (arrays, [array.astype(">f4") for array in arrays], [arrays[0], arrays[1].astype(">f4")]):
+        blobs = Blobs.join([ARRAY.encode(array) for array in stored])
+        column: Any = FieldDecoder(CODECS, Type("array"), Type.parse("float32[2,3]"), "x").column(blobs, None)
+        assert (column.dtype, column.tolist()) == (np.float32, expected.tolist())
+        assert column.flags.c_contiguous
+        assert isinstance(FieldDecoder(CODECS, Type("array"), Type("array"), "x").column(blobs, None), list)
+    for other in ("float32[3,2]", "float64[2,3]", "float32[6]"):
+        with pytest.raises(SpecError, match=r"found float32\[2, 3\]") as caught:
+            FieldDecoder(CODECS, Type("array"), Type.parse(other), "x").column(blobs, None)
+        assert (caught.value.field, caught.value.index) == ("x", 0)
+    ragged: Any = FieldDecoder(CODECS, Type("array"), Type.parse("float32[][3]"), "x").column(blobs, None)
+    assert isinstance(ragged, Ragged)
+    assert [item.tolist() for item in ragged] == expected.tolist()
+
+
+def test_an_array_that_is_not_as_declared_is_named() -> None:
+    blobs = Blobs.join([ARRAY.encode(np.zeros(size, "u1")) for size in (2, 2, 3)])
+    with pytest.raises(SpecError, match="found uint8") as caught:
+        FieldDecoder(CODECS, Type("array"), Type.parse("uint8[2]"), "x").column(blobs, None)
+    assert caught.value.index == 2
 
 
 # ---- missing values

@@ -189,6 +189,14 @@ def test_unsigned_round_trip(value: int) -> None:
     assert not codec.encode(value).endswith(b"\0")
 
 
+@given(st.lists(st.binary(max_size=9)))
+def test_a_batch_is_what_its_blobs_are(blobs: list[bytes]) -> None:
+    for codec in (INT, Int(signed=False)):
+        for some in (blobs, [blob[:8] for blob in blobs]):
+            assert codec.decode_batch(Blobs.join(some)) == [codec.decode(blob) for blob in some]
+            assert codec.decode_batch(Blobs.join([b"xyz", *some]).take(slice(1, None))) == [*map(codec.decode, some)]
+
+
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1))
 def test_words_round_trip(signed: int, unsigned: int) -> None:
     assert I64.decode(I64.encode(signed)) == signed

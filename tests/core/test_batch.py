@@ -122,6 +122,10 @@ def test_blobs() -> None:
     assert (values.tobytes(), offsets.tolist()) == (b"threeone", [0, 5, 8])
     assert blobs.take(slice(1, None)).contiguous()[1].tolist() == [0, 0, 5]
     assert Blobs.join([b"ab", b"cd"]).rows(2).tolist() == [[97, 98], [99, 100]]
+    packed = Blobs.join([b"ab", b"cd", b"ef"]).take(np.array([2, 0])).packed(2)
+    assert packed is not None
+    assert packed.tobytes() == b"efab"
+    assert blobs.packed(3) is Blobs.join([b"ab", b"cd"]).packed(1) is Blobs.join([b"ab", b"c"]).packed(2) is None
     assert len(Blobs.join([])) == 0
     assert Blobs.join([]).contiguous()[1].tolist() == [0]
 

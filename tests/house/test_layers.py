@@ -24,6 +24,7 @@ LEVELS = {
     "storage": 2,
     "registry": 2,
     "values": 2,
+    "numeric": 2,
     "columns": 2,
     "fields": 2,
     "opening": 3,
