@@ -100,7 +100,7 @@ class Plan:
             ValueError: One is outside `[0, 2**62)`.
         """
         numbers = _checked(positions)
-        if len(self.lengths) > 1:
+        if len(self.lengths) != 1:
             return self._places(*self._schedule.turns(numbers))
         n = self.lengths[0]
         if len(numbers) and (epoch := int(numbers.min()) // n) == int(numbers.max()) // n:

@@ -44,15 +44,15 @@ def write(path: Path, format: str, n: int, first: int = 0) -> Path:
 def test_the_short_way_is_gone(format: str, options: dict[str, Any], tmp_path: Path, seen: list[bool]) -> None:
     paths = [write(tmp_path / f"{k}.{FORMATS[format]}", format, 20, 20 * k) for k in range(3)]
     source = dataformats.open(paths, **options)
-    for _ in range(3):
-        numbers = np.random.default_rng(0).permutation(60)
-        batch = source.read(numbers)
+    numbers = np.random.default_rng(0).permutation(60)
+    batches = [source.read(numbers) for _ in range(3)]
+    for batch in batches:
         assert batch["index"].tolist() == numbers.tolist()
         assert batch["wave"][:, 4].tolist() == numbers.tolist()
         assert batch.indices.tolist() == numbers.tolist()
     assert seen[-1]
     numbers[:] = 0
-    assert batch.indices.any()  # it holds numbers of its own
+    assert batches[-1].indices.any()  # it holds numbers of its own
 
 
 def test_little_is_located_first(tmp_path: Path, seen: list[bool]) -> None:
