@@ -52,20 +52,32 @@ class _Pool:
 
     def take(self, n_bytes: int) -> NDArray[np.uint8]:
         size = _size_class(n_bytes)
-        try:
-            memory = self._free.setdefault(size, []).pop()
-        except IndexError:
+        memory = self._pop(size)
+        if memory is None:
+            size = _size_class(size + 1)
+            memory = self._pop(size)  # the last batch of an epoch is a little smaller than the others
+        if memory is None:
+            size = _size_class(n_bytes)
             memory = _mapping(size)
         # An ndarray over something else than an ndarray is what all its views hold on to: when it dies, all are dead.
         array = np.frombuffer(memory, np.uint8, n_bytes)
         weakref.finalize(array, self._give_back, size, memory).atexit = False
         return array
 
+    def _pop(self, size: int) -> mmap.mmap | None:
+        free = self._free.get(size)
+        try:
+            return free.pop() if free else None
+        except IndexError:  # another thread was faster
+            return None
+
     def _give_back(self, size: int, memory: mmap.mmap) -> None:
-        if sum(size * len(free) for size, free in list(self._free.items())) + size <= _KEPT:
-            self._free.setdefault(size, []).append(memory)
-        else:
-            self._free = {size: [memory]}  # sizes have changed: the others serve nobody
+        mine = self._free.setdefault(size, [])
+        mine.append(memory)
+        excess = sum(size * len(free) for size, free in list(self._free.items())) - _KEPT
+        for other in [*(set(self._free) - {size}), size]:  # sizes may have changed
+            while excess > 0 and (other != size or len(mine) > 1) and self._pop(other) is not None:
+                excess -= other
 
 
 def _mapping(size: int) -> mmap.mmap:

@@ -261,6 +261,27 @@ def test_large_arrays_are_used_again_when_nobody_holds_them(tmp_path: Path, monk
     assert values().ctypes.data == address
 
 
+def test_memory_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So much of it, the size that was used last before others, and one at least; a little less fits as well."""
+    pool = buffers._Pool()
+    monkeypatch.setattr(buffers, "_KEPT", 10 << 20)
+
+    def address(n_bytes: int) -> int:
+        return int(pool.take(n_bytes).ctypes.data)
+
+    first = address(4 << 20)
+    assert address(4 << 20) == first
+    assert address((4 << 20) - (300 << 10)) == first
+    assert address(4 << 20) == first
+    held = [pool.take(4 << 20) for _ in range(3)]
+    assert sum(map(len, pool._free.values())) == 0
+    del held
+    assert {size: len(free) for size, free in pool._free.items()} == {4 << 20: 2}
+    large = address(20 << 20)
+    assert {size: len(free) for size, free in pool._free.items()} == {4 << 20: 0, 20 << 20: 1}
+    assert address(20 << 20) == large
+
+
 def test_extents_that_overlap_are_not_unfolded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file must not ask for as many times its size as it has records."""
     monkeypatch.setattr(gathering, "_MUCH", 100_000)
