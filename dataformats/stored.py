@@ -283,7 +283,9 @@ class StoredSource(SourceBase):
     ) -> RecordBatch | None:
         """Return the batch by the way that knows nothing but sound records; `None` where these need the other."""
         names = _WHOLE if self._reader.spec is None else tuple(mask)
-        files = self._opened_files or self._files
+        files = self._opened_files
+        if files is None:
+            files = self._files
         indexes = self._tables.of(names, len(numbers)) if names and files.gathers else None
         if indexes is None:
             return None

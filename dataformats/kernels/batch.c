@@ -19,6 +19,7 @@
 #define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
 #define DIRECT_BYTES 4096    /* from here on a blob is read to its place; shorter ones are copied there */
 #define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* of scratch memory for each blob that is read to its place */
+#define RUN_EFFORT 4096       /* a system call takes as long as copying so much; and reading twice as long as that */
 #define GROUP 64             /* blobs that are copied together */
 
 /* ---- planning */
@@ -68,17 +69,21 @@ static void sort_spans(batch_span *spans, int64_t n) {
 
 static int is_long(const batch_span *span) { return span->stop - span->start >= DIRECT_BYTES; }
 
-/* Whether the blobs of a run are read to their places: long ones, or a single one that has no framing. */
+/* Whether a run that begins so has blobs that are read to their places: long ones, and short ones beside them. */
+static int begins_long(const batch_span *first, int64_t n) { return is_long(first) || (n > 1 && is_long(first + 1)); }
+
+/* Whether the blobs of a run are read to their places: such ones, or a single one that has no framing. */
 static int direct(const batch *plan, const batch_run *run) {
     const batch_span *span = &plan->spans[run->first];
     const batch_field *field = &plan->fields[span->field];
-    return is_long(span) || (run->n == 1 && field->head + field->tail == 0);
+    return begins_long(span, run->n) || (run->n == 1 && field->head + field->tail == 0);
 }
 
 /* Whether `next` is read together with the run that began with `first` and now ends with `last`. */
 static int joins(const batch_span *first, const batch_span *last, const batch_span *next) {
     return next->file == last->file && next->start >= last->stop && next->start - last->stop <= GAP &&
-           next->stop - first->start <= RUN_BYTES && is_long(last) == is_long(next) &&
+           next->stop - first->start <= RUN_BYTES &&
+           (next == first + 1 || begins_long(first, next - first) || !is_long(next)) &&
            next - first < READ_MAX_PARTS / BATCH_SPAN_PARTS;
 }
 
@@ -123,6 +128,18 @@ int batch_plan(batch *plan) {
     sort_spans(plan->spans, plan->n_spans);
     cut_runs(plan);
     return 0;
+}
+
+int64_t batch_effort(const batch *plan) {
+    int64_t effort = plan->n_runs * RUN_EFFORT;
+    for (int64_t number = 0; number < plan->n_fields; number++) {
+        const batch_field *field = &plan->fields[number];
+        effort += field->place[field->extents.n];
+    }
+    for (int64_t i = 0; i < plan->n_spans; i++) {
+        effort += plan->spans[i].stop - plan->spans[i].start;
+    }
+    return effort;
 }
 
 /* ---- the parts of a blob */

@@ -83,6 +83,9 @@ typedef struct {
  * where an extent does not fit. `n_spans` may be 0 afterwards. */
 int batch_plan(batch *plan);
 
+/* Return what the copies and reads of a plan cost: as much as copying so many bytes that lie in memory. */
+int64_t batch_effort(const batch *plan);
+
 /* The work is done in three steps. The first two are cut into shares, which several threads may do at once. */
 
 /* Copy and verify the blobs that lie in memory. Return 0, or -1 where one is not sound. */

@@ -39,8 +39,8 @@ typedef struct {
 
 #define FAILED 1
 #define NO_MEMORY 2
-#define SHARE_BYTES (128 << 10)  /* of a batch, which one thread reads at a time */
-#define SHARED_BYTES (512 << 10) /* a smaller batch is done before others are awake */
+#define SHARE_BYTES (64 << 10)   /* of effort, done by one thread at a time */
+#define SHARED_BYTES (384 << 10) /* a smaller batch is done before others are awake */
 
 static void release(batch_arguments *held) {
     for (int64_t i = 0; held->outs != NULL && i < held->laid->n_fields; i++) {
@@ -199,14 +199,10 @@ static int read_left(batch_arguments *held) {
 
 /* Plan and do the read, without the GIL, with the help of threads if it is large. Return FAILED, NO_MEMORY or 0. */
 static int run(batch_arguments *held, thread_pool *pool) {
-    int64_t n_bytes = 0;
-    for (int64_t i = 0; i < held->plan.n_fields; i++) {
-        const batch_field *field = &held->plan.fields[i];
-        n_bytes += field->place[field->extents.n];
-    }
     if (batch_plan(&held->plan) < 0) {
         return FAILED;
     }
+    const int64_t n_bytes = batch_effort(&held->plan);
     held->n_shares = held->n_workers > 1 && n_bytes >= SHARED_BYTES ? n_bytes / SHARE_BYTES : 1;
     if (held->n_shares == 1) {
         do_share(held, 0, 0);

@@ -173,18 +173,25 @@ class _Descriptors:
             entry[1] = 0  # whoever borrowed it stayed in the parent
 
     def take(self, files: Sequence[LocalFile]) -> list[int]:
+        """Return descriptors of files, which stay open until `give_back`.
+
+        Raises:
+            FormatError: One was replaced or changed since it was first looked at.
+        """
+        taken: list[int] = []
         with self._lock:
-            for done, file in enumerate(files):
+            for file in files:
                 entry = self._open.pop(file, None)
                 if entry is None:
                     try:
                         entry = self._opened(file)
                     except BaseException:
-                        self._return(files[:done])
+                        self.give_back(files[: len(taken)])
                         raise
                 self._open[file] = entry
                 entry[1] += 1
-            return [self._open[file][0] for file in files]
+                taken.append(entry[0])
+        return taken
 
     def _opened(self, file: LocalFile) -> list[int]:
         if len(self._open) >= _FEW_OPEN:
@@ -192,12 +199,10 @@ class _Descriptors:
         return [file.open_descriptor(), 0]
 
     def give_back(self, files: Sequence[LocalFile]) -> None:
+        """Let go of what `take` gave for these files."""
         with self._lock:
-            self._return(files)
-
-    def _return(self, files: Sequence[LocalFile]) -> None:
-        for file in files:
-            self._open[file][1] -= 1
+            for file in files:
+                self._open[file][1] -= 1
 
     def _close_spare(self) -> None:
         for file in list(self._open)[: max(0, len(self._open) + 1 - most_open())]:
@@ -222,20 +227,8 @@ def most_open() -> int:
 
 
 _DESCRIPTORS = _Descriptors()
-
-
-def take(files: Sequence[LocalFile]) -> list[int]:
-    """Return descriptors of files, which stay open until `give_back`.
-
-    Raises:
-        FormatError: One was replaced or changed since it was first looked at.
-    """
-    return _DESCRIPTORS.take(files)
-
-
-def give_back(files: Sequence[LocalFile]) -> None:
-    """Let go of what `take` gave for these files."""
-    _DESCRIPTORS.give_back(files)
+take = _DESCRIPTORS.take
+give_back = _DESCRIPTORS.give_back
 
 
 def release(file: StoredFile) -> None:

@@ -91,13 +91,12 @@ class FileSet(Sequence[StoredFile]):
         Raises:
             FormatError: A file was replaced or changed since it was first looked at.
         """
-        taken = take([self._local[number] for number in numbers])
-        if len(taken) == len(self._files):
-            return np.array(taken, np.int32)
+        if len(numbers) == len(self._local):
+            return np.array(take(self._local), np.int32)
         found = self.no_descriptors.copy()
-        found[numbers] = taken
+        found[numbers] = take([self._local[number] for number in numbers])
         return found
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """Let go of what `take` gave for these numbers."""
-        give_back([self._local[number] for number in numbers])
+        give_back(self._local if len(numbers) == len(self._local) else [self._local[number] for number in numbers])
