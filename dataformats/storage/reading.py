@@ -1,6 +1,6 @@
 """Reads the blobs of many extents in one go: checked against the file's size, coalesced, fetched, verified.
 
-By one native call where that goes; else, and where anything is wrong, in this module, which finds out what it is.
+By native calls where that goes; else, and where anything is wrong, in this module, which finds out what it is.
 """
 
 from __future__ import annotations
