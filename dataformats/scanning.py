@@ -24,6 +24,8 @@ def as_numbers(indices: ArrayLike | range) -> NDArray[np.int64]:
     Raises:
         TypeError: Not whole numbers, or not one-dimensional.
     """
+    if isinstance(indices, range) and max(map(abs, (indices.start, indices.stop, indices.step))) < 2**62:
+        indices = np.arange(indices.start, indices.stop, indices.step)  # numpy would take its numbers one by one
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)

@@ -1,0 +1,43 @@
+"""Which records a call means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dataformats.scanning import as_indices
+
+RANGES = [range(0), range(4), range(3, -1, -1), range(1, 10, 3), range(0, 4, 2**80), range(5, 5)]
+
+
+@pytest.mark.parametrize("numbers", RANGES)
+def test_ranges_are_their_numbers(numbers: range) -> None:
+    found = as_indices(numbers, 10)
+    assert found.dtype == np.int64
+    assert found.tolist() == list(numbers)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "error", "message"),
+    [
+        (range(2**63, 2**63 + 2), IndexError, f"record {2**63} is outside"),
+        (range(2**62, 2**62 + 2), IndexError, f"record {2**62} is outside"),
+        (range(-3, 2), IndexError, "record -3 is outside"),
+        (range(8, 11), IndexError, "record 10 is outside"),
+        (range(2**70, 2**70 + 3), TypeError, "found object"),
+        ([0.0], TypeError, "found float64"),
+        ([[0]], TypeError, r"of shape \(1, 1\)"),
+    ],
+)
+def test_other_numbers_are_refused(numbers: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        as_indices(numbers, 10)
+
+
+def test_the_caller_keeps_his_array() -> None:
+    mine = np.arange(3)
+    found = as_indices(mine, 10)
+    mine[:] = 7
+    assert found.tolist() == [0, 1, 2]
