@@ -38,11 +38,15 @@ class Tables:
         return self._made.get(fields) or self._make(fields, n_asked)
 
     def _make(self, fields: tuple[str, ...], n_asked: int) -> tuple[Any, ...] | None:
-        n = int(self._reader.counts.sum())
         self._asked += n_asked
-        if self._asked < max(self._due, n // _PART) or n * _RECORD_BYTES * len(fields) > _MOST_BYTES:
+        if self._asked < self._due:
             return None
-        self._due = 2 * self._asked  # where it cannot be made now, it may be later: indexes of more files are known
+        n = int(self._reader.counts.sum())
+        is_early = self._asked < n // _PART
+        # Where it cannot be made now, it may be later: indexes of more files are known then.
+        self._due = n // _PART if is_early else 2 * self._asked
+        if is_early or n * _RECORD_BYTES * len(fields) > _MOST_BYTES:
+            return None
         indexes = []
         for field in fields:
             extents = self._reader.every(field)
