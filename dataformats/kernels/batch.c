@@ -24,16 +24,12 @@
 
 /* ---- planning */
 
-/* Whether so many bytes have room at a place. */
-static int has_room(int64_t place, int64_t n_bytes, int64_t n_out) {
-    return place >= 0 && place <= n_out && n_bytes <= n_out - place;
-}
-
-static int fits(const batch *plan, const batch_field *field, int64_t row) {
+/* Whether a blob lies in its file, and has its place at `at`, in [0, n_out]. */
+static int fits(const batch *plan, const batch_field *field, int64_t row, int64_t at) {
     const layout_extents *extents = &field->extents;
     const int32_t file = extents->file[row];
     const batch_window *window = &field->window;
-    return file >= 0 && file < plan->n_files && has_room(field->place[row], extents->length[row], field->n_out) &&
+    return file >= 0 && file < plan->n_files && field->place[row] == at && extents->length[row] <= field->n_out - at &&
            (window->n_bytes == 0 || row < window->n_out / window->n_bytes) &&
            layout_lies_in(plan->files[file].n_bytes, extents->offset[row], extents->length[row], field->head,
                           field->tail);
@@ -113,16 +109,21 @@ int batch_plan(batch *plan) {
     plan->n_spans = 0;
     for (int64_t number = 0; number < plan->n_fields; number++) {
         const batch_field *field = &plan->fields[number];
+        int64_t at = 0;
         for (int64_t row = 0; row < field->extents.n; row++) {
-            if (!fits(plan, field, row)) {
+            if (!fits(plan, field, row, at)) {
                 return -1;
             }
+            at += field->extents.length[row];
             if (is_read(plan, field, row) && !is_nothing(field, row)) {
                 const int64_t start = field->extents.offset[row] - field->head;
                 const int64_t stop = field->extents.offset[row] + field->extents.length[row] + field->tail;
                 plan->spans[plan->n_spans++] =
                     (batch_span){start, stop, row, field->extents.file[row], (int32_t)number};
             }
+        }
+        if (field->place[field->extents.n] != at) {
+            return -1;
         }
     }
     sort_spans(plan->spans, plan->n_spans);

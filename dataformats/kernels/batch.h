@@ -40,7 +40,7 @@ typedef struct {
 /* The extents of one field, and where their blobs go. */
 typedef struct {
     layout_extents extents;
-    const int64_t *place; /* in `out` */
+    const int64_t *place; /* in `out`, back to back from 0; and where the last one ends */
     int64_t head, tail;   /* bytes of framing around each blob, in [0, BATCH_MAX_FRAMING] */
     batch_check check;
     uint8_t *out;
@@ -80,7 +80,7 @@ typedef struct {
 } batch;
 
 /* Check every extent against its file and its place, and plan the reads: fills the last four. Return 0, or -1
- * where an extent does not fit. `n_spans` may be 0 afterwards. */
+ * where an extent does not fit, or lies elsewhere than behind the one before. `n_spans` may be 0 afterwards. */
 int batch_plan(batch *plan);
 
 /* Return what the copies and reads of a plan cost: as much as copying so many bytes that lie in memory. */

@@ -14,8 +14,8 @@ typedef struct {
 
 /* Whether a blob with so many bytes of framing before and behind it lies in a file of `n_bytes`. */
 static inline int layout_lies_in(int64_t n_bytes, int64_t offset, int64_t length, int64_t head, int64_t tail) {
-    const int64_t room = n_bytes - tail;
-    return length >= 0 && offset >= head && offset <= room && length <= room - offset;
+    return n_bytes >= tail && length >= 0 && offset >= head && offset <= n_bytes - tail &&
+           length <= n_bytes - tail - offset;
 }
 
 /* Write the extents of the records `rows[0 .. n)`; `stored` only where `all->stored` is not NULL. Return -1, or the

@@ -120,7 +120,7 @@ static int take_fields(PyObject *tuple, batch_arguments *held) {
 static int take_descriptors(PyObject *object, int with_memory, batch_arguments *held) {
     const laid_out *laid = held->laid;
     Py_buffer fds;
-    if (take_array(object, &fds, 0, "i", 4, "fds must be an int32 array") < 0) {
+    if (take_array(object, &fds, 0, "il", 4, "fds must be an int32 array") < 0) {
         return -1;
     }
     if (fds.len / 4 != laid->n_files) {
@@ -226,7 +226,8 @@ static PyObject *native_read_laid(PyObject *module, PyObject *const *args, Py_ss
     if (held.laid == NULL || take_engine(args[3], &held.engine) < 0 || take_helpers(args[4], &pool) < 0) {
         return NULL;
     }
-    held.n_workers = pool == NULL || n_threads < 1 ? 1 : (int)n_threads;
+    const int most = pool == NULL ? 1 : 1 + MOST_HELPERS;
+    held.n_workers = n_threads < 1 ? 1 : n_threads < most ? (int)n_threads : most;
     held.workers = calloc((size_t)held.n_workers, sizeof *held.workers);
     if (held.workers == NULL) {
         return PyErr_NoMemory();

@@ -12,7 +12,6 @@ static long this_process(void) { return 0; }
 #endif
 
 #define CAPSULE "dataformats.helpers"
-#define MOST 64
 
 typedef struct {
     thread_pool *pool;
@@ -43,7 +42,7 @@ static void destroy(PyObject *capsule) {
 static PyObject *native_helpers_open(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     (void)module;
     long most;
-    if (check_count("helpers_open", n_args, 1, 1) < 0 || take_small(args[0], "most", MOST, &most) < 0) {
+    if (check_count("helpers_open", n_args, 1, 1) < 0 || take_small(args[0], "most", MOST_HELPERS, &most) < 0) {
         return NULL;
     }
     helpers *made = malloc(sizeof *made);

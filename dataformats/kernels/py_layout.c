@@ -28,7 +28,7 @@ static void destroy_extents(PyObject *capsule) { free_extents(PyCapsule_GetPoint
 
 static int take_extents(PyObject *const *args, held_extents *held) {
     long head, tail, check;
-    if (take_array(args[0], &held->file, 0, "i", 4, "file must be an int32 array") < 0 ||
+    if (take_array(args[0], &held->file, 0, "il", 4, "file must be an int32 array") < 0 ||
         take_int64(args[1], &held->offset, "offset must be an int64 array") < 0 ||
         take_int64(args[2], &held->length, "length must be an int64 array") < 0 ||
         (args[3] != Py_None &&
@@ -183,7 +183,10 @@ static PyObject *files_used(const laid_out *laid) {
     for (int64_t i = 0; numbers != NULL && i < laid->n_fields; i++) {
         const layout_extents *extents = &laid->fields[i].extents;
         for (int64_t row = 0; row < extents->n; row++) {
-            is_used[extents->file[row]] = 1;
+            const int32_t file = extents->file[row];
+            if (file >= 0 && file < laid->n_files) { /* it was; but `room` may have been written over it */
+                is_used[file] = 1;
+            }
         }
     }
     for (int64_t i = 0; numbers != NULL && i < laid->n_files; i++) {

@@ -192,3 +192,41 @@ def test_what_cannot_be_laid_out() -> None:
         lay_out([index], None, facts([1]), 1, np.empty(3, np.int64))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="PyCapsule"):
         lay_out((object(),), None, facts([1]), 1, np.empty(3, np.int64))
+
+
+def test_sizes_below_0() -> None:
+    """So small that what is left of them without a tail would be more than any blob."""
+    index = held([(0, 0, 1)], tail=8)
+    assert lay_out((index,), None, facts([-(2**63)], [64]), 1, np.empty(3, np.int64)) is None
+
+
+def test_room_over_the_numbers_of_files() -> None:
+    """Numbers that were checked become others: the places of later blobs."""
+    room = np.zeros(2 * 64 + 1, np.int64)
+    index = hold_extents(room.view(np.int32)[64:128], np.zeros(64, np.int64), np.full(64, 2**26), None, (0, 0), 0)
+    laid = lay_out((index,), None, facts([2**26], [64]), 2**26, room)
+    assert laid is not None
+    assert not read_laid(laid[0], ((np.empty(9, np.uint8), None, 0, 0),), np.full(1, -1, np.int32), None)
+
+
+@pytest.mark.parametrize(("at", "place"), [(0, 8), (1, 0), (3, -(2**62)), (3, 20_000_000), (6, 2**40)])
+def test_room_that_was_changed_is_not_read_to(at: int, place: int) -> None:
+    """Each thread does the rows of its part of the places: some of the rows would be nobody's, or in any array."""
+    n = 1_000_000
+    memory = np.ones(n, np.uint8)
+    room, out = np.empty(13, np.int64), np.zeros(6 * n, np.uint8)
+    laid = lay_out((held([(0, 0, n)] * 6),), None, facts([n], [memory.ctypes.data]), n, room)
+    assert laid is not None
+    room[at] = place
+    fds = np.full(1, -1, np.int32)
+    assert not read_laid(laid[0], ((out, None, 0, 0),), fds, None, helpers_open(1), 2)
+
+
+def test_more_threads_than_there_can_be() -> None:
+    memory = np.arange(4, dtype=np.uint8)
+    out = np.zeros(4, np.uint8)
+    laid = lay_out((held([(0, 0, 4)]),), None, facts([4], [memory.ctypes.data]), 4, np.empty(3, np.int64))
+    assert laid is not None
+    outs = ((out, None, 0, 0),)
+    assert read_laid(laid[0], outs, np.full(1, -1, np.int32), None, helpers_open(2), 2**31 - 2)
+    assert out.tolist() == [0, 1, 2, 3]
