@@ -14,7 +14,8 @@ CRC_FOLD512 __m512i crc_load512(const uint8_t *data) { return _mm512_loadu_si512
 
 /* Return the first 64 bytes, going on from the CRC `value`. */
 CRC_FOLD512 __m512i crc_first512(uint32_t value, __m512i data) {
-    return _mm512_xor_si512(data, _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~value)));
+    /* Not _mm512_zextsi128_si512, which GCC has since version 10. */
+    return _mm512_xor_si512(data, _mm512_maskz_set1_epi32(1, (int)~value));
 }
 
 /* Fold each of four blocks: crc_fold. */

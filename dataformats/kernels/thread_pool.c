@@ -2,6 +2,7 @@
 #include "thread_pool.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 #if defined(__unix__) || defined(__APPLE__)
 
