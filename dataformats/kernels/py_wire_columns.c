@@ -212,8 +212,13 @@ static void fill_freely(batch *b) {
 
 /* ---- arrays */
 
+static int overlap(const Py_buffer *a, const Py_buffer *b) {
+    const uintptr_t begin = (uintptr_t)a->buf, other = (uintptr_t)b->buf;
+    return begin < other + (size_t)b->len && other < begin + (size_t)a->len;
+}
+
 /* Fill `view` with an array of exactly so many bytes, which `make(n)` returns. NULL with an exception set. */
-static PyObject *made(PyObject *make, int64_t n, int64_t n_bytes, Py_buffer *view) {
+static PyObject *made(const batch *b, PyObject *make, int64_t n, int64_t n_bytes, Py_buffer *view) {
     PyObject *number = PyLong_FromLongLong(n);
     PyObject *array = number == NULL ? NULL : PyObject_CallFunctionObjArgs(make, number, NULL);
     Py_XDECREF(number);
@@ -227,6 +232,11 @@ static PyObject *made(PyObject *make, int64_t n, int64_t n_bytes, Py_buffer *vie
         Py_DECREF(array);
         return NULL;
     }
+    if (overlap(view, &b->buffer)) {
+        PyErr_SetString(PyExc_ValueError, "expected an array of its own, found one over the records");
+        Py_DECREF(array);
+        return NULL;
+    }
     return array;
 }
 
@@ -237,14 +247,14 @@ static int make_arrays(const batch *b, int64_t i, output *out) {
     const int is_placed = f->target.output == WIRE_PLACED;
     if (!column->is_apart) {
         PyObject *make = is_placed ? b->plan->make_int64s : f->make;
-        out->first = made(make, column->values, column->n_bytes, &out->first_view);
+        out->first = made(b, make, column->values, column->n_bytes, &out->first_view);
         if (out->first == NULL) {
             return -1;
         }
     }
     if (f->target.output != WIRE_DENSE) {
         const int64_t n = b->n_records + !is_placed;
-        out->second = made(b->plan->make_int64s, n, n * 8, &out->second_view);
+        out->second = made(b, b->plan->make_int64s, n, n * 8, &out->second_view);
     }
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -262,7 +272,7 @@ static int make_all(const batch *b) {
 static int put_features(const batch *b, int64_t i, output *out) {
     const int64_t n_bytes = b->n_records * (int64_t)sizeof(wire_feature);
     let_go_of(out);
-    out->first = made(b->plan->make_int64s, n_bytes / 8, n_bytes, &out->first_view);
+    out->first = made(b, b->plan->make_int64s, n_bytes / 8, n_bytes, &out->first_view);
     if (out->first == NULL) {
         return -1;
     }

@@ -321,6 +321,10 @@ def test_what_the_wrapper_refuses() -> None:
         bad = _native.wire_columns_plan(0, ((0, b"a"),), ((DENSE, "i", 8, 1, make),), False, np.empty)
         with pytest.raises((ValueError, BufferError, TypeError, ZeroDivisionError)):
             _native.wire_columns(bad, blob, *one, None)
+    memory = np.frombuffer(blob + bytes(-len(blob) % 8), np.uint8).copy()  # where it would be written while it is read
+    over = _native.wire_columns_plan(0, ((0, b"a"),), ((DENSE, "i", 8, 1, lambda n: memory[: 8 * n]),), False, np.empty)
+    with pytest.raises(ValueError, match="found one over the records"):
+        _native.wire_columns(over, memory, *one, None)
     with pytest.raises(TypeError, match="starts must be"):
         _native.wire_columns(plan, blob, one[0].astype(np.int32), one[1], None)
     with pytest.raises(ValueError, match="starts and lengths must be equally long, found 1 and 2"):
