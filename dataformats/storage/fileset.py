@@ -37,7 +37,8 @@ class FileSet(Sequence[StoredFile]):
         mtimes_ns: int64[n], when each was changed last as it was opened; -1 for those in memory.
         facts: These three, as the kernels take them.
         no_descriptors: int32[n], -1.
-        waiting: The numbers of the files that have yet to be brought into memory.
+        in_memory: The numbers of the files that are in memory or will be.
+        waiting: Those of them that have yet to be brought in.
     """
 
     def __init__(self, files: Iterable[StoredFile], io: str = "auto", memory: SharedMemory | None = None) -> None:
@@ -54,7 +55,8 @@ class FileSet(Sequence[StoredFile]):
         self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)
         self.mtimes_ns = np.array([-1 if file is None else file.mtime_ns for file in local], np.int64)
         self.memories = np.zeros(len(local), np.uint64)
-        self.waiting = {number for number, file in enumerate(self._files) if isinstance(file, MemoryFile)}
+        self.in_memory = frozenset(n for n, file in enumerate(self._files) if isinstance(file, MemoryFile))
+        self.waiting = set(self.in_memory)
         self.facts = (self.memories, self.sizes, self.mtimes_ns)
         self.no_descriptors = np.full(len(local), -1, np.int32)
 

@@ -104,8 +104,8 @@ def _read(
     if laid is None:
         return None
     held, sizes, numbers = laid
-    if files.waiting and not files.waiting.isdisjoint(numbers):
-        return None
+    if files.in_memory and not files.in_memory.isdisjoint(numbers):
+        return None  # one had yet to be brought in, even if another thread has done so since
     n_bytes = sum(sizes)
     if n_bytes > _MUCH and n_bytes > 2 * int(files.sizes.sum()):
         return None  # extents that overlap: the careful way reads once what they share

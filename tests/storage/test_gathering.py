@@ -360,3 +360,22 @@ def test_closing_gives_memory_back(tmp_path: Path) -> None:
         assert source[3] == noise(1000)
     assert held() is None
     assert source[3] == noise(1000)  # it opens again
+
+
+def test_a_file_that_another_thread_brings_in_meanwhile_is_no_file_to_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = written(tmp_path, [noise(100), b"never asked for"], "memory")
+    index = gathering.held(extents([(0, 0, 0)]))  # which lies even in a file that has no bytes yet
+    lay_out = gathering.lay_out
+
+    def overtaken(*arguments: Any) -> Any:
+        laid = lay_out(*arguments)
+        files.bring_in([0])
+        return laid
+
+    monkeypatch.setattr(gathering, "lay_out", overtaken)
+    found = [gathering.look_up(files, (index,), np.zeros(1, np.int64), 2**31) for _ in range(2)]
+    assert found[0] is None
+    assert found[1] is not None
+    assert list(whole(found[1][0])) == [b""]
