@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck
-from dataformats.kernels import FrameCheck, buffers, crc32c, mask, read_laid, reads_batches
+from dataformats.kernels import FrameCheck, buffers, crc32c, lay_out, mask, read_laid, reads_batches
 from dataformats.storage import files as files_room
 from dataformats.storage import gathering, reading, threads
 from dataformats.storage.cached import CachedFile, MappedFile
@@ -367,7 +367,6 @@ def test_a_file_that_another_thread_brings_in_meanwhile_is_no_file_to_open(
 ) -> None:
     files = written(tmp_path, [noise(100), b"never asked for"], "memory")
     index = gathering.held(extents([(0, 0, 0)]))  # which lies even in a file that has no bytes yet
-    lay_out = gathering.lay_out
 
     def overtaken(*arguments: Any) -> Any:
         laid = lay_out(*arguments)

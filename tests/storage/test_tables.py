@@ -10,6 +10,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
 from dataformats.storage import gathering, tables
 
@@ -121,3 +122,25 @@ def test_fields_and_sequences(tmp_path: Path, seen: list[bool]) -> None:
     assert source.read(np.arange(20), fields=["one"])["one"].tolist() == [*range(20)]
     source.read(np.arange(20), fields=["one"])
     assert seen[-1]
+
+
+def test_a_field_is_held_once_whichever_others_it_is_read_with(
+    tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_MOST_CHOICES", 2)
+    asked: list[str] = []
+    source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
+    every = Reader.every
+
+    def noted(reader: Reader, field: str) -> Any:
+        asked.append(field)
+        return every(reader, field)
+
+    monkeypatch.setattr(Reader, "every", noted)
+    for names in (["index"], ["wave", "index"], ["index", "wave"], ["wave"], ["index"]) * 3:
+        batch = source.read(np.arange(20), fields=names)
+        assert list(batch.columns) == names
+        assert all(np.ravel(batch[name]).tolist()[-1] == 19 for name in names)
+    assert sorted(asked) == ["index", "wave"]
+    assert len(seen) == 15
+    assert all(seen)
