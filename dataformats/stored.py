@@ -290,7 +290,8 @@ class StoredSource(SourceBase):
         if indexes is None:
             return None
         begin = time.perf_counter()
-        apart = [self._windows.get(_window_key(name, mask)) for name in names] if self._windows else ()
+        windows = self._windows.known
+        apart = [windows.get(_window_key(name, mask)) for name in names] if windows else ()
         blobs = look_up(files, indexes, numbers, self._parts.max_record_bytes, apart)
         WAITED.seconds += time.perf_counter() - begin
         if blobs is None:
@@ -304,7 +305,7 @@ class StoredSource(SourceBase):
     def _located(
         self, numbers: NDArray[np.int64], mask: Mapping[str, bool | range], on_failure: OnFailure
     ) -> RecordBatch:
-        fetched = self._fetch(numbers, mask, lambda name: self._windows.get(_window_key(name, mask)))
+        fetched = self._fetch(numbers, mask, lambda name: self._windows.known.get(_window_key(name, mask)))
         damaged = by_record(fetched, numbers)
         if damaged and on_failure == "raise":
             raise damaged[min(damaged)]

@@ -95,30 +95,25 @@ class Windows:
     """The windows of one source's blobs, as batches have shown them. Thread-safe.
 
     A wrong guess costs a copy. Where records are not laid out alike, no more guesses are made after some.
+
+    Attributes:
+        known: Where a large value of the blobs of each key should be.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Window] = {}
+        self.known: dict[Hashable, Window] = {}
         self._tries: dict[Hashable, int] = {}
-
-    def __bool__(self) -> bool:
-        """Return True where any is known."""
-        return bool(self._known)
-
-    def get(self, key: Hashable) -> Window | None:
-        """Return where a large value of the blobs of this key should be."""
-        return self._known.get(key)
 
     def learn(self, key: Hashable, n_records: int, find: Callable[[], Window | None]) -> None:
         """Take what `find` sees in a batch, if more is to be known of that key."""
         tries = self._tries.get(key, 0)
-        if key in self._known or n_records < _LEAST_RECORDS or tries >= _TRIES:
+        if key in self.known or n_records < _LEAST_RECORDS or tries >= _TRIES:
             return
         self._tries[key] = tries + 1
         window = find()
         if window is not None and window.n_bytes >= _LEAST_BYTES:
-            self._known[key] = window
+            self.known[key] = window
 
     def forget(self, key: Hashable) -> None:
         """Know that the value was not there."""
-        self._known.pop(key, None)
+        self.known.pop(key, None)

@@ -40,7 +40,7 @@ typedef struct {
 #define FAILED 1
 #define NO_MEMORY 2
 #define SHARE_BYTES (64 << 10)   /* of effort, done by one thread at a time */
-#define SHARED_BYTES (384 << 10) /* a smaller batch is done before others are awake */
+#define SHARED_BYTES (768 << 10) /* for less, waking others costs more than they do */
 
 static void release(batch_arguments *held) {
     for (int64_t i = 0; held->outs != NULL && i < held->laid->n_fields; i++) {

@@ -27,7 +27,7 @@ from dataformats.kernels import (
 )
 from dataformats.storage.files import most_open
 from dataformats.storage.fileset import FileSet
-from dataformats.storage.threads import helpers, processors
+from dataformats.storage.threads import helpers
 from dataformats.windows import Around, Window
 
 __all__ = ["gather", "held", "look_up"]
@@ -150,16 +150,16 @@ def _read_group(
         numbers: Which files.
         is_rest: Whether another call has read what lies in memory; `None`: there are no other calls.
     """
-    n_threads = processors()
+    pool, n_threads = helpers()
     if not numbers:
-        return read_laid(held, outs, files.no_descriptors, None, helpers(), n_threads)
+        return read_laid(held, outs, files.no_descriptors, None, pool, n_threads)
     taken = False
     try:
         fds = files.take(numbers)
         taken = True
         if is_rest is not None:
             fds[fds < 0] = LEFT
-        return read_laid(held, outs, fds, files.engine.capsule, helpers(), n_threads, not is_rest)
+        return read_laid(held, outs, fds, files.engine.capsule, pool, n_threads, not is_rest)
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise

@@ -35,9 +35,13 @@ def processors() -> int:
     return max(1, N_THREADS // getattr(_OF_THREAD, "readers", 1))
 
 
-def helpers() -> Any:
-    """Return the threads that help kernels with large batches; `None` where there can be none."""
-    return _HELPERS.opened() if N_THREADS > 1 else None
+def helpers() -> tuple[Any, int]:
+    """Return the threads that help kernels with large batches, and how many may do the work of this one, it included.
+
+    `None` and 1 where there are none, or all have work of their own.
+    """
+    n = processors()
+    return (_HELPERS.opened(), n) if n > 1 else (None, 1)
 
 
 def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:

@@ -51,7 +51,9 @@ class Engine:
     @property
     def capsule(self) -> Any:
         """The engine for native readers, opened now if it was not; None where there is none: plain reads serve."""
-        # Not without the lock: `_forget` may have run between two looks.
+        capsule = self._capsule  # in one look: a forked child forgets it
+        if capsule is not None:
+            return capsule
         with self._lock:
             if not self._opened:
                 self._capsule = self._open()
