@@ -18,6 +18,7 @@ from dataformats.loaders.collate import plain, stacked
 from dataformats.loaders.loader import Loader
 from dataformats.loaders.ranks import resolve
 from dataformats.loaders.sequences import as_readable
+from dataformats.storage.threads import one_of
 from dataformats.tensors import map_tensors, to_tensors
 
 __all__ = ["BatchDataset", "DeviceCopier", "RecordDataset", "Records", "collate", "to_torch"]
@@ -241,6 +242,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
         """Return the records at `indices`, in `[0, len)`, read at once."""
+        _worker()
         batch = self._source.read(np.asarray(indices, np.int64))
         return Records(batch) if self._transform is None else [self._transform(record) for record in batch]
 
@@ -348,8 +350,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         if self._heard != int(self._calls):  # in a worker that outlived the epoch before
             self._loader.set_epoch(int(self._epoch))
             self._heard = int(self._calls)
-        info = torch.utils.data.get_worker_info()
-        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        worker, workers = _worker()
         if worker == 0:
             self._note_beginning()
         return _Share(self._copy(), worker, workers)
@@ -393,6 +394,15 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
 
 
 _REFUSED = {"workers", "worker_type", "prefetch", "prefetch_bytes", "start_method", "hang_timeout_s", "device"}
+
+
+def _worker() -> tuple[int, int]:
+    """Return which of how many workers of a DataLoader this is, and share the processors with the others."""
+    info = torch.utils.data.get_worker_info()
+    if info is None:
+        return 0, 1
+    one_of(info.num_workers)
+    return info.id, info.num_workers
 
 
 def _shared(number: int) -> torch.Tensor:

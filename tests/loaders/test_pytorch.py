@@ -19,6 +19,7 @@ from dataformats.batch import Nullable
 from dataformats.errors import SpecError, StateMismatchError
 from dataformats.kernels import buffers
 from dataformats.loaders.batches import Batch
+from dataformats.storage import threads
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
@@ -368,6 +369,19 @@ def test_map_style_transforms(digits: dataformats.RecordSource, function: Any) -
     batch = next(iter(DataLoader(RecordDataset(digits, halved), batch_size=10, collate_fn=function)))
     assert batch["x"].dtype == torch.float32
     assert torch.equal(batch["x"] * 2, torch.from_numpy(digits.read(range(10))["image"]).float())
+
+
+def processors_of(record: Any) -> int:
+    return threads.processors()
+
+
+def test_workers_share_the_processors(digits: dataformats.RecordSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or each would wake threads that have no processor left."""
+    monkeypatch.setattr(threads, "N_THREADS", 6)
+    way: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": "fork"}
+    dataset = RecordDataset(digits[:8], processors_of)
+    assert torch.cat(list(DataLoader(dataset, batch_size=4, **way))).tolist() == [3] * 8
+    assert torch.cat(list(DataLoader(dataset, batch_size=4))).tolist() == [6] * 8
 
 
 def test_any_sequence_is_a_map_style_data_set() -> None:
