@@ -36,10 +36,12 @@ check: .venv/stamp
 test-native: .venv/stamp
 	DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto
 
-# Without what is about processes that die and start again: kernels have no part in that.
+# What kernels have no part in, be it because their twins give the same numbers: processes that die, statistics.
+ONCE := --ignore=tests/loaders/test_processes.py --ignore=tests/loaders/test_train.py \
+    --ignore=tests/loaders/test_order_statistics.py
+
 test-reference: .venv/stamp
-	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto \
-	    --ignore=tests/loaders/test_processes.py --ignore=tests/loaders/test_train.py
+	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto $(ONCE)
 
 # Without a compiler the install succeeds, and the package says which kernels it runs on.
 test-plain: .venv/stamp
@@ -53,7 +55,8 @@ test-plain: .venv/stamp
 	    assert k.crc32c(b'123456789') == 0xe3069283" 2>&1 | grep 'RuntimeWarning: .*reference kernels'
 
 # The wheel, in an environment that borrows the dependencies of .venv (a .pth file adds the folder, but runs none of
-# the .pth files in it, so that the checkout stays out), with a copy of the tests outside the checkout.
+# the .pth files in it, so that the checkout stays out), with a copy of the tests outside the checkout, but for those of
+# single kernels: they are the same code as in the checkout.
 test-wheel: .venv/stamp
 	rm -rf build dist .venv-wheel
 	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation > /dev/null
@@ -64,7 +67,7 @@ test-wheel: .venv/stamp
 	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests pyproject.toml "$$outside" && \
 	    cd "$$outside" && DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -c "import dataformats.kernels, sys; \
 	    assert dataformats.kernels.__file__.startswith(sys.prefix), dataformats.kernels.__file__" && \
-	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto
+	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto $(ONCE) --ignore=tests/kernels
 
 # The targets of tests/fuzz: on fixed inputs by any compiler, and a short run where clang has libFuzzer.
 test-fuzz:
