@@ -39,6 +39,7 @@ test-native: .venv/stamp
 # What kernels have no part in, be it because their twins give the same numbers: processes that die, statistics.
 ONCE := --ignore=tests/loaders/test_processes.py --ignore=tests/loaders/test_train.py \
     --ignore=tests/loaders/test_order_statistics.py
+PARTS := --ignore=tests/kernels --ignore=tests/codecs --ignore=tests/storage
 
 test-reference: .venv/stamp
 	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto $(ONCE)
@@ -56,7 +57,7 @@ test-plain: .venv/stamp
 
 # The wheel, in an environment that borrows the dependencies of .venv (a .pth file adds the folder, but runs none of
 # the .pth files in it, so that the checkout stays out), with a copy of the tests outside the checkout, but for those of
-# single kernels: they are the same code as in the checkout.
+# single parts, which are the same code as in the checkout: what is missing in a wheel, the others miss.
 test-wheel: .venv/stamp
 	rm -rf build dist .venv-wheel
 	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation > /dev/null
@@ -67,7 +68,7 @@ test-wheel: .venv/stamp
 	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests pyproject.toml "$$outside" && \
 	    cd "$$outside" && DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -c "import dataformats.kernels, sys; \
 	    assert dataformats.kernels.__file__.startswith(sys.prefix), dataformats.kernels.__file__" && \
-	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto $(ONCE) --ignore=tests/kernels
+	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto $(ONCE) $(PARTS)
 
 # The targets of tests/fuzz: on fixed inputs by any compiler, and a short run where clang has libFuzzer.
 test-fuzz:
