@@ -60,7 +60,6 @@ _SAMPLE_BYTES = 64 * 2**20
 _FIXED_RECORDS = 64
 _DECODE = 1024
 _BLOBS: Mapping[str, bool | range] = {VALUE: True}
-_WHOLE = (VALUE,)
 _STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
 
@@ -273,16 +272,15 @@ class StoredSource(SourceBase):
         return dict(self._read(indices, None, "collect").failed)
 
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
-        known = self._meaning.decoding
-        mask = known.whole if fields is None else super().mask(fields)
-        batch = self._looked_up(as_numbers(indices), known, mask)
+        mask = self.mask(fields)
+        batch = self._looked_up(as_numbers(indices), self._meaning.decoding, mask)
         return self._located(as_indices(indices, len(self)), mask, on_failure) if batch is None else batch
 
     def _looked_up(
         self, numbers: NDArray[np.int64], known: Decoding, mask: Mapping[str, bool | range]
     ) -> RecordBatch | None:
         """Return the batch by the way that knows nothing but sound records; `None` where these need the other."""
-        names = _WHOLE if self._reader.spec is None else tuple(mask)
+        names = tuple(_BLOBS if self._reader.spec is None else mask)
         files = self._opened_files
         if files is None:
             files = self._files

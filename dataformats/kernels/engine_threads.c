@@ -6,9 +6,9 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 
-#include <time.h>
 #include <unistd.h>
 
+#include "process.h"
 #include "read_op.h"
 #include "thread_pool.h"
 
@@ -34,12 +34,6 @@ static int threads_open(read_engine *engine) {
 }
 
 static void threads_close(read_engine *engine) { pool_close(engine->state); }
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Read one after the other for a while. Return how many were read. */
 static int64_t read_alone(read_op *ops, int64_t n_ops) {

@@ -4,12 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-static long this_process(void) { return (long)getpid(); }
-#else
-static long this_process(void) { return 0; }
-#endif
+#include "process.h"
 
 #define CAPSULE "dataformats.helpers"
 

@@ -6,14 +6,8 @@
 #include <string.h>
 
 #include "engine.h"
+#include "process.h"
 #include "read_op.h"
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-static long this_process(void) { return (long)getpid(); }
-#else
-static long this_process(void) { return 0; }
-#endif
 
 static const engine_kind *const kinds[] = {&engine_auto, &engine_uring, &engine_libaio, &engine_threads};
 

@@ -10,7 +10,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "process.h"
 
 /* Whoever sleeps is woken after some 30 microseconds at best: what helpers still do is mostly done before that. */
 #define SPIN_NS 60000
@@ -121,12 +122,6 @@ void pool_close(thread_pool *pool) {
     pthread_cond_destroy(&pool->posted);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
-}
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* Wait until no helper holds a job that nobody can take any more. */
