@@ -12,7 +12,7 @@ from dataformats.batch import RecordBatch, take_column
 from dataformats.source import Fields, RecordSource
 from dataformats.storage.ahead import read_ahead
 
-__all__ = ["as_indices", "as_numbers", "digest_of", "scan_by_reading", "steps", "until_failure"]
+__all__ = ["as_indices", "as_numbers", "digest_of", "scan_by_reading", "steps", "until_failure", "within"]
 
 _SCAN_BYTES = 4 * 2**20
 _SCAN_RECORDS = 1024
@@ -41,7 +41,15 @@ def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
         TypeError: Not whole numbers, or not one-dimensional.
         IndexError: One is outside `[0, length)`.
     """
-    numbers = as_numbers(indices)
+    return within(as_numbers(indices), indices, length)
+
+
+def within(numbers: NDArray[np.int64], indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
+    """Return the numbers that `as_numbers` made of `indices`.
+
+    Raises:
+        IndexError: One is outside `[0, length)`.
+    """
     if len(numbers) and int(numbers.view(np.uint64).max()) >= length:  # negative ones are huge
         array = np.asarray(indices)
         wrong = array[(array < 0) | (array >= length)][0]

@@ -28,7 +28,7 @@ from dataformats.interfaces import (
     Streaming,
 )
 from dataformats.meaning import Decoding, Meaning, Told
-from dataformats.scanning import as_indices, as_numbers, scan_by_reading, until_failure
+from dataformats.scanning import as_indices, as_numbers, scan_by_reading, until_failure, within
 from dataformats.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.ahead import read_ahead
@@ -273,8 +273,9 @@ class StoredSource(SourceBase):
 
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
         mask = self.mask(fields)
-        batch = self._looked_up(as_numbers(indices), self._meaning.decoding, mask)
-        return self._located(as_indices(indices, len(self)), mask, on_failure) if batch is None else batch
+        numbers = as_numbers(indices)
+        batch = self._looked_up(numbers, self._meaning.decoding, mask)
+        return self._located(within(numbers, indices, len(self)), mask, on_failure) if batch is None else batch
 
     def _looked_up(
         self, numbers: NDArray[np.int64], known: Decoding, mask: Mapping[str, bool | range]
