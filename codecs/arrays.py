@@ -17,11 +17,11 @@ import msgpack
 import numpy as np
 
 from dataformats.batch import Blobs, Column, StackedList
+from dataformats.batch.inline_values import Around, Window
+from dataformats.columns.exact import DTYPES, exact
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
-from dataformats.values import DTYPES, exact
-from dataformats.windows import Around, Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

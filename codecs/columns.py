@@ -12,7 +12,8 @@ from dataformats.batch import Column, Nullable, Ragged, take_column
 from dataformats.codecs.features import FEATURE
 from dataformats.codecs.found import FeatureColumn
 from dataformats.codecs.lists import BYTES, DOUBLES, FLOATS, INT32S, INTEGERS, KIND_DTYPES, KIND_TYPES, MISSING
-from dataformats.columns import (
+from dataformats.columns.codec_resolver import holds_numbers
+from dataformats.columns.decode import (
     check_part,
     decode_column,
     elements_of,
@@ -22,7 +23,6 @@ from dataformats.columns import (
     spread,
 )
 from dataformats.errors import CodecError, SpecError
-from dataformats.fields import holds_numbers
 from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Type
 

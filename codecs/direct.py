@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged
+from dataformats.batch.inline_values import Around
 from dataformats.codecs.columns import Target, to_column
 from dataformats.codecs.features import FEATURE
 from dataformats.codecs.found import FeatureColumn
 from dataformats.codecs.text import BYTES
-from dataformats.columns import decode_column
+from dataformats.columns.codec_resolver import holds_numbers
+from dataformats.columns.decode import decode_column
+from dataformats.columns.exact import DTYPES
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.fields import holds_numbers
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.kernels.buffers import empty, rows
 from dataformats.kernels.wire import Shape, survey_of
@@ -30,8 +32,6 @@ from dataformats.kernels.wire_columns import (
     columns_of,
 )
 from dataformats.spec import Spec
-from dataformats.values import DTYPES
-from dataformats.windows import Around
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

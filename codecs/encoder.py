@@ -11,8 +11,9 @@ from dataformats.codecs.lists import BYTES, Lists
 from dataformats.codecs.payloads import check_fields, check_missing, may_lack
 from dataformats.codecs.text import BYTES as PLAIN_BYTES
 from dataformats.codecs.text import UTF8
+from dataformats.columns.codec_resolver import encode_value, holds_numbers
+from dataformats.columns.exact import exact
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.fields import encode_value, holds_numbers
 from dataformats.interfaces import FieldCodecs
 from dataformats.kernels.wire import Shape
 from dataformats.kernels.wire_write import (
@@ -26,7 +27,6 @@ from dataformats.kernels.wire_write import (
     writer_of,
 )
 from dataformats.spec import Spec, Type
-from dataformats.values import exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

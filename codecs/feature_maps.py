@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dataformats.batch import Blobs, Column
+from dataformats.batch.inline_values import Around, Window, widest
 from dataformats.codecs.columns import Target, to_column
 from dataformats.codecs.direct import Direct
 from dataformats.codecs.encoder import RecordEncoder
@@ -24,7 +25,6 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import Shape
 from dataformats.spec import Spec
-from dataformats.windows import Around, Window, widest
 
 __all__ = ["FeatureMap"]
 

@@ -13,12 +13,12 @@ import numpy as np
 from dataformats.codecs.lists import BYTES, EXAMPLE_LISTS, KIND_DTYPES, KIND_TYPES, KINDS, MISSING, Lists
 from dataformats.codecs.messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.wire import delimited, packed_bytes, packed_integers, packed_numbers
-from dataformats.columns import words
+from dataformats.columns.codec_resolver import encode_value, holds_numbers
+from dataformats.columns.decode import words
+from dataformats.columns.exact import exact
 from dataformats.errors import CodecError, SpecError
-from dataformats.fields import encode_value, holds_numbers
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
-from dataformats.values import exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs
+from dataformats.batch.inline_values import Window, common_window
 from dataformats.codecs.lists import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
 from dataformats.codecs.messages import corrupt, parse
 from dataformats.kernels.wire import (
@@ -28,7 +29,6 @@ from dataformats.kernels.wire import (
     steps_of,
     survey_of,
 )
-from dataformats.windows import Window, common_window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns import numbers_of
+from dataformats.columns.decode import numbers_of
+from dataformats.columns.exact import exact
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
-from dataformats.values import exact
 
 __all__ = ["I64", "INT", "MAX_BYTES", "MAX_SIZE", "U64", "Int", "SizedInt"]
 

@@ -31,13 +31,13 @@ from dataformats.codecs.payloads import (
     range_of,
 )
 from dataformats.codecs.wire import delimited
-from dataformats.columns import check_part, numbered, offsets_of
+from dataformats.columns.codec_resolver import holds_numbers
+from dataformats.columns.decode import check_part, numbered, offsets_of
+from dataformats.columns.exact import exact
 from dataformats.errors import SpecError
-from dataformats.fields import holds_numbers
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import ABSENT, Shape
 from dataformats.spec import Spec, Type
-from dataformats.values import exact
 
 __all__ = ["SEQUENCE_EXAMPLE"]
 

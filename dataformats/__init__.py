@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataformats.batch import Nullable, Ragged, RecordBatch
+    from dataformats.columns.codec_resolver import register_codec
     from dataformats.converting import ConvertReport, convert
     from dataformats.errors import (
         ChecksumError,
@@ -32,18 +33,17 @@ if TYPE_CHECKING:
         UnknownNameError,
         WorkerError,
     )
-    from dataformats.fields import register_codec
     from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
-    from dataformats.joining import concat
-    from dataformats.loaders.batches import Batch
+    from dataformats.interfaces.source import FieldStats, RecordSource
+    from dataformats.interfaces.writer import RecordWriter
+    from dataformats.loaders.batch import Batch
     from dataformats.loaders.loader import Loader
     from dataformats.loaders.mixture import Mixture, mix
-    from dataformats.loaders.padding import pad
-    from dataformats.opening import open, register_backend
-    from dataformats.source import FieldStats, RecordSource
+    from dataformats.loaders.pad import pad
+    from dataformats.reading.concat import concat
+    from dataformats.reading.opening import open, register_backend
     from dataformats.spec import Spec, Type
-    from dataformats.writer import RecordWriter
-    from dataformats.writing import create
+    from dataformats.writing.dataset_writer import create
 
 __version__ = "0.1.0"
 
@@ -63,18 +63,18 @@ _ROOMS = {
         "UnknownNameError",
         "WorkerError",
     ),
-    "fields": ("register_codec",),
+    "columns.codec_resolver": ("register_codec",),
     "inspecting": ("Finding", "Info", "VerifyReport", "info", "verify"),
-    "opening": ("open", "register_backend"),
-    "source": ("FieldStats", "RecordSource"),
+    "reading.opening": ("open", "register_backend"),
+    "interfaces.source": ("FieldStats", "RecordSource"),
     "spec": ("Spec", "Type"),
-    "joining": ("concat",),
-    "loaders.batches": ("Batch",),
+    "reading.concat": ("concat",),
+    "loaders.batch": ("Batch",),
     "loaders.loader": ("Loader",),
     "loaders.mixture": ("Mixture", "mix"),
-    "loaders.padding": ("pad",),
-    "writer": ("RecordWriter",),
-    "writing": ("create",),
+    "loaders.pad": ("pad",),
+    "interfaces.writer": ("RecordWriter",),
+    "writing.dataset_writer": ("create",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

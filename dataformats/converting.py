@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from dataformats.encoding import Encoding, refuse
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.fields import Codecs
 from dataformats.interfaces import Backend, BlobBackend
-from dataformats.opening import open as open_source
+from dataformats.interfaces.source import RecordSource
+from dataformats.reading.opening import open as open_source
+from dataformats.reading.views import SourceBase
 from dataformats.registry import backends
-from dataformats.source import RecordSource
 from dataformats.spec import Spec, SpecLike, Type
-from dataformats.views import SourceBase
-from dataformats.writing import DatasetWriter, writer
+from dataformats.writing.dataset_writer import DatasetWriter, writer
+from dataformats.writing.encoding import Encoding, refuse
 
 __all__ = ["ConvertReport", "convert"]
 

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dataformats.errors import FormatError, SpecError, UnknownNameError
+from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces import BlobBackend
-from dataformats.opening import open as open_source
+from dataformats.interfaces.source import RecordSource
+from dataformats.reading.file_source import StoredSource
+from dataformats.reading.opening import open as open_source
 from dataformats.registry import backends
-from dataformats.source import RecordSource
 from dataformats.storage.files import Folder
-from dataformats.storage.locate import entries
-from dataformats.storage.sidecar import load_facts
-from dataformats.stored import StoredSource
+from dataformats.storage.paths import entries
 
 __all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
 

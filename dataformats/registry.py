@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dataformats.errors import UnknownNameError
-from dataformats.storage.forks import after_fork
+from dataformats.fork_hooks import after_fork
 
 if TYPE_CHECKING:
     from dataformats.interfaces import Backend, Codec

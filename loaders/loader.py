@@ -13,23 +13,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.feeding import Feed, Made
-from dataformats.loaders.forms import AheadOfTime, form_of
-from dataformats.loaders.making import BatchMaker, DamagePolicy, Functions
+from dataformats.fork_hooks import after_fork
+from dataformats.loaders.adapters import as_readable
+from dataformats.loaders.batch_builder import BatchMaker, DamagePolicy, Functions
+from dataformats.loaders.jax_support import register_with_jax
 from dataformats.loaders.mixture import Mixture
+from dataformats.loaders.output import AheadOfTime, form_of
 from dataformats.loaders.plan import Place, Plan, Shuffle
-from dataformats.loaders.pytrees import register_with_jax
+from dataformats.loaders.prefetch import Feed, Made
+from dataformats.loaders.prefetch_options import StartMethod, Workers, whole
 from dataformats.loaders.quarantine import Quarantined, holes_in
-from dataformats.loaders.randomness import Randomness
 from dataformats.loaders.ranks import resolve
 from dataformats.loaders.records import Records
-from dataformats.loaders.sequences import as_readable
+from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skips import POSITIONS, Skips
 from dataformats.loaders.state import State, validate
+from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Step, Steps
-from dataformats.loaders.timing import LoaderStats, Totals
-from dataformats.loaders.workers import StartMethod, Workers, whole
-from dataformats.storage.forks import after_fork
 
 __all__ = ["Loader"]
 

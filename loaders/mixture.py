@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dataformats.errors import UnknownNameError
-from dataformats.joining import check_alike
+from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.loaders.schedule import History, Until, changed, checked_weights, epoch_length
-from dataformats.loaders.sequences import as_readable
-from dataformats.scanning import digest_of
+from dataformats.reading.concat import check_alike
+from dataformats.reading.scan import digest_of
+from dataformats.reading.views import SourceBase
 from dataformats.spec import VALUE, Spec
-from dataformats.views import SourceBase
 
 __all__ = ["Mixture", "mix"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.loaders.schedule import History, Schedule, checked_weights
-from dataformats.loaders.shuffling import Epoch, Shuffle, alike
+from dataformats.loaders.shuffle import Epoch, Shuffle, alike
 
 __all__ = ["PLAN_VERSION", "Place", "Plan", "Shuffle"]
 

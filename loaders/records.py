@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
-from dataformats.joining import interleave
-from dataformats.loaders.sequences import Readable
-from dataformats.source import OnCorrupt
+from dataformats.interfaces.source import OnCorrupt
+from dataformats.loaders.adapters import Readable
+from dataformats.reading.concat import interleave
 
 __all__ = ["Got", "Records"]
 

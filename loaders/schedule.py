@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.loaders.shuffling import alike
+from dataformats.loaders.shuffle import alike
 
 __all__ = ["History", "Schedule", "Until", "changed", "checked_weights", "epoch_length"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.loaders.feeding import Listed
+from dataformats.loaders.prefetch import Listed
 from dataformats.loaders.skips import POSITIONS, Skips
 
 __all__ = ["Share", "Step", "Steps"]

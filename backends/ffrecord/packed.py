@@ -10,15 +10,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from dataformats.backends.ffrecord.packed_tree import MAX_DEPTH, Tree, build_structure, parse_structure
 from dataformats.backends.ffrecord.reader import FFRecordReader
-from dataformats.backends.ffrecord.structure import MAX_DEPTH, Tree, build_structure, parse_structure
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.errors import FormatError
 from dataformats.spec import VALUE
 from dataformats.storage.atomic import publish
+from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import StoredFile, release
-from dataformats.storage.locate import entries
-from dataformats.storage.reading import read_blobs
+from dataformats.storage.paths import entries
 
 __all__ = ["PackedFolder", "pack_folder"]
 

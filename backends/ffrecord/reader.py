@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from dataformats.backends.ffrecord.layout import RecordCheck
 from dataformats.backends.ffrecord.table_index import TableIndex
-from dataformats.indexed import IndexedReader
+from dataformats.indexing.lookup import is_small
+from dataformats.indexing.reader import IndexedReader
 from dataformats.interfaces import Check
-from dataformats.lookup import is_small
 from dataformats.storage.files import StoredFile
 
 __all__ = ["FFRecordReader"]

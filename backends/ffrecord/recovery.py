@@ -14,7 +14,7 @@ from dataformats.backends.ffrecord.layout import (
     verify_header,
 )
 from dataformats.errors import FormatError
-from dataformats.storage.journal import Entries, Journal, count_sound
+from dataformats.writing.journal import Entries, Journal, count_sound
 
 __all__ = ["JOURNAL_MAGIC", "recover"]
 

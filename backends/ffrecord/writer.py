@@ -15,7 +15,7 @@ from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
 from dataformats.interfaces import BlobWriter
 from dataformats.kernels import crc32_extents
 from dataformats.storage.atomic import publish, write_all
-from dataformats.storage.journal import Entries, Journal
+from dataformats.writing.journal import Entries, Journal
 
 __all__ = ["FFRecordWriter"]
 

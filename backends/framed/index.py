@@ -14,13 +14,13 @@ from dataformats.backends.framed.framing import Framing, Positions, words
 from dataformats.backends.framed.kept import FrameIndex
 from dataformats.backends.framed.scan import Frames
 from dataformats.backends.framed.told import error_of, told
-from dataformats.backends.framed.walking import headers_are_sound
+from dataformats.backends.framed.window import headers_are_sound
 from dataformats.batch import Blobs
+from dataformats.indexing.index_cache import Index, Shelf
 from dataformats.interfaces import Extents
+from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import StoredFile
-from dataformats.storage.inflate import Inflated
-from dataformats.storage.reading import read_blobs
-from dataformats.storage.shelf import Index, Shelf
+from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["FrameIndexes", "Hint"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from dataformats.backends.framed.framing import Framing
 from dataformats.errors import FormatError
-from dataformats.fileindex import FileIndex
-from dataformats.storage.shelf import Index
+from dataformats.indexing.file_index import FileIndex
+from dataformats.indexing.index_cache import Index
 
 __all__ = ["FrameIndex"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+from dataformats.fork_hooks import after_fork
 from dataformats.storage.files import StoredFile
-from dataformats.storage.forks import after_fork
-from dataformats.storage.inflate import Inflated
+from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["FileProgress", "Progress"]
 

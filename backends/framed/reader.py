@@ -12,11 +12,11 @@ from dataformats.backends.framed.progress import Progress
 from dataformats.backends.framed.scan import Frames
 from dataformats.backends.framed.stream import stream
 from dataformats.errors import FormatError
-from dataformats.indexed import FileIndex, IndexedReader
+from dataformats.indexing.block_file import BrokenBlockError
+from dataformats.indexing.index_cache import Shelf
+from dataformats.indexing.reader import FileIndex, IndexedReader
 from dataformats.interfaces import Check, OpenOptions, Stretch
 from dataformats.storage.files import StoredFile
-from dataformats.storage.rows import BrokenBlockError
-from dataformats.storage.shelf import Shelf
 
 __all__ = ["FramedReader"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.framed.chain import Chain
 from dataformats.backends.framed.framing import Framing
-from dataformats.backends.framed.pieces import extend_in_pieces
+from dataformats.backends.framed.parallel_scan import extend_in_pieces
+from dataformats.backends.framed.scanner import Chain
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.files import StoredFile
-from dataformats.storage.inflate import Inflated
+from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["Frames", "damage_at", "scan"]
 

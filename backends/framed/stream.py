@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataformats.backends.framed.chain import read_window
 from dataformats.backends.framed.framing import Framing, Octets
 from dataformats.backends.framed.scan import damage_at
-from dataformats.backends.framed.walking import Walk, cut_short, no_frame, walk
+from dataformats.backends.framed.scanner import read_window
+from dataformats.backends.framed.window import Walk, cut_short, no_frame, walk
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import OpenOptions, Stretch
+from dataformats.storage.blob_read import too_long
 from dataformats.storage.files import StoredFile
-from dataformats.storage.inflate import Inflated
-from dataformats.storage.reading import too_long
+from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["stream"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from dataformats.backends.granular.bag_appender import GrowingBag, Kept
 from dataformats.backends.granular.bags import BAG, IDX
-from dataformats.backends.granular.growing import GrowingBag, Kept
 from dataformats.backends.granular.limits import ENTRY_BYTES
 from dataformats.backends.granular.recovery import keep_single, restore_index
 from dataformats.errors import SpecError

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from dataformats.backends.granular.folder import DataSetFiles
 from dataformats.backends.granular.limits import Limits
+from dataformats.backends.granular.rows import Rows, Table
 from dataformats.backends.granular.stored_types import decoded_type, is_sequence
-from dataformats.backends.granular.table import Rows, Table
-from dataformats.columns import check_part
+from dataformats.columns.decode import check_part
 from dataformats.errors import FormatError, SpecError
+from dataformats.fork_hooks import after_fork
+from dataformats.indexing.parts import Parted, parted
 from dataformats.interfaces import Extents, Located, Reader
-from dataformats.parts import Parted, parted
 from dataformats.spec import Spec, Type
-from dataformats.storage.forks import after_fork
 
 __all__ = ["DataSetReader"]
 

@@ -9,9 +9,9 @@ from typing import cast
 
 import msgpack
 
+from dataformats.backends.granular.bag_appender import GrowingBag, Kept
 from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC
-from dataformats.backends.granular.growing import GrowingBag, Kept
 from dataformats.backends.granular.limits import ENTRY_BYTES
 from dataformats.backends.granular.recovery import AHEAD_ROWS, check_spec, keep_columns, keep_referred
 from dataformats.backends.granular.stored_types import is_sequence

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dataformats.backends.granular.bag_appender import Kept
 from dataformats.backends.granular.bags import BAG, IDX, limits_of
 from dataformats.backends.granular.folder import REFS, SPEC
-from dataformats.backends.granular.growing import Kept
 from dataformats.backends.granular.limits import ENTRY_BYTES
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.errors import FormatError, SpecError

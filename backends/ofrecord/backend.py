@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.backends.ofrecord.content import judge
 from dataformats.backends.ofrecord.parts import in_order, is_part, part_names
 from dataformats.backends.ofrecord.reader import OFRecordReader
+from dataformats.backends.ofrecord.sniff import judge
 from dataformats.backends.ofrecord.writer import OFRecordWriter
 from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
 from dataformats.spec import Spec

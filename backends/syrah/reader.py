@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dataformats.backends.syrah.layout import HEADER, Header, parse_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, Table, parse_metadata, unsound
 from dataformats.errors import CorruptRecordError, FormatError, SpecError, TruncatedError
+from dataformats.indexing.parts import Parted, parted
 from dataformats.interfaces import Extents, Located, Reader
-from dataformats.parts import Parted, parted
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.storage.files import StoredFile
 

@@ -9,7 +9,7 @@ import numpy as np
 from dataformats.backends.syrah.layout import HEADER, parse_header
 from dataformats.backends.syrah.metadata import parse_metadata
 from dataformats.errors import FormatError, SpecError
-from dataformats.storage.journal import Entries, Journal, count_sound, read_checksums
+from dataformats.writing.journal import Entries, Journal, count_sound, read_checksums
 
 __all__ = ["JOURNAL_MAGIC", "recover"]
 

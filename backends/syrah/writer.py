@@ -19,7 +19,7 @@ from dataformats.interfaces import FieldsWriter
 from dataformats.kernels import crc32_extents
 from dataformats.spec import Spec
 from dataformats.storage.atomic import write_all
-from dataformats.storage.journal import Entries, Journal
+from dataformats.writing.journal import Entries, Journal
 
 __all__ = ["SyrahWriter"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from dataformats.backends.tfrecord.content import Compression, chosen_compression, judge
 from dataformats.backends.tfrecord.reader import TFRecordReader
+from dataformats.backends.tfrecord.sniff import Compression, chosen_compression, judge
 from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
 from dataformats.registry import codecs

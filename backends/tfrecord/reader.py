@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from dataformats.backends.framed.reader import FramedReader
 from dataformats.backends.framed.scan import Frames
-from dataformats.backends.tfrecord.content import Compression, decompressed
 from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.scan import scan
+from dataformats.backends.tfrecord.sniff import Compression, decompressed
 from dataformats.interfaces import OpenOptions
+from dataformats.storage.concurrent_map import overlapped
 from dataformats.storage.files import StoredFile
-from dataformats.storage.overlapping import overlapped
 
 __all__ = ["TFRecordReader"]
 

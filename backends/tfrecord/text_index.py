@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.framed.index import Hint
-from dataformats.backends.tfrecord.content import decompressed
 from dataformats.backends.tfrecord.layout import FRAMING_BYTES
 from dataformats.backends.tfrecord.scan import scan
+from dataformats.backends.tfrecord.sniff import decompressed
 from dataformats.errors import FormatError
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, StoredFile
-from dataformats.storage.inflate import Inflated
+from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.framed.writer import FramedWriter
-from dataformats.backends.tfrecord.content import Compression, decompressed
 from dataformats.backends.tfrecord.layout import FRAMING, frames
+from dataformats.backends.tfrecord.sniff import Compression, decompressed
 from dataformats.storage import atomic
 from dataformats.storage.files import StoredFile
 

@@ -31,7 +31,7 @@ from dataformats.spec import Type
 
 if TYPE_CHECKING:
     from dataformats.converting import ConvertReport
-    from dataformats.stored import StoredSource
+    from dataformats.reading.file_source import StoredSource
 
 __all__ = ["convert"]
 
@@ -180,8 +180,8 @@ def _converted(
 
 
 def _opened(path: str | list[str], read: dict[str, Any]) -> StoredSource:
-    from dataformats.opening import open as open_source
-    from dataformats.stored import StoredSource
+    from dataformats.reading.file_source import StoredSource
+    from dataformats.reading.opening import open as open_source
 
     source = open_source(path, **read)
     if not isinstance(source, StoredSource):

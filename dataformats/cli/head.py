@@ -30,7 +30,7 @@ from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
-    from dataformats.source import RecordSource
+    from dataformats.interfaces.source import RecordSource
 
 __all__ = ["head"]
 
@@ -74,7 +74,7 @@ def head(
 
 @contextmanager
 def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | None, n: int) -> Iterator[_Head]:
-    from dataformats.opening import open as open_source
+    from dataformats.reading.opening import open as open_source
 
     with open_source(path, **options) as source:
         opaque = _leave_encoded(source, options.get("spec", ()))
@@ -85,8 +85,8 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
 
 def _leave_encoded(source: RecordSource, declared: Any) -> dict[str, Type]:
     """Have images and videos read as their bytes, of which the header is shown, and so what is opaque."""
-    from dataformats.fields import as_bytes
-    from dataformats.stored import StoredSource
+    from dataformats.columns.codec_resolver import as_bytes
+    from dataformats.reading.file_source import StoredSource
 
     if not isinstance(source, StoredSource):
         return {}
@@ -99,7 +99,7 @@ def _leave_encoded(source: RecordSource, declared: Any) -> dict[str, Type]:
 
 
 def _is_single(source: RecordSource) -> bool:
-    from dataformats.views import SourceBase
+    from dataformats.reading.views import SourceBase
 
     return isinstance(source, SourceBase) and source.single
 

@@ -12,7 +12,7 @@ from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
-    from dataformats.stored import StoredSource
+    from dataformats.reading.file_source import StoredSource
 
 __all__ = ["index"]
 
@@ -48,8 +48,8 @@ def index(
 
 
 def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> StoredSource:
-    from dataformats.opening import open as open_source
-    from dataformats.stored import StoredSource
+    from dataformats.reading.file_source import StoredSource
+    from dataformats.reading.opening import open as open_source
 
     with bar("indexing", "bytes") as progress:
         source = open_source(path, index=where, progress=progress, **options)

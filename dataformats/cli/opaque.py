@@ -10,7 +10,7 @@ from dataformats.registry import codecs
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
-    from dataformats.source import RecordSource
+    from dataformats.interfaces.source import RecordSource
 
 __all__ = ["opaque_fields", "opaque_in", "said_of"]
 
@@ -22,15 +22,15 @@ def opaque_fields(kinds: Mapping[str, Type], declared: Collection[str] = ()) -> 
         kinds: Field to type.
         declared: Fields whose types the command line gave: a codec that is unknown there is an error.
     """
-    from dataformats.fields import Codecs
+    from dataformats.columns.codec_resolver import Codecs
 
     return Codecs(None, trusted=False).opaque({name: kind for name, kind in kinds.items() if name not in declared})
 
 
 def opaque_in(path: str | list[str], options: Mapping[str, Any]) -> tuple[dict[str, Type], dict[str, Any]]:
     """Return the opaque fields of a data set, and the options under which all of it can be read."""
-    from dataformats.fields import as_bytes
-    from dataformats.opening import open as open_source
+    from dataformats.columns.codec_resolver import as_bytes
+    from dataformats.reading.opening import open as open_source
 
     try:
         with open_source(path, **options) as source:
@@ -50,7 +50,7 @@ def said_of(kind: Type) -> str:
 
 
 def _fields_of(source: RecordSource) -> Mapping[str, Type]:
-    from dataformats.stored import StoredSource
+    from dataformats.reading.file_source import StoredSource
 
     told = isinstance(source, StoredSource) and not source.single and not source.spec_is_inferred
     return source.spec if told else {}

@@ -103,7 +103,7 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     """
     if name is None:
         return None
-    from dataformats.fields import Codecs
+    from dataformats.columns.codec_resolver import Codecs
 
     try:
         Codecs(None, trusted=True).codec(Type.parse(name))

@@ -19,7 +19,7 @@ from dataformats.kernels.batch import (
     reads_batches,
 )
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, masked_crc32c
-from dataformats.kernels.choosing import describe, implementation
+from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import gather
 from dataformats.kernels.masking import mask
 from dataformats.kernels.permutation import permute, permute_back

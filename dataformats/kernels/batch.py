@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.kernels.choosing import implementation, kernels
+from dataformats.kernels.dispatch import implementation, kernels
 
 __all__ = [
     "LEFT",

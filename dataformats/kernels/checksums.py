@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.kernels.choosing import kernels
+from dataformats.kernels.dispatch import kernels
 from dataformats.kernels.masking import mask
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.kernels.choosing import describe, implementation, kernels
+from dataformats.kernels.dispatch import describe, implementation, kernels
 
 __all__ = ["engine_open", "engine_read", "engine_state"]
 

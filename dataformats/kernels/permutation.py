@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.kernels.choosing import kernels
+from dataformats.kernels.dispatch import kernels
 
 __all__ = ["permute", "permute_back"]
 

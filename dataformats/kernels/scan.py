@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.kernels.choosing import kernels
+from dataformats.kernels.dispatch import kernels
 from dataformats.kernels.reference.scan import ENDS, FULL, UNSOUND
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels.buffers import empty
-from dataformats.kernels.choosing import kernels
+from dataformats.kernels.dispatch import kernels
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike

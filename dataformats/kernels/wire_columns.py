@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels import reference
-from dataformats.kernels.choosing import kernels
+from dataformats.kernels.dispatch import kernels
 from dataformats.kernels.reference.wire_columns import (
     APART,
     AS_FOUND,

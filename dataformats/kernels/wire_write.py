@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataformats.kernels import reference
-from dataformats.kernels.choosing import kernels
+from dataformats.kernels.dispatch import kernels
 from dataformats.kernels.reference.wire_write import Field
 from dataformats.kernels.wire import Shape
 

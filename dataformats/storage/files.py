@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage.forks import after_fork
+from dataformats.fork_hooks import after_fork
 
 resource: ModuleType | None
 try:

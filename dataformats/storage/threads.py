@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from dataformats.fork_hooks import after_fork
 from dataformats.kernels import helpers_open
-from dataformats.storage.forks import after_fork
 
 __all__ = ["N_THREADS", "Pool", "helpers", "one_of", "processors", "submit"]
 

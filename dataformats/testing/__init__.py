@@ -22,12 +22,12 @@ _TOPICS = (
     "columns",
     "views",
     "writing",
-    "places",
+    "locations",
     "indexes",
     "processes",
     "damage",
     "converting",
-    "workshop",
+    "dataset_fixture",
 )
 pytest.register_assert_rewrite(*(f"dataformats.testing.{topic}" for topic in _TOPICS))
 

@@ -9,8 +9,8 @@ import pytest
 
 from dataformats.batch import Nullable, Ragged
 from dataformats.errors import SpecError
+from dataformats.testing.dataset_fixture import Workshop
 from dataformats.testing.records import KINDS, same, values
-from dataformats.testing.workshop import Workshop
 
 __all__ = ["ColumnConformance"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import dataformats.converting
-import dataformats.opening
+import dataformats.reading.opening
 from dataformats.errors import ChecksumError, DataFormatsError
 from dataformats.interfaces import BlobBackend
 from dataformats.registry import backends
+from dataformats.testing.dataset_fixture import Workshop, check_plain
 from dataformats.testing.records import plain, same, values
-from dataformats.testing.workshop import Workshop, check_plain
 
 __all__ = ["ConvertingConformance"]
 
@@ -37,7 +37,7 @@ class ConvertingConformance:
             target, payload = backends.get(format), shop.case.payload
             keeps = payload is not None and isinstance(target, BlobBackend) and target.keeps(payload)
             assert report.copied == keeps
-            _check(dataformats.opening.open(there), records)
+            _check(dataformats.reading.opening.open(there), records)
             back = shop.path("back")
             again = dataformats.converting.convert(
                 there, back, shop.case.format, overwrite=True, **shop.case.create_options

@@ -16,9 +16,9 @@ import pytest
 
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
-from dataformats.source import RecordSource
+from dataformats.interfaces.source import RecordSource
+from dataformats.testing.dataset_fixture import Workshop
 from dataformats.testing.records import same
-from dataformats.testing.workshop import Workshop
 
 __all__ = ["DamageConformance"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dataformats.testing.dataset_fixture import Workshop, check_plain
 from dataformats.testing.records import PLAIN, plain
-from dataformats.testing.workshop import Workshop, check_plain
 
 __all__ = ["IndexConformance"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from dataformats.errors import StateMismatchError
-from dataformats.testing import children
+from dataformats.testing import subprocess_entry as children
+from dataformats.testing.dataset_fixture import Workshop, check_plain, in_fork
 from dataformats.testing.records import PLAIN, plain
-from dataformats.testing.workshop import Workshop, check_plain, in_fork
 
 __all__ = ["ProcessConformance"]
 

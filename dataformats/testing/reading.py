@@ -14,9 +14,9 @@ import pytest
 from dataformats.batch import RecordBatch
 from dataformats.errors import DataFormatsError, SpecError, UnknownNameError
 from dataformats.inspecting import info, verify
-from dataformats.joining import concat
+from dataformats.reading.concat import concat
+from dataformats.testing.dataset_fixture import Workshop, check_plain
 from dataformats.testing.records import PLAIN, blob, plain, same
-from dataformats.testing.workshop import Workshop, check_plain
 
 __all__ = ["ReadingConformance"]
 

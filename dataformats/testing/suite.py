@@ -10,13 +10,13 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.columns import ColumnConformance
 from dataformats.testing.converting import ConvertingConformance
 from dataformats.testing.damage import DamageConformance
+from dataformats.testing.dataset_fixture import Workshop
 from dataformats.testing.indexes import IndexConformance
-from dataformats.testing.places import PlaceConformance
+from dataformats.testing.io_modes import WaysConformance
+from dataformats.testing.locations import PlaceConformance
 from dataformats.testing.processes import ProcessConformance
 from dataformats.testing.reading import ReadingConformance
 from dataformats.testing.views import ViewConformance
-from dataformats.testing.ways import WaysConformance
-from dataformats.testing.workshop import Workshop
 from dataformats.testing.writing import WritingConformance
 
 __all__ = ["BackendConformance"]

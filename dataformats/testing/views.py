@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.joining import concat
+from dataformats.reading.concat import concat
+from dataformats.testing.dataset_fixture import Workshop, check_plain
 from dataformats.testing.records import PLAIN, plain
-from dataformats.testing.workshop import Workshop, check_plain
 
 __all__ = ["ViewConformance"]
 

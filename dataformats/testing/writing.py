@@ -12,9 +12,9 @@ import pytest
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.inspecting import verify
 from dataformats.interfaces import natural_key
-from dataformats.joining import concat
+from dataformats.reading.concat import concat
+from dataformats.testing.dataset_fixture import Workshop, check_plain, fail_after
 from dataformats.testing.records import PLAIN, blob, plain, same
-from dataformats.testing.workshop import Workshop, check_plain, fail_after
 
 __all__ = ["WritingConformance"]
 

@@ -20,16 +20,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataformats import inspecting, lookup
+from dataformats import inspecting
 from dataformats.backends.ffrecord import BACKEND
 from dataformats.backends.ffrecord.layout import build_header
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.indexing import lookup
 from dataformats.interfaces import OpenOptions
 from dataformats.spec import VALUE
+from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile, LocalFolder, StoredFile
-from dataformats.storage.reading import read_blobs
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ffrecord"
 ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))["entries"]

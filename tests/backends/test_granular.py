@@ -28,9 +28,9 @@ from dataformats.backends.granular import BACKEND
 from dataformats.backends.granular.limits import indexed_layout, parse_limits
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError, TruncatedError, UnknownNameError
-from dataformats.storage.cached import CachedFile
+from dataformats.reading.file_source import StoredSource
 from dataformats.storage.files import LocalFile
-from dataformats.stored import StoredSource
+from dataformats.storage.memory_file import CachedFile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "granular"
 REAL = GOLDEN.parent / "real"
@@ -1027,7 +1027,7 @@ def test_generation_2_killed_while_it_closes(tmp_path: Path, monkeypatch: pytest
 
             return guarded
 
-        from dataformats.backends.granular.growing import GrowingBag
+        from dataformats.backends.granular.bag_appender import GrowingBag
 
         with monkeypatch.context() as patch:
             patch.setattr(GrowingBag, "seal", step(GrowingBag.seal))

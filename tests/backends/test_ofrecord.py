@@ -22,8 +22,8 @@ from dataformats.errors import DataFormatsError, FormatError, SpecError, Truncat
 from dataformats.interfaces import OpenOptions, Streaming
 from dataformats.registry import backends
 from dataformats.spec import VALUE
+from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile, StoredFile, release
-from dataformats.storage.reading import read_blobs
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "ofrecord"
@@ -50,7 +50,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def encoded() -> list[bytes]:
-    from dataformats.fields import Codecs
+    from dataformats.columns.codec_resolver import Codecs
     from dataformats.spec import Spec
 
     return [OFRECORD.bind(Spec(SPEC), Codecs(trusted=True)).encode(value) for value in VALUES]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dataformats.backends.ffrecord import BACKEND, PackedFolder, pack_folder
-from dataformats.backends.ffrecord.structure import MAGIC, build_structure, parse_structure
+from dataformats.backends.ffrecord.packed_tree import MAGIC, build_structure, parse_structure
 from dataformats.errors import FormatError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ffrecord"

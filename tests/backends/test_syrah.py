@@ -36,8 +36,8 @@ from dataformats.errors import (
 )
 from dataformats.interfaces import OpenOptions
 from dataformats.spec import Spec, Type
+from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile
-from dataformats.storage.reading import read_blobs
 
 CHECKOUT = Path(__file__).parents[2]
 GOLDEN = CHECKOUT / "tests" / "golden" / "syrah"
@@ -676,7 +676,7 @@ def row_of(i: int) -> dict[str, Any]:
 
 KILLED = """
 import sys
-from dataformats.writing import create
+from dataformats.writing.dataset_writer import create
 writer = create(sys.argv[1], "syrah", spec={"n": "int64", "data": "bytes"}, resume=True)
 for i in range(len(writer), 10**9):
     writer.append({"n": i, "data": bytes([i % 256]) * (i % 7)})

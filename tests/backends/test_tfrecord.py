@@ -22,12 +22,12 @@ from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.backends.tfrecord.scan import scan
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.indexing.index_cache import Shelf
 from dataformats.interfaces import OpenOptions, Streaming
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
+from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile, ObjectFile, StoredFile, release
-from dataformats.storage.reading import read_blobs
-from dataformats.storage.shelf import Shelf
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "tfrecord"
@@ -520,7 +520,7 @@ def test_the_second_opening_scans_nothing(
     place = str(tmp_path / "indexes") if where == "folder" else where
     found = read(opened(path, index=place))
     monkeypatch.setattr(reader, "scan", never)
-    monkeypatch.setattr("dataformats.storage.inflate.Inflated._measure", never)
+    monkeypatch.setattr("dataformats.storage.gzip_file.Inflated._measure", never)
     source = opened(path, index=place)
     assert told(read(source)) == told(found)
 

@@ -16,8 +16,8 @@ from hypothesis.extra import numpy as arrays
 
 from dataformats.batch import Blobs
 from dataformats.codecs.arrays import ARRAY, NPY
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, SpecError
-from dataformats.fields import Codecs
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 

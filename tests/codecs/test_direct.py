@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dataformats.batch import Blobs, Nullable, Ragged
+from dataformats.batch.inline_values import Around, Window
 from dataformats.codecs.direct import Direct
 from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.ofrecord import OFRECORD
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import DataFormatsError
-from dataformats.fields import Codecs
 from dataformats.spec import Spec
-from dataformats.windows import Around, Window
 
 SPEC = {
     "plain": "bytes",

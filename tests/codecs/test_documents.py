@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dataformats.batch import Blobs
 from dataformats.codecs import documents
 from dataformats.codecs.documents import JSON, MAX_DEPTH, MSGPACK, PICKLE
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError
-from dataformats.fields import Codecs
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 

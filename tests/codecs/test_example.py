@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.codecs.example import EXAMPLE, SEQUENCE_EXAMPLE, guess
 from dataformats.codecs.messages import EXAMPLE_MESSAGE
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, CorruptRecordError, SpecError, UnknownNameError
-from dataformats.fields import Codecs
 from dataformats.spec import Spec
 
 Records = Callable[[str], list[bytes]]

@@ -12,13 +12,13 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs, Nullable, Ragged
 from dataformats.codecs.arrays import ARRAY
 from dataformats.codecs.documents import PICKLE
-from dataformats.columns import FieldDecoder, spread
+from dataformats.columns.codec_resolver import Codecs, encode_value, register_codec
+from dataformats.columns.decode import FieldDecoder, spread
+from dataformats.columns.exact import exact
 from dataformats.errors import CodecError, SpecError, UnknownNameError
-from dataformats.fields import Codecs, encode_value, register_codec
 from dataformats.interfaces import Codec
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Type
-from dataformats.values import exact
 
 CODECS = Codecs(trusted=True)
 
@@ -31,7 +31,7 @@ def decode(kind: str, blobs: list[bytes], counts: list[int] | None = None, codec
 @pytest.fixture
 def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registered, "_objects", dict(registered._objects))
-    monkeypatch.setattr("dataformats.fields._registered_safe", {})
+    monkeypatch.setattr("dataformats.columns.codec_resolver._registered_safe", {})
 
 
 # ---- numbers from blobs

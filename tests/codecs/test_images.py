@@ -13,8 +13,8 @@ from PIL import Image
 
 from dataformats.batch import Blobs
 from dataformats.codecs.images import JPEG, JPG, PNG, WEBP, Jpg, Png, Webp
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, SpecError
-from dataformats.fields import Codecs
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dataformats.batch import Blobs
 from dataformats.codecs.integers import I64, INT, MAX_BYTES, U64, Int
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, SpecError
-from dataformats.fields import Codecs
 from dataformats.spec import Type
 
 CODECS = Codecs(trusted=False)

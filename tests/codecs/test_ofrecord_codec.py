@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.codecs.messages import OFRECORD_MESSAGE
 from dataformats.codecs.ofrecord import OFRECORD
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
-from dataformats.fields import Codecs
 from dataformats.spec import Spec
 
 LISTS = {bytes: "bytes_list", np.float32: "float_list", float: "double_list", np.int32: "int32_list", int: "int64_list"}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, SpecError, UnknownNameError
-from dataformats.fields import Codecs
 from dataformats.registry import codecs as registered
 from dataformats.spec import Type
 
@@ -59,7 +59,7 @@ twice = shouting:PAIR
 @pytest.fixture
 def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registered, "_objects", dict(registered._objects))
-    monkeypatch.setattr("dataformats.fields._registered_safe", {})
+    monkeypatch.setattr("dataformats.columns.codec_resolver._registered_safe", {})
 
 
 def install(folder: Path, name: str, entry_points: str) -> None:
@@ -83,7 +83,8 @@ def run(site: Path, program: str, *, imported: bool) -> Any:
     package = Path(dataformats.__file__).parents[1]
     path = os.pathsep.join([str(site), str(package), os.environ.get("PYTHONPATH", "")])
     begin = (
-        "import json\nimport dataformats\nfrom dataformats.fields import Codecs\nfrom dataformats.spec import Type\n"
+        "import json\nimport dataformats\nfrom dataformats.columns.codec_resolver import Codecs\n"
+        "from dataformats.spec import Type\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", begin + program],

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.codecs.example import SEQUENCE_EXAMPLE, guess
 from dataformats.codecs.messages import SEQUENCE_MESSAGE
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
-from dataformats.fields import Codecs
 from dataformats.spec import Spec
 
 KINDS = {int: "int64_list", float: "float_list", bytes: "bytes_list"}

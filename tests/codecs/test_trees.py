@@ -15,8 +15,8 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs
 from dataformats.codecs.documents import MAX_DEPTH
 from dataformats.codecs.trees import TREE
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError
-from dataformats.fields import Codecs
 from dataformats.spec import Type
 
 CODECS = Codecs(trusted=False)

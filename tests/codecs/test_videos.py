@@ -17,8 +17,8 @@ import pytest
 from dataformats.batch import Blobs
 from dataformats.codecs import videos
 from dataformats.codecs.videos import MP4, WEBM, Video
+from dataformats.columns.codec_resolver import Codecs
 from dataformats.errors import CodecError, MissingExtraError, SpecError
-from dataformats.fields import Codecs
 from dataformats.spec import Type
 
 CODECS = Codecs(trusted=False)

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dataformats import lookup
 from dataformats.errors import FormatError
-from dataformats.fileindex import FileIndex, LazyProblems
-from dataformats.lookup import BlockLookup, FlatLookup, Found, Lookup
-from dataformats.storage.rows import ROWS
+from dataformats.indexing import lookup
+from dataformats.indexing.block_file import ROWS
+from dataformats.indexing.file_index import FileIndex, LazyProblems
+from dataformats.indexing.lookup import BlockLookup, FlatLookup, Found, Lookup
 
 
 def file_index(file: int, n: int, *, stored: bool = True) -> FileIndex:

@@ -67,5 +67,5 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_one_module_does_not_import_all() -> None:
     program = "import sys, dataformats; dataformats.Spec; print(sorted(m for m in sys.modules if 'dataformats' in m))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
-    assert "dataformats.opening" not in done.stdout
+    assert "dataformats.reading.opening" not in done.stdout
     assert "dataformats.testing" not in done.stdout

@@ -14,8 +14,8 @@ import pytest
 from dataformats.backends.framed.scan import Frames
 from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.layout import FRAMING, frames
+from dataformats.indexing.index_cache import Shelf
 from dataformats.storage.files import LocalFile
-from dataformats.storage.shelf import Shelf
 
 FILES, RECORDS, BYTES = 10_000, 10_000, 1000
 KINDS = 7  # files differ in as many ways, so that a record of another file is not taken for the right one

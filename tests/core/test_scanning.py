@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataformats.scanning import as_indices
+from dataformats.reading.scan import as_indices
 
 RANGES = [range(0), range(4), range(3, -1, -1), range(1, 10, 3), range(0, 4, 2**80), range(5, 5)]
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats import Type, windows
+from dataformats import Type
 from dataformats.batch import Blobs
+from dataformats.batch import inline_values as windows
+from dataformats.batch.inline_values import Around, Window, Windows, common_window, whole
 from dataformats.errors import ChecksumError, SpecError
 from dataformats.kernels import reads_batches
-from dataformats.windows import Around, Window, Windows, common_window, whole
 
 SIZE = 5000
 N = 40

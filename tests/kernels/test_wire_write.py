@@ -19,12 +19,12 @@ from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
+from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.exact import DTYPES
 from dataformats.errors import CodecError, SpecError
-from dataformats.fields import Codecs
 from dataformats.kernels import reference, wire_write
 from dataformats.kernels.wire import Shape
 from dataformats.spec import NUMBER_TYPES, Spec
-from dataformats.values import DTYPES
 
 try:
     _native: Any = importlib.import_module("dataformats.kernels._native")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from dataformats.errors import ChecksumError
-from dataformats.loaders.batches import Batch
-from dataformats.loaders.feeding import Listed, Made, Progress, Task
+from dataformats.loaders.batch import Batch
+from dataformats.loaders.prefetch import Listed, Made, Progress, Task
 
 
 class Numbers:

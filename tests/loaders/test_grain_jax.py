@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.loaders.batches import Batch
-from dataformats.loaders.pytrees import register_with_jax
+from dataformats.loaders.batch import Batch
+from dataformats.loaders.jax_support import register_with_jax
 
 DIGITS = str(Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord")
 SPEC = {"image": "uint8[8,8]", "label": "int64"}

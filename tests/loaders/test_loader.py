@@ -20,9 +20,9 @@ import pytest
 import dataformats
 from dataformats import Loader
 from dataformats.errors import FormatError, SpecError, StateMismatchError, WorkerError
-from dataformats.loaders.feeding import Listed, Make
+from dataformats.loaders.prefetch import Listed, Make
+from dataformats.loaders.prefetch_threads import ThreadFeed
 from dataformats.loaders.quarantine import Quarantined
-from dataformats.loaders.threads import ThreadFeed
 
 SPEC = {"index": "int64", "image": "uint8[4,3]", "name": "utf8"}
 
@@ -428,7 +428,7 @@ def test_a_feed_may_be_collected_by_its_own_worker(source: Any) -> None:
 
 def test_a_batch_that_ends_as_the_loader_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread may close it between the end of a batch and its delivery."""
-    monkeypatch.setattr("dataformats.loaders.threads._PATIENCE_S", 0)
+    monkeypatch.setattr("dataformats.loaders.prefetch_threads._PATIENCE_S", 0)
     release = threading.Event()
     make = cast(Make, lambda task, progress: release.wait(60))
     feed = ThreadFeed(make, 1, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
@@ -437,7 +437,7 @@ def test_a_batch_that_ends_as_the_loader_is_closed(monkeypatch: pytest.MonkeyPat
         feed._jobs[0].is_done = True
         feed.close()
 
-    monkeypatch.setattr("dataformats.loaders.threads._Watch.look", close)
+    monkeypatch.setattr("dataformats.loaders.prefetch_threads._Watch.look", close)
     feed.start(iter([Listed(np.arange(1), np.arange(1))]))
     with pytest.raises(RuntimeError, match="closed while a batch was waited for"):
         feed.take()
@@ -446,7 +446,7 @@ def test_a_batch_that_ends_as_the_loader_is_closed(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_hang_is_named(source: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.loaders.threads._SLOW_S", 0.5)
+    monkeypatch.setattr("dataformats.loaders.prefetch_threads._SLOW_S", 0.5)
     release = threading.Event()
 
     def hangs(record: dict[str, Any]) -> dict[str, Any]:
@@ -591,7 +591,7 @@ def test_what_it_says_of_itself(source: Any) -> None:
 
 
 def test_a_hint_where_threads_wait_for_each_other(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.loaders.timing._LEAST_S", 0.05)
+    monkeypatch.setattr("dataformats.loaders.stats._LEAST_S", 0.05)
 
     def slow(record: dict[str, Any]) -> dict[str, Any]:
         stop = time.thread_time() + 0.002

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dataformats.loaders import shuffling
+from dataformats.loaders import shuffle as shuffling
 from dataformats.loaders.plan import Plan, Shuffle
 
 GLOBAL = Shuffle.of(True)

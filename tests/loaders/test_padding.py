@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dataformats
 from dataformats.batch import Nullable, Ragged, RecordBatch
-from dataformats.loaders.padding import Pad, pad
+from dataformats.loaders.pad import Pad, pad
 
 RECORDS: list[dict[str, Any]] = [
     {"tokens": np.array([1, 2, 3], np.int32), "label": 7},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dataformats.loaders.plan import PLAN_VERSION, Place, Plan, Shuffle
-from dataformats.loaders.shuffling import alike
+from dataformats.loaders.shuffle import alike
 
 GLOBAL, NONE = Shuffle.of(True), Shuffle.of(False)
 LENGTHS = [1, 2, 3, 10, 100, 1000, *(2**k + d for k in (2, 6, 7, 10) for d in (-1, 0, 1))]

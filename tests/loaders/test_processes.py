@@ -24,9 +24,11 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, WorkerError
-from dataformats.loaders import handing, patience, process_worker
-from dataformats.loaders.feeding import Listed, Made, Task
-from dataformats.loaders.processes import ProcessFeed
+from dataformats.loaders.prefetch import Listed, Made, Task
+from dataformats.loaders.processes import pickling as handing
+from dataformats.loaders.processes import watchdog as patience
+from dataformats.loaders.processes import worker as process_worker
+from dataformats.loaders.processes.prefetch import ProcessFeed
 
 METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
 HERE = Path(__file__).parent
@@ -534,7 +536,7 @@ SCRIPT = """
     import os, sys, time
     sys.path.insert(0, {here!r})
     import makes_for_workers as makes
-    from dataformats.loaders.processes import ProcessFeed
+    from dataformats.loaders.processes.prefetch import ProcessFeed
 
     def main():
         feed = ProcessFeed(makes.{make}, 2, start_method={method!r}, prefetch=2)

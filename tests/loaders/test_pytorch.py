@@ -18,7 +18,7 @@ import dataformats
 from dataformats.batch import Nullable
 from dataformats.errors import SpecError, StateMismatchError
 from dataformats.kernels import buffers
-from dataformats.loaders.batches import Batch
+from dataformats.loaders.batch import Batch
 from dataformats.storage import threads
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from dataformats.loaders.randomness import Randomness
+from dataformats.loaders.rng import Randomness
 
 # Each leaves another rest in the generator: half a word, a part of a buffer, nothing.
 DRAWS: dict[str, Callable[[Generator], Any]] = {
@@ -122,7 +122,7 @@ def test_spawned_generators_are_refused() -> None:
 
 def test_without_torch_it_stays_out() -> None:
     code = (
-        "import sys; from dataformats.loaders.randomness import Randomness\n"
+        "import sys; from dataformats.loaders.rng import Randomness\n"
         "r = Randomness(3)\n"
         "with r.torch_draws(): r.at(3).random()\n"
         "assert 'torch' not in sys.modules"

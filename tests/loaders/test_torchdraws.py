@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.loaders.randomness import Randomness
+from dataformats.loaders.rng import Randomness
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 functional = torch.nn.functional
@@ -89,7 +89,7 @@ def test_torch_draws_by_position(name: str) -> None:
 
 def test_every_seeded_operator_is_known() -> None:
     """A torch that brings another random function shall break this test, not runs."""
-    from dataformats.loaders import torchdraws
+    from dataformats.loaders.pytorch import rng as torchdraws
 
     known = set(torchdraws._TAKE_A_GENERATOR) | set(torchdraws._DRAW_BY_OPERATORS)
     seeded = {

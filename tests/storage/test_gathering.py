@@ -19,15 +19,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dataformats
+from dataformats.batch.inline_values import Around, Window, whole
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck
 from dataformats.kernels import FrameCheck, buffers, crc32c, lay_out, mask, read_laid, reads_batches
+from dataformats.storage import blob_read as reading
 from dataformats.storage import files as files_room
-from dataformats.storage import gathering, reading, threads
-from dataformats.storage.cached import CachedFile, MappedFile
+from dataformats.storage import native_read as gathering
+from dataformats.storage import threads
+from dataformats.storage.file_set import FileSet
 from dataformats.storage.files import LocalFile, StoredFile
-from dataformats.storage.fileset import FileSet
-from dataformats.windows import Around, Window, whole
+from dataformats.storage.memory_file import CachedFile, MappedFile
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the careful way")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage import inflate
+from dataformats.storage import gzip_file as inflate
 from dataformats.storage.files import LocalFile, release
-from dataformats.storage.inflate import Inflated
+from dataformats.storage.gzip_file import Inflated
 
 WBITS = {"gzip": 31, "zlib": 15}
 KINDS = sorted(WBITS)

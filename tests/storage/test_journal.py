@@ -10,9 +10,9 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from dataformats.storage import journal as journal_module
 from dataformats.storage.atomic import write_all
-from dataformats.storage.journal import Entries, Journal, count_sound, read_checksums
+from dataformats.writing import journal as journal_module
+from dataformats.writing.journal import Entries, Journal, count_sound, read_checksums
 
 MAGIC = b"TESTJRNL"
 FACTS = {"base": 7, "a key": "int64"}

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dataformats.indexing.block_file import ROWS, BrokenBlockError, Layout, Rows, digest, layout_of, pack, unpack
+from dataformats.indexing.index_cache import Index, Shelf
 from dataformats.storage.files import LocalFile
-from dataformats.storage.rows import ROWS, BrokenBlockError, Layout, Rows, digest, layout_of, pack, unpack
-from dataformats.storage.shelf import Index, Shelf
 
 COLUMNS = {"length": np.arange(40, dtype="<i8") ** 3, "crc": np.arange(40, dtype="<u4"), "same": np.full(40, 7)}
 FACTS = {"rest": None, "n": 3}

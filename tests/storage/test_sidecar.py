@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dataformats.indexing.index_cache import cache_folder
+from dataformats.indexing.sidecar import load_facts, load_inferred, save_facts, save_inferred
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.storage.shelf import cache_folder
-from dataformats.storage.sidecar import load_facts, load_inferred, save_facts, save_inferred
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from dataformats.fork_hooks import after_fork
 from dataformats.storage import atomic
-from dataformats.storage.ahead import read_ahead
 from dataformats.storage.files import Folder, LocalFile, StoredFile
-from dataformats.storage.forks import after_fork
-from dataformats.storage.locate import entries, is_local
+from dataformats.storage.paths import entries, is_local
+from dataformats.storage.prefetch import read_ahead
 
 
 def threads() -> list[str]:
@@ -111,7 +111,7 @@ class TestAhead:
         assert ended()
 
     def test_a_cycle_may_be_collected_by_who_holds_what_its_thread_needs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("dataformats.storage.ahead._PATIENCE_S", 0.05)
+        monkeypatch.setattr("dataformats.storage.prefetch._PATIENCE_S", 0.05)
         lock, begun, closed = threading.Lock(), threading.Event(), threading.Event()
 
         def items() -> Iterator[int]:

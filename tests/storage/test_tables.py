@@ -10,9 +10,10 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.indexing import extent_table as tables
 from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
-from dataformats.storage import gathering, tables
+from dataformats.storage import native_read as gathering
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is looked up by them")
 FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "syrah": "syr", "granular": "granular"}
@@ -29,7 +30,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         found.append(blobs is not None)
         return blobs
 
-    monkeypatch.setattr("dataformats.stored.look_up", noted)
+    monkeypatch.setattr("dataformats.reading.file_source.look_up", noted)
     return found
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dataformats.fork_hooks import after_fork
 from dataformats.kernels.engines import engine_open, engine_read, engine_state
-from dataformats.storage.forks import after_fork
 
 __all__ = ["NAMES", "Engine", "describe", "engine"]
 

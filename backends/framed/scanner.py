@@ -1,0 +1,186 @@
+"""Goes through a file from one place on, window by window, without reading the data of large records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.framed.framing import Framing, Octets
+from dataformats.backends.framed.window import cut_short, header_problem, no_frame
+from dataformats.errors import FormatError
+from dataformats.kernels import UNSOUND
+from dataformats.storage.files import StoredFile
+from dataformats.storage.gzip_file import Inflated
+
+__all__ = ["END", "Chain", "only_headers", "read_window"]
+
+END = 2**63
+"""Where no file reaches."""
+
+_WINDOW = 2**19  # stays in the cache of a core while it is walked through
+_SKIP_LOCAL = 64 * 1024  # records larger than this on the average: reading only their headers is faster
+_SKIP_REMOTE = 8 * 2**20
+_HEADERS_ONLY = 4096
+
+
+class Chain:
+    """Frames that lie back to back from some place of a file on.
+
+    Args:
+        framing: What a frame is.
+        file: The file, decompressed.
+        first: Where its first frame begins.
+        progress: Called with the bytes gone through since the last call.
+
+    Attributes:
+        first: Where its first frame begins.
+        at: Where the next frame begins.
+        n_frames: How many there are.
+        rest: Why the file cannot be read on from `at`; `None` where it can, or where it ends there.
+    """
+
+    def __init__(
+        self, framing: Framing, file: StoredFile, first: int = 0, progress: Callable[[int], None] | None = None
+    ) -> None:
+        self.first = self.at = first
+        self.n_frames = 0
+        self.rest: FormatError | None = None
+        self._framing, self._file = framing, file
+        self._progress, self._reported = progress, first
+        self._lengths = [np.zeros(0, np.int64)]
+        self._stored = [np.zeros(0, np.uint32)]
+        self._lead = 0  # bytes in front of `at` that the next window begins with
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64[n], bytes of data of each frame."""
+        if len(self._lengths) > 1:
+            self._lengths = [np.concatenate(self._lengths)]
+        return self._lengths[0]
+
+    @property
+    def stored(self) -> NDArray[np.uint32]:
+        """uint32[n], the footers; without meaning where the format has none."""
+        if len(self._stored) > 1:
+            self._stored = [np.concatenate(self._stored)]
+        return self._stored[0]
+
+    @property
+    def mean_frame(self) -> int:
+        """Bytes of a frame on the average."""
+        return (self.at - self.first) // max(1, self.n_frames)
+
+    def extend(self, until: int = END) -> bool:
+        """Go on to the first frame that begins at `until` or behind it.
+
+        Return False where the file ends before, or cannot be read on.
+        """
+        windows = _Windows(self._framing, self._file)
+        while self.at < until:
+            if not self._step(windows, until):
+                return False
+        # The footer of the last frame may not have been looked at, nor whether it is there.
+        return self._lead == 0 or self._read_lead(windows.read(self.at - self._lead, self._lead))
+
+    def adopt(self, other: Chain) -> bool:
+        """Take over the frames of another chain from `at` on; return False where none of them begins there."""
+        starts = other.first + np.cumsum(other.lengths + self._framing.extra) - other.lengths - self._framing.extra
+        n = int(np.searchsorted(starts, self.at))
+        if self._lead or n == len(starts) or starts[n] != self.at:
+            return False
+        self._append(other.lengths[n:], other.stored[n:])
+        self.at = other.at
+        self._report(self.at)
+        return True
+
+    def _step(self, windows: _Windows, until: int) -> bool:
+        """Go through one window."""
+        # It begins with the footer of the frame before it, which need not lie in the last window; or at least with
+        # that frame's last byte, so that it is known to be there.
+        lead = self._lead
+        want = min(windows.usual(self.mean_frame if self.n_frames else 0), until - self.at + self._framing.head - 1)
+        window = windows.read(self.at - lead, lead + want)
+        if lead and not self._read_lead(window):
+            return False
+        n, stop, why = self._framing.walk(window, lead, windows.lengths, windows.footers)
+        self._append(windows.lengths[:n].copy(), windows.footers[:n].copy())
+        base, self.at = self.at - lead, self.at - lead + stop
+        if why == UNSOUND:
+            self.rest = header_problem(self._framing, window, stop, base, self._file.name)
+        elif n == 0 and len(window) > lead:
+            self.rest = no_frame(self._framing, self.at, len(window) - lead, self._file.name)
+        self._lead = max(self._framing.tail, 1) if stop > len(window) else 0
+        self._report(min(self.at, base + len(window)))
+        return n > 0 and why != UNSOUND
+
+    def _read_lead(self, window: Octets) -> bool:
+        """Take the footer of the last frame from the front of a window; False where it is not there."""
+        lead, self._lead = self._lead, 0
+        if len(window) < lead:
+            self._take_back()
+            return False
+        if self._framing.tail:
+            self._stored[-1][-1] = window[: self._framing.tail].view("<u4")[0]
+        return True
+
+    def _take_back(self) -> None:
+        """Take the last frame back, which ends behind the end of the file."""
+        length = int(self._lengths[-1][-1])
+        self._lengths[-1], self._stored[-1] = self._lengths[-1][:-1], self._stored[-1][:-1]
+        self.n_frames -= 1
+        self.at -= length + self._framing.extra
+        self.rest = cut_short(self._framing, self.at, length, self._file.size, self._file.name)
+
+    def _report(self, done: int) -> None:
+        """Tell that the file has been gone through up to a place that is known to be there."""
+        if self._progress is not None and done > self._reported:
+            self._progress(done - self._reported)
+            self._reported = done
+
+    def _append(self, lengths: NDArray[np.int64], stored: NDArray[np.uint32]) -> None:
+        if len(lengths):
+            self._lengths.append(lengths)
+            self._stored.append(stored)
+            self.n_frames += len(lengths)
+
+
+class _Windows:
+    """Reads windows of a file into one buffer, because memory that is new costs more than the reading."""
+
+    def __init__(self, framing: Framing, file: StoredFile) -> None:
+        self._file = file
+        self._buffer = np.empty(_WINDOW + framing.extra, np.uint8)
+        room = len(self._buffer) // framing.extra + 1
+        self.lengths, self.footers = np.empty(room, np.int64), np.empty(room, np.uint32)
+
+    def usual(self, mean_frame: int) -> int:
+        """Return how many bytes a window should have where frames have so many."""
+        return _HEADERS_ONLY if only_headers(self._file, mean_frame) else _WINDOW
+
+    def read(self, offset: int, most: int) -> Octets:
+        """Return up to `most` bytes, valid until the next call; fewer only at the end of the file."""
+        return read_window(self._file, offset, most, self._buffer)
+
+
+def only_headers(file: StoredFile, mean_frame: int) -> bool:
+    """Return True where frames are so large that what lies between their headers is not worth reading."""
+    if isinstance(file, Inflated):
+        return False
+    return mean_frame > (_SKIP_REMOTE if file.local is None else _SKIP_LOCAL)
+
+
+def read_window(file: StoredFile, offset: int, most: int, buffer: Octets | None = None) -> Octets:
+    """Return up to `most` bytes from `offset` on, uint8[n]; fewer only at the end of the file.
+
+    Args:
+        file: The file.
+        offset: Where they begin.
+        most: How many are wanted.
+        buffer: uint8[`most` or more] that they are read into; `None` makes one.
+    """
+    if not isinstance(file, Inflated):  # the size of decompressed data is not known beforehand
+        most = max(0, min(most, file.size - offset))
+    window = np.empty(most, np.uint8) if buffer is None else buffer[:most]
+    return window[: file.read_into(offset, window.data)] if most else window

@@ -1,0 +1,1 @@
+"""Stored bytes to columns and back."""

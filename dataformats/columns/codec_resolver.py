@@ -1,0 +1,282 @@
+"""Which codec serves a type, who may name it, and the blobs of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dataformats.batch import Blobs, Column
+from dataformats.columns.decode import ColumnDecoder, NumberCodec, check_dims, column_decoder, words
+from dataformats.columns.exact import DTYPES, exact
+from dataformats.errors import CodecError, MissingExtraError, SpecError, UnknownNameError
+from dataformats.interfaces import Codec, FieldCodecs
+from dataformats.registry import codecs as registered
+from dataformats.spec import NUMBER_TYPES, Spec, Type
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["CodecLike", "Codecs", "FunctionCodec", "as_bytes", "encode_value", "holds_numbers", "register_codec"]
+
+CodecLike = Codec | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+"""What a call may name as a codec: an object, or (encode, decode)."""
+
+_REMEDY = "pass codecs={%r: (encode, decode)}, or name it in the call's own payload= or spec="
+
+
+@dataclass(frozen=True)
+class FunctionCodec(Codec):
+    """A codec made of functions.
+
+    Attributes:
+        name: As in a spec.
+        encoder: Value to bytes.
+        decoder: Bytes to value.
+        batch_decoder: `Blobs` to a column, or `None`: one by one.
+        safe: True where decoding runs no code from the data.
+    """
+
+    name: str
+    encoder: Callable[[Any], bytes]
+    decoder: Callable[[bytes], Any]
+    batch_decoder: Callable[[Blobs], Column] | None = None
+    safe: bool = False
+
+    def encode(self, value: Any) -> bytes:
+        """Return what the function makes of `value`."""
+        return self.encoder(value)
+
+    def decode(self, blob: bytes) -> Any:
+        """Return what the function makes of `blob`."""
+        return self.decoder(blob)
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return what the batch function makes of `blobs`; without one, a list."""
+        return super().decode_batch(blobs) if self.batch_decoder is None else self.batch_decoder(blobs)
+
+
+_NUMBERS = {name: NumberCodec(name) for name in DTYPES}
+_registered_safe: dict[str, Codec] = {}
+
+
+def register_codec(
+    name: str,
+    encode: Callable[[Any], bytes],
+    decode: Callable[[bytes], Any],
+    *,
+    decode_batch: Callable[[Blobs], Column] | None = None,
+    safe: bool = False,
+    replace: bool = False,
+) -> None:
+    """Register a pair of functions as the codec `name`.
+
+    Args:
+        name: As it will stand in specs.
+        encode: Value to bytes.
+        decode: Bytes to value; must not read outside them.
+        decode_batch: `Blobs` to a column, where that is faster than one by one.
+        safe: True lets names found in files resolve to it: decoding must run no code from the data.
+        replace: Take the name from whatever has it.
+
+    Raises:
+        ValueError: Something else has the name, and `replace` is not given; or the name is a number's.
+
+    Example:
+        >>> import dataformats
+        >>> dataformats.register_codec("latin1", lambda text: text.encode("latin1"), lambda blob: blob.decode("latin1"))
+        >>> str(dataformats.Type.parse("latin1[]"))
+        'latin1[]'
+    """
+    for function in (encode, decode):
+        if not callable(function):
+            raise TypeError(f"expected a function, found {function!r}")
+    if Type.parse(name) != Type(name):
+        raise SpecError(f"{name!r} is no name of a codec: it has arguments, dims or a '?'")
+    if name in NUMBER_TYPES:
+        raise ValueError(f"{name!r} is a number type; choose another name, or pass codecs= to a call")
+    codec = FunctionCodec(name, encode, decode, decode_batch, safe)
+    if name in registered and not registered.shipped(name) and registered.get(name) == codec:
+        return
+    registered.register(name, codec, replace=replace)
+    _registered_safe.pop(name, None)
+    if safe:
+        _registered_safe[name] = codec
+
+
+class Codecs:
+    r"""The codecs of one call: what it names wins, then numbers, then the registry.
+
+    Thread-safe. Pickles if the overrides do.
+
+    Args:
+        overrides: Name, or a whole element type as `"int(8)"`, to a codec or a pair (encode, decode).
+        trusted: True where the call named all types; False where a file named them: then only codecs resolve that
+            are safe and shipped here, or were registered with `safe=True`; or the codec names that the call gave.
+
+    Example:
+        >>> import numpy as np
+        >>> from dataformats import Type
+        >>> from dataformats.batch import Blobs
+        >>> from dataformats.columns.codec_resolver import Codecs
+        >>> codecs = Codecs({"upper": (str.encode, lambda blob: blob.decode().upper())}, trusted=False)
+        >>> codecs.decode(Type.parse("upper"), Blobs.join([b"a", b"b"]))
+        ['A', 'B']
+        >>> codecs.encode(Type.parse("float32[2]"), [1, 0.5])
+        [b'\x00\x00\x80?\x00\x00\x00?']
+    """
+
+    def __init__(self, overrides: Mapping[str, CodecLike] | None = None, *, trusted: bool | frozenset[str]) -> None:
+        self.trusted = trusted
+        self.overrides = {name: _as_codec(name, codec) for name, codec in (overrides or {}).items()}
+        self._found: dict[Type, Codec] = {}
+        self._decoders: dict[Type, ColumnDecoder] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.overrides, self.trusted)
+
+    def codec(self, element: Type) -> Codec:
+        """Return the codec of an element type, configured with its arguments; dims and `?` are ignored.
+
+        Raises:
+            UnknownNameError: Nothing is registered as that, or what is may not be named by a file.
+            SpecError: The codec does not take these arguments.
+        """
+        found = self._found.get(element)
+        if found is None:
+            found = self._found[element] = self._resolve(element.element)
+        return found
+
+    def opaque(self, kinds: Mapping[str, Type]) -> dict[str, Type]:
+        """Return the fields whose types name no codec that they may name, or arguments that it does not take."""
+        return {name: kind for name, kind in kinds.items() if not self._resolves(kind)}
+
+    def _resolves(self, kind: Type) -> bool:
+        try:
+            self.codec(kind)
+        except (UnknownNameError, SpecError):
+            return False
+        return True
+
+    def decode(
+        self,
+        kind: Type,
+        blobs: Blobs,
+        counts: NDArray[np.int64] | None = None,
+        *,
+        field: str | None = None,
+    ) -> Column:
+        """Return the column of a field stored as blobs: see `columns.decode_column`."""
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = column_decoder(self.codec(kind.element), kind, field)
+        return decoder(blobs, counts, field)
+
+    def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
+        """Return the blobs of a value: see `encode_value`."""
+        return encode_value(self, kind, value, field=field)
+
+    def _trusts(self, name: str) -> bool:
+        return self.trusted if isinstance(self.trusted, bool) else name in self.trusted
+
+    def _resolve(self, element: Type) -> Codec:
+        if str(element) in self.overrides:
+            return self.overrides[str(element)]
+        if element.codec in self.overrides:
+            return self.overrides[element.codec].configured(element.args)
+        if element.codec in _NUMBERS:
+            return _NUMBERS[element.codec].configured(element.args)
+        if not self._trusts(element.codec) and not _may_be_named_by_files(element.codec):
+            raise UnknownNameError(
+                "codec that a file may name",
+                name=element.codec,
+                known=[name for name in registered if _may_be_named_by_files(name)],
+                remedy=_REMEDY % element.codec,
+            )
+        return _look_up(element.codec).configured(element.args)
+
+
+def _rebuild(overrides: dict[str, Codec], trusted: bool | frozenset[str]) -> Codecs:
+    return Codecs(overrides, trusted=trusted)
+
+
+def _as_codec(name: str, codec: CodecLike) -> Codec:
+    if isinstance(codec, Codec):
+        return codec
+    pair: Any = codec
+    if isinstance(pair, tuple) and len(pair) == 2 and all(callable(part) for part in pair):
+        return FunctionCodec(name, *pair)
+    raise SpecError(f"codec {name!r} must be a Codec or a pair (encode, decode), found {codec!r}")
+
+
+def _look_up(name: str) -> Codec:
+    try:
+        return _as_codec(name, registered.get(name))
+    except UnknownNameError as error:
+        raise UnknownNameError("codec", name=name, known=[*error.known, *NUMBER_TYPES], remedy=_REMEDY % name) from None
+
+
+def _may_be_named_by_files(name: str) -> bool:
+    # A name that a file chose must not even import an entry point: importing is running code.
+    if registered.shipped(name):
+        return registered.get(name).safe
+    return name in _registered_safe and registered.get(name) is _registered_safe[name]
+
+
+def as_bytes(kinds: Mapping[str, Type], fields: Collection[str]) -> Spec:
+    """Return the types with those of some fields as bytes: one blob a value, or one an element."""
+    return Spec(
+        {name: replace(kind, codec="bytes", args=()) if name in fields else kind for name, kind in kinds.items()}
+    )
+
+
+def holds_numbers(codecs: FieldCodecs, kind: Type) -> bool:
+    """Return True where the elements of `kind` are numbers, and no override has taken that name."""
+    return kind.codec in _NUMBERS and codecs.codec(kind) is _NUMBERS[kind.codec]
+
+
+def encode_value(codecs: FieldCodecs, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
+    """Return the blobs of a value: one, or with another codec than a number's and dims, one an element.
+
+    Args:
+        codecs: Where the element's codec comes from.
+        kind: The field's type.
+        value: What to store; `None` where the type has a `?` is no blob at all.
+        field: The field's name, for errors.
+
+    Raises:
+        SpecError: The value does not fit the type: see `exact` for numbers; a sequence has the dims' sizes.
+        CodecError: The codec refuses the value.
+    """
+    if value is None and kind.optional:
+        return []
+    check_dims(kind, field)
+    codec = codecs.codec(kind.element)
+    if codec is _NUMBERS.get(kind.codec):
+        return [exact(kind, value, field=field).tobytes()]
+    elements = [value]
+    for size in kind.dims:
+        elements = [part for element in elements for part in _parts(kind, element, size, field)]
+    return [_encode_element(codec, element, field) for element in elements]
+
+
+def _parts(kind: Type, value: Any, size: int | None, field: str | None) -> list[Any]:
+    if isinstance(value, str | bytes | bytearray | Mapping) or not hasattr(value, "__iter__"):
+        raise SpecError(f"expected a sequence for {kind}, found {type(value).__name__}", field=field)
+    parts = list(value)
+    if size is not None and len(parts) != size:
+        raise SpecError(f"expected {size} elements for {kind}, found {len(parts)}", field=field)
+    return parts
+
+
+def _encode_element(codec: Codec, value: Any, field: str | None) -> bytes:
+    try:
+        blob = codec.encode(value)
+    except (MemoryError, MissingExtraError):
+        raise  # the machine or the installation is to blame, not the value
+    except Exception as error:
+        raise CodecError(words(error), codec=codec.name, field=field) from error
+    if not isinstance(blob, bytes):
+        raise CodecError(f"encode gave {type(blob).__name__}, expected bytes", codec=codec.name, field=field)
+    return blob

@@ -1,0 +1,367 @@
+"""From blobs to columns: numbers as they are, everything else by its codec."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
+from dataformats.batch.inline_values import Around
+from dataformats.columns.exact import exact
+from dataformats.columns.numbers import Numbers, check_counts, numbers_of, offsets_of, record_of
+from dataformats.errors import CodecError, MissingExtraError, SpecError
+from dataformats.interfaces import Codec, FieldCodecs
+from dataformats.spec import Type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ColumnDecoder",
+    "FieldDecoder",
+    "NumberCodec",
+    "check_dims",
+    "check_part",
+    "column_decoder",
+    "conform",
+    "decode_around",
+    "decode_column",
+    "elements_of",
+    "numbered",
+    "numbers_of",
+    "offsets_of",
+    "spread",
+    "words",
+]
+
+
+class NumberCodec(Codec):
+    """One number as its little-endian bytes; shapes are dealt with in `decode_column` and `encode_value`.
+
+    Args:
+        name: One of `NUMBER_TYPES`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._numbers = Numbers(Type(name))
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a number, which must fit by the rules of `exact`."""
+        return exact(self._numbers.kind, value).tobytes()
+
+    def decode(self, blob: bytes) -> Any:
+        """Return the number as a numpy scalar."""
+        return self._numbers.column(Blobs.join([blob]), None, None)[0]
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return an ndarray (B,) of the dtype."""
+        return self._numbers.column(blobs, None, None)
+
+
+ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Column]
+"""From blobs, the number of each record's (`None`: one each) and the field's name, for errors, to the column."""
+
+
+def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder:
+    """Return what decodes the batches of a field stored as blobs: see `decode_column`.
+
+    Args:
+        codec: Of the elements.
+        kind: The field's type.
+        field: The field's name, for errors.
+
+    Raises:
+        SpecError: The dims have `[]` elsewhere than at their beginning.
+    """
+    check_dims(kind, field)
+    if isinstance(codec, NumberCodec):
+        return Numbers(kind).column
+    return functools.partial(_decode_nested if kind.dims else _decode_single, codec, kind)
+
+
+def decode_column(
+    codecs: FieldCodecs,
+    kind: Type,
+    blobs: Blobs,
+    counts: NDArray[np.int64] | None = None,
+    *,
+    field: str | None = None,
+) -> Column:
+    """Return the column of a field stored as blobs; `kind.optional` is the caller's matter (`spread`).
+
+    Args:
+        codecs: Where the element's codec comes from.
+        kind: The field's type. Numbers are one blob a record, or, where dims start with `[]` and counts are
+            given, any number of blobs of whole elements. Other codecs with dims have one blob an element.
+        blobs: All blobs, record after record.
+        counts: int64[n], blobs of each record; `None`: one each.
+        field: The field's name, for errors.
+
+    Returns:
+        Numbers: ndarray `(n, ...)`, or a `Ragged` over `(sum, ...)`. Others: what the codec's `decode_batch`
+        gives, in a `Ragged` for each of the dims.
+
+    Raises:
+        CodecError: A blob does not decode, or there are too few or too many; `index` is the position of the
+            record among those given.
+        SpecError: The dims have `[]` elsewhere than at their beginning.
+        UnknownNameError: The codec is unknown, or may not be named by a file.
+    """
+    return column_decoder(codecs.codec(kind.element), kind, field)(blobs, counts, field)
+
+
+class FieldDecoder:
+    """Decodes one field that files store apart: what no batch changes, put together once.
+
+    Args:
+        codecs: Where the element's codec comes from.
+        kind: The type that decodes what is stored.
+        declared: The type that the spec gives it.
+        name: The field's name.
+
+    Attributes:
+        kind: As given.
+        name: As given.
+        codec: Of the elements.
+    """
+
+    def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str) -> None:
+        codec = codecs.codec(kind.element)
+        self._declared = None if kind == declared else declared
+        self.kind, self.name = kind, name
+        self.codec = codec if kind.dims or self._declared is None else codec.giving(declared)
+        self._decode = column_decoder(self.codec, kind, name)
+
+    def column(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
+        """Return the column of these blobs: see `decode_column` and `conform`."""
+        return self._conformed(self._decode(blobs, counts, self.name))
+
+    def around(self, around: Around) -> Column | None:
+        """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
+        column = decode_around(self.codec, around)
+        return None if column is None else self._conformed(column)
+
+    def _conformed(self, column: Column) -> Column:
+        return column if self._declared is None else conform(column, self._declared, field=self.name)
+
+
+def _decode_single(
+    codec: Codec, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
+) -> Column:
+    if counts is not None:
+        check_counts(kind, counts, field)
+    return _decode_elements(codec, blobs, None, field)
+
+
+def _decode_nested(
+    codec: Codec, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
+) -> Column:
+    if counts is None:
+        counts = np.ones(len(blobs), np.int64)
+    per_element = check_counts(kind, counts, field)
+    values: Any = _decode_elements(codec, blobs, counts, field)
+    n_values = len(blobs)
+    for size in reversed(kind.dims[1:]):
+        n_values //= cast(int, size)
+        values = Ragged(values, np.arange(n_values + 1, dtype=np.int64) * cast(int, size))
+    return Ragged(values, offsets_of(counts // per_element))
+
+
+def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Column:
+    """Return the column of all records, made of the column of those that have the field.
+
+    Args:
+        column: One row for each True in `present`, in order.
+        present: bool[B].
+        optional: The type has a `?`.
+
+    Returns:
+        A `Ragged` with empty items where the field is missing, and `present` unless nothing is; any other
+        column as `Nullable` where `optional`, else as it is.
+    """
+    if isinstance(column, Ragged):
+        if present.all():
+            return column
+        lengths = np.zeros(len(present), np.int64)
+        lengths[present] = column.lengths
+        return Ragged(column.values, offsets_of(lengths) + column.offsets[0], column.item, present)
+    if not optional or isinstance(column, Nullable):
+        return column
+    if isinstance(column, list):
+        rows = iter(column)
+        return Nullable([next(rows) if there else None for there in present.tolist()], present)
+    dense = np.zeros((len(present), *column.shape[1:]), column.dtype)
+    dense[present] = column
+    return Nullable(dense, present)
+
+
+@contextmanager
+def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
+    """Rename the index of a `SpecError` or `CodecError` raised inside: position i becomes `owners[i]`."""
+    try:
+        yield
+    except CodecError as error:
+        if error.index is None:
+            raise
+        index = int(owners[error.index])
+        raise CodecError(
+            error.what, codec=error.codec, field=error.field, index=index, path=error.path
+        ) from error.__cause__
+    except SpecError as error:
+        if error.index is None:
+            raise
+        raise error.at(int(owners[error.index])) from error.__cause__
+
+
+def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Column:
+    try:
+        column = codec.decode_batch(blobs)
+    except (MemoryError, MissingExtraError):
+        raise  # the machine or the installation is to blame, not a record
+    except Exception as error:
+        culprit, cause = _first_failure(codec, blobs)
+        raise CodecError(
+            words(cause or error),
+            codec=codec.name,
+            field=field,
+            index=None if culprit is None else record_of(culprit, counts),
+        ) from (cause or error)
+    if len(column) != len(blobs):
+        raise CodecError(
+            f"decode_batch gave {len(column)} values for {len(blobs)} blobs", codec=codec.name, field=field
+        )
+    return column
+
+
+def decode_around(codec: Codec, around: Around) -> Column | None:
+    """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
+    try:
+        column = codec.decode_around(around)
+    except (MemoryError, MissingExtraError):
+        raise
+    except Exception:
+        return None  # what is wrong with the data, decoding them whole says again, and of which record
+    return column if column is not None and len(column) == len(around) else None
+
+
+def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | None]:
+    for position, blob in enumerate(blobs):
+        try:
+            codec.decode(blob)
+        except MemoryError:
+            raise
+        except Exception as error:
+            return position, error
+    return None, None
+
+
+def check_dims(kind: Type, field: str | None) -> None:
+    """Raise where values of a type cannot be stored as blobs.
+
+    Raises:
+        SpecError: `[]` stands elsewhere than first, or elements have size 0.
+    """
+    if None in kind.dims[1:]:
+        raise SpecError(f"{str(kind)!r} cannot be stored as blobs: [] may stand only first", field=field)
+    if kind.dims[:1] == (None,) and 0 in kind.dims:
+        raise SpecError(f"{str(kind)!r} has elements of size 0, whose number nothing stores", field=field)
+
+
+def words(error: Exception) -> str:
+    """Return what an error says, for a message that chains it."""
+    if isinstance(error, CodecError | SpecError):
+        return error.what
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
+    """Return the elements `part` along the first dimension of every record.
+
+    Args:
+        column: A `Ragged`, a list of sequences, or an ndarray (B, n, ...).
+        part: The elements.
+        name: The field's name, for errors.
+        size: Values of one element.
+
+    Raises:
+        IndexError: A record has too few elements.
+        SpecError: The column has no elements.
+    """
+    if isinstance(column, Ragged):
+        check_part(part, column.lengths // size, name)
+        picked = (np.arange(size) + size * np.asarray(part, np.int64)[:, None]).reshape(-1)
+        inner = (column.offsets[:-1, None] + picked).reshape(-1)
+        offsets = np.arange(len(column) + 1, dtype=np.int64) * len(picked)
+        return Ragged(take_column(column.values, inner), offsets, column.item)
+    if isinstance(column, list):
+        check_part(part, np.array([len(value) for value in column], np.int64), name)
+        return [_picked(value, part) for value in column]
+    if column.ndim < 2:
+        raise SpecError(f"a scalar has no elements to take {part} of", field=name)
+    check_part(part, np.full(len(column), column.shape[1], np.int64), name)
+    return cast("NDArray[Any]", column[:, np.asarray(part, np.int64)])
+
+
+def _picked(value: Any, part: range) -> Any:
+    return [value[at] for at in part] if isinstance(value, list) else value[np.asarray(part, np.int64)]
+
+
+def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
+    """Raise where `part` goes past the elements that are available.
+
+    Args:
+        part: The elements asked for.
+        available: int64[B], elements of each record.
+        name: The field's name.
+
+    Raises:
+        IndexError: It does.
+    """
+    if not len(part) or not len(available):
+        return
+    fewest = int(available.min())
+    if min(part) < 0 or max(part) >= fewest:
+        row = int(available.argmin())
+        raise IndexError(f"field {name!r}: {part} goes past the {fewest} elements of record {row} of this read")
+
+
+def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
+    """Return a column of arrays, as the codec `array` gives it, as the column of a number type.
+
+    Args:
+        column: A list of arrays; a column that is of numbers already is returned as it is.
+        declared: The type that a spec gives the field.
+        field: Its name, for errors.
+
+    Raises:
+        SpecError: An array has another dtype or shape than declared; `index` is its position.
+    """
+    wanted = declared.dtype
+    if not isinstance(column, list) or wanted is None:
+        return cast("Column", column)
+    stacked = column.stacked if isinstance(column, StackedList) else None
+    alike = declared.fixed and stacked is not None and len(stacked)  # then the first one stands for all
+    arrays = [np.asarray(value) for value in (column[:1] if alike else column)]
+    for position, array in enumerate(arrays):
+        fits = array.ndim == len(declared.dims) and all(
+            size in (None, there) for size, there in zip(declared.dims, array.shape, strict=True)
+        )
+        if not fits or array.dtype.newbyteorder("=") != wanted.newbyteorder("="):
+            raise SpecError(
+                f"expected {declared.required}, found {array.dtype}{list(array.shape)}; pass spec= with what fits",
+                field=field,
+                index=position,
+            )
+    if declared.fixed and stacked is not None:
+        return np.ascontiguousarray(stacked, wanted)
+    if declared.fixed:
+        shape = (len(arrays), *cast("tuple[int, ...]", declared.dims))
+        return np.stack(arrays).astype(wanted, copy=False) if arrays else np.zeros(shape, wanted)
+    inner = cast("tuple[int, ...]", declared.dims[1:])
+    values = np.concatenate(arrays) if arrays else np.zeros((0, *inner), wanted)
+    return Ragged(values.astype(wanted, copy=False), offsets_of(np.array([len(a) for a in arrays], np.int64)))

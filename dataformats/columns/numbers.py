@@ -1,0 +1,123 @@
+"""Numbers stored as little-endian bytes: from blobs to arrays."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from dataformats.batch import Blobs, Ragged
+from dataformats.columns.exact import DTYPES
+from dataformats.errors import CodecError, SpecError
+from dataformats.spec import Type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Numbers", "check_counts", "numbers_of", "offsets_of", "record_of"]
+
+
+class Numbers:
+    """How blobs become the column of a number type: what no batch changes, put together once.
+
+    Args:
+        kind: A number type; `[]` may stand only first.
+    """
+
+    def __init__(self, kind: Type) -> None:
+        self.kind = kind
+        self._sequence = kind.dims[:1] == (None,)
+        self._inner = cast("tuple[int, ...]", kind.dims[1:] if self._sequence else kind.dims)
+        self._dtype: np.dtype[Any] = DTYPES[kind.codec]
+        self._width = self._dtype.itemsize * math.prod(self._inner)
+
+    def column(self, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> NDArray[Any] | Ragged:
+        """Return the numbers of these blobs: see `numbers_of`."""
+        if self._sequence:
+            return self._ragged(blobs, counts, field)
+        values = blobs.packed(self._width)
+        if values is None:
+            raise self._misfit(blobs, blobs.lengths != self._width, counts, field)
+        if counts is not None:
+            check_counts(self.kind.element, counts, field)
+        if self._dtype.kind == "b":
+            _check_bools(values, lambda at: record_of(at // self._width, counts), field)
+        return values.view(self._dtype).reshape((len(blobs), *self._inner))
+
+    def _ragged(self, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Ragged:
+        unfit = blobs.lengths % self._width != 0
+        if unfit.any():
+            raise self._misfit(blobs, unfit, counts, field)
+        values, ends = blobs.contiguous()
+        if self._dtype.kind == "b":
+            _check_bools(values, lambda at: record_of(int(np.searchsorted(ends, at, side="right")) - 1, counts), field)
+        elements = values.view(self._dtype).reshape((int(ends[-1]) // self._width, *self._inner))
+        return Ragged(elements, (ends if counts is None else ends[offsets_of(counts)]) // self._width)
+
+    def _misfit(
+        self, blobs: Blobs, unfit: NDArray[np.bool_], counts: NDArray[np.int64] | None, field: str | None
+    ) -> CodecError:
+        blob = int(unfit.argmax())
+        expected = f"a multiple of {self._width}" if self._sequence else str(self._width)
+        return CodecError(
+            f"expected {expected} bytes for {self.kind.required}, found {int(blobs.lengths[blob])}",
+            codec=self.kind.codec,
+            field=field,
+            index=record_of(blob, counts),
+        )
+
+
+_numbers = functools.lru_cache(maxsize=1024)(Numbers)
+
+
+def numbers_of(
+    kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
+) -> NDArray[Any] | Ragged:
+    """Return numbers stored as little-endian bytes in C order: `decode_column` for number types.
+
+    Raises:
+        CodecError: A blob has the wrong length, or a bool is neither 0 nor 1.
+    """
+    return _numbers(kind).column(blobs, counts, field)
+
+
+def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return int64[n+1]: 0, then the sums of the lengths so far."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def check_counts(kind: Type, counts: NDArray[np.int64] | None, field: str | None) -> int:
+    """Return the blobs of one element along the first dimension."""
+    per_element = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
+    if per_element == 0:
+        raise SpecError(f"{str(kind)!r} has elements of size 0, whose number nothing stores", field=field)
+    if counts is None:
+        return per_element
+    first = kind.dims[0] if kind.dims else 1
+    wrong = counts % per_element if first is None else counts != first * per_element
+    for index in np.flatnonzero(wrong)[:1].tolist():
+        expected = f"a multiple of {per_element}" if first is None else str(first * per_element)
+        raise CodecError(
+            f"expected {expected} blobs for {kind.required}, found {int(counts[index])}",
+            codec=kind.codec,
+            field=field,
+            index=index,
+        )
+    return per_element
+
+
+def record_of(blob: int, counts: NDArray[np.int64] | None) -> int:
+    """Return the position of the record that a blob is of."""
+    return blob if counts is None else int(np.searchsorted(np.cumsum(counts), blob, side="right"))
+
+
+def _check_bools(values: NDArray[np.uint8], record_at: Callable[[int], int], field: str | None) -> None:
+    wrong = np.flatnonzero(values > 1)
+    if len(wrong):
+        found, index = int(values[wrong[0]]), record_at(int(wrong[0]))
+        raise CodecError(f"expected 0 or 1, found {found}", codec="bool", field=field, index=index)

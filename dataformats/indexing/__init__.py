@@ -1,0 +1,1 @@
+"""From a record number to a file, an offset and a length."""

@@ -1,0 +1,180 @@
+"""Several sources as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dataformats.batch import RecordBatch, concat_columns, take_column
+from dataformats.errors import SpecError
+from dataformats.interfaces.source import Fields, OnCorrupt, RecordSource
+from dataformats.reading.scan import as_indices, digest_of
+from dataformats.reading.views import SourceBase
+from dataformats.spec import Spec
+
+__all__ = ["check_alike", "concat", "interleave"]
+
+
+class _Concatenated(SourceBase):
+    """Several sources of one spec, one after the other."""
+
+    def __init__(self, parts: Sequence[SourceBase]) -> None:
+        self._parts = list(parts)
+
+    @property
+    def format(self) -> str:
+        return "+".join(dict.fromkeys(part.format for part in self._parts))
+
+    @property
+    def payload(self) -> str | None:
+        payloads = {part.payload for part in self._parts}
+        return payloads.pop() if len(payloads) == 1 else None
+
+    @property
+    def spec(self) -> Spec:
+        return self._parts[0].spec
+
+    @property
+    def single(self) -> bool:
+        return self._parts[0].single
+
+    @property
+    def spec_is_inferred(self) -> bool:
+        return any(part.spec_is_inferred for part in self._parts)
+
+    @property
+    def hidden_fields(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self._parts for name in part.hidden_fields))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self._parts)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(path for part in self._parts for path in part.paths)
+
+    @property
+    def fingerprint(self) -> str:
+        prints = [part.fingerprint for part in self._parts]
+        return prints[0] if len(prints) == 1 else digest_of(prints)
+
+    @property
+    def _starts(self) -> NDArray[np.int64]:
+        return np.cumsum([0, *(len(part) for part in self._parts)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def origin(self, index: int) -> tuple[str, int] | None:
+        starts = self._starts
+        part = int(np.searchsorted(starts, index, side="right")) - 1
+        return self._parts[part].origin(index - int(starts[part]))
+
+    def with_spec(self, spec: Spec) -> SourceBase:
+        return _Concatenated([part.with_spec(spec) for part in self._parts])
+
+    def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
+        """Return the numbers, and for each part that has some of them their positions."""
+        numbers = as_indices(indices, len(self))
+        owner = np.searchsorted(self._starts, numbers, side="right") - 1
+        return numbers, ((part, np.flatnonzero(owner == part)) for part in np.unique(owner).tolist())
+
+    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+        numbers, owners = self._owners(indices)
+        starts = self._starts
+        batches, places = [], []
+        failed: dict[int, Exception] = {}
+        for part, here in owners:
+            batch = self._parts[part].read(numbers[here] - starts[part], fields, on_corrupt)
+            failed |= {int(index + starts[part]): error for index, error in batch.failed.items()}
+            kept = ~np.isin(numbers[here] - starts[part], list(batch.failed)) if batch.failed else slice(None)
+            batches.append(batch)
+            places.append(here[kept])
+        if not batches:
+            return self._parts[0].read([], fields)
+        columns, rows = interleave([batch.columns for batch in batches], places)
+        return RecordBatch(columns, numbers[rows], failed, batches[0].single)
+
+    def read_bytes(self, indices: ArrayLike) -> list[bytes]:
+        numbers, owners = self._owners(indices)
+        found: dict[int, bytes] = {}
+        for part, here in owners:
+            blobs = self._parts[part].read_bytes(numbers[here] - self._starts[part])
+            found |= dict(zip(here.tolist(), blobs, strict=True))
+        return [found[position] for position in range(len(numbers))]
+
+    def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
+        first = 0
+        for part in self._parts:
+            for batch in part.scan(fields):
+                yield RecordBatch(batch.columns, batch.indices + first, batch.failed, batch.single)
+            first += len(part)
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
+
+def interleave(
+    parts: Sequence[Mapping[str, Any]], rows: Sequence[NDArray[np.int64]]
+) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """Return the columns of several reads as one, sorted by row.
+
+    Args:
+        parts: The columns of each read, one or more, all of the same fields and types.
+        rows: int64[m] each, the row of each of its records in the whole.
+
+    Returns:
+        The columns, and their rows, ascending.
+    """
+    found = np.concatenate(rows)
+    order = np.argsort(found, kind="stable")
+    columns = {name: take_column(concat_columns([part[name] for part in parts]), order) for name in parts[0]}
+    return columns, found[order]
+
+
+def check_alike(specs: Mapping[str, Spec | None]) -> None:
+    """Raise unless records of these sources can stand in one batch.
+
+    Args:
+        specs: What to call each source, and its spec; `None` where records are what a function or a sequence gives.
+
+    Raises:
+        SpecError: The specs differ; every field that does is named.
+    """
+    (one, first), *others = specs.items()
+    for other, spec in others:
+        if (spec is None) != (first is None):
+            raise SpecError(f"of {one} and {other} only one has a spec; what a function or a sequence gives has none")
+        if spec is None or first is None:
+            continue
+        names = dict.fromkeys([*first, *spec])
+        differs = [f"{n}: {first.get(n)} and {spec.get(n)}" for n in names if first.get(n) != spec.get(n)]
+        if differs or tuple(first) != tuple(spec):
+            raise SpecError(f"{one} and {other} differ in {'; '.join(differs) or 'the order of fields'}")
+
+
+def concat(sources: Sequence[RecordSource]) -> RecordSource:
+    """Return a source of all records of several sources, one source after the other.
+
+    Args:
+        sources: Sources of any formats with the same spec.
+
+    Raises:
+        SpecError: The specs differ; every field that does is named.
+
+    Example:
+        >>> import dataformats
+        >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord")
+        >>> len(dataformats.concat([digits, digits[:3]]))
+        1800
+    """
+    parts = [part for part in sources if isinstance(part, SourceBase)]
+    if not parts or len(parts) != len(sources):
+        raise TypeError("expected a list of one source or more")
+    check_alike({f"source {number}": part.declared() for number, part in enumerate(parts)})
+    return _Concatenated(parts)

@@ -1,0 +1,216 @@
+"""Reads the blobs of many extents in one go: checked against the file's size, coalesced, fetched, verified.
+
+By native calls where that goes; else, and where anything is wrong, in this module, which finds out what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Blobs
+from dataformats.batch.inline_values import Around, Window, whole
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.interfaces import Extents
+from dataformats.storage.engines import Piece, fetch
+from dataformats.storage.file_set import FileSet
+from dataformats.storage.files import StoredFile
+from dataformats.storage.native_read import gather
+
+__all__ = ["Fetched", "read_blobs", "too_long"]
+
+_GAP = 4096
+"""Neighbours no further apart than a page are read as one: the page is fetched anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The blobs of one `Extents`.
+
+    Attributes:
+        read: As many as extents, empty where there is a problem; without their window where one was asked for and all
+            went well.
+        problems: Position to error, with the path.
+    """
+
+    read: Blobs | Around
+    problems: dict[int, FormatError]
+
+    @property
+    def blobs(self) -> Blobs:
+        """What was read, whole."""
+        return whole(self.read)
+
+
+def read_blobs(
+    files: Sequence[StoredFile],
+    requests: Sequence[Extents],
+    *,
+    max_bytes: int,
+    windows: Sequence[Window | None] = (),
+) -> list[Fetched]:
+    """Return the blobs of each request, read by one submission.
+
+    Args:
+        files: What the extents' file numbers mean; a `FileSet` is read natively.
+        requests: Extents, one for each field, say.
+        max_bytes: A longer blob is a problem, not an allocation.
+        windows: Of each request, the part of its blobs that may be read to an array of its own; none: of no request.
+    """
+    if not requests:
+        return []
+    if isinstance(files, FileSet):
+        gathered = gather(files, requests, max_bytes, windows)
+        if gathered is not None:
+            return [Fetched(blobs, {}) for blobs in gathered]
+    return _read_carefully(files, requests, max_bytes)
+
+
+def _read_carefully(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> list[Fetched]:
+    sizes = np.array([file.size for file in files], np.int64)
+    problems = [_problems(request, files, sizes, max_bytes) for request in requests]
+    sound = [_without(len(request), wrong) for request, wrong in zip(requests, problems, strict=True)]
+    buffer, starts = _fetch_all(files, sizes, requests, sound)
+    fetched = []
+    for request, wrong, valid, first in zip(requests, problems, sound, starts, strict=True):
+        blobs = _blobs(request, valid, buffer, first)
+        wrong.update(_failures(request, valid, buffer, first, files))
+        fetched.append(Fetched(blobs, wrong))
+    return fetched
+
+
+def _problems(
+    request: Extents, files: Sequence[StoredFile], sizes: NDArray[np.int64], max_bytes: int
+) -> dict[int, FormatError]:
+    """Return the extents that cannot be read: known ones, those outside the file, absurdly long ones."""
+    room = sizes[request.file] - request.tail
+    with np.errstate(over="ignore"):
+        outside = (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
+    outside |= request.offset > room
+    problems: dict[int, FormatError] = {}
+    for position in np.flatnonzero(outside | (request.length > max_bytes)).tolist():
+        file = files[request.file[position]]
+        offset, length = int(request.offset[position]), int(request.length[position])
+        if outside[position]:
+            expected = f"a record inside {file.size} bytes"
+            problems[position] = TruncatedError(
+                "a record reaches outside the file",
+                path=file.name,
+                offset_bytes=offset,
+                expected=expected,
+                found=f"{length} bytes from byte {offset} on",
+            )
+        else:
+            problems[position] = too_long(length, max_bytes, path=file.name, offset_bytes=offset)
+    return problems | dict(request.problems)
+
+
+def too_long(length: int, max_bytes: int, *, path: str, offset_bytes: int) -> FormatError:
+    """Return the error of a record that is longer than the caller allows."""
+    return FormatError(
+        "a record is longer than max_record_bytes",
+        path=path,
+        offset_bytes=offset_bytes,
+        expected=f"<= {max_bytes} bytes",
+        found=f"{length} bytes",
+    )
+
+
+def _without(n: int, problems: dict[int, FormatError]) -> NDArray[np.int64]:
+    keep = np.ones(n, bool)
+    keep[list(problems)] = False
+    return np.flatnonzero(keep)
+
+
+def _fetch_all(
+    files: Sequence[StoredFile],
+    sizes: NDArray[np.int64],
+    requests: Sequence[Extents],
+    sound: Sequence[NDArray[np.int64]],
+) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]]]:
+    """Return the buffer with everything, and where in it each sound extent begins (its head included)."""
+    # One address space over all files, with gaps between them too wide to be coalesced.
+    bases = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes + (_GAP + 1))])
+    file = np.concatenate([request.file[valid] for request, valid in zip(requests, sound, strict=True)])
+    offset = np.concatenate(
+        [request.offset[valid] - request.head for request, valid in zip(requests, sound, strict=True)]
+    )
+    length = np.concatenate(
+        [request.length[valid] + (request.head + request.tail) for request, valid in zip(requests, sound, strict=True)]
+    )
+    start = bases[file] + offset
+    order = np.argsort(start, kind="stable")
+    run_of, run_start, run_stop = _runs(start[order], (start + length)[order])
+    run_length = run_stop - run_start
+    run_place = np.cumsum(run_length) - run_length
+    buffer = np.empty(int(run_length.sum()), np.uint8)
+    run_file = np.searchsorted(bases, run_start, side="right") - 1
+    pieces = [
+        Piece(files[number], place_in_file, place, size)
+        for number, place_in_file, place, size in zip(
+            run_file.tolist(),
+            (run_start - bases[run_file]).tolist(),
+            run_place.tolist(),
+            run_length.tolist(),
+            strict=True,
+        )
+    ]
+    fetch(pieces, buffer.data)
+    places = np.empty(len(start), np.int64)
+    places[order] = run_place[run_of] + start[order] - run_start[run_of]
+    buffer.flags.writeable = False
+    return buffer, np.split(places, np.cumsum([len(valid) for valid in sound])[:-1])
+
+
+def _runs(
+    start: NDArray[np.int64], stop: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return (run of each extent, start and stop of each run) of extents sorted by start."""
+    if len(start) == 0:
+        return start, start, start
+    reach = np.maximum.accumulate(stop)
+    first = np.concatenate([np.ones(1, bool), start[1:] > reach[:-1] + _GAP])
+    begins = np.flatnonzero(first)
+    ends = np.concatenate([begins[1:], [len(start)]]) - 1
+    return np.cumsum(first) - 1, start[begins], reach[ends]
+
+
+def _blobs(request: Extents, valid: NDArray[np.int64], buffer: NDArray[np.uint8], first: NDArray[np.int64]) -> Blobs:
+    starts, lengths = np.zeros(len(request), np.int64), np.zeros(len(request), np.int64)
+    starts[valid] = first + request.head
+    lengths[valid] = request.length[valid]
+    return Blobs(buffer, starts, lengths)
+
+
+def _failures(
+    request: Extents,
+    valid: NDArray[np.int64],
+    buffer: NDArray[np.uint8],
+    first: NDArray[np.int64],
+    files: Sequence[StoredFile],
+) -> dict[int, FormatError]:
+    if request.check is None or len(valid) == 0:
+        return {}
+    whole = len(valid) == len(request)
+    extents = request if whole else _subset(request, valid)
+    frames = Blobs(buffer, first, extents.length + (request.head + request.tail))
+    found = {}
+    for position, error in request.check(frames, extents).items():
+        error.path = files[extents.file[position]].name
+        found[int(valid[position])] = error
+    return found
+
+
+def _subset(request: Extents, valid: NDArray[np.int64]) -> Extents:
+    return Extents(
+        request.file[valid],
+        request.offset[valid],
+        request.length[valid],
+        request.head,
+        request.tail,
+        None if request.stored is None else request.stored[valid],
+        request.check,
+    )

@@ -1,0 +1,104 @@
+"""The files of one data set, as the kernels see them: addresses, descriptors, sizes and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.kernels import reads_batches
+from dataformats.storage.engines import NAMES, engine
+from dataformats.storage.files import LocalFile, StoredFile, give_back, take
+from dataformats.storage.memory_file import MemoryFile, SharedMemory
+
+__all__ = ["FileSet"]
+
+WAYS = (*NAMES, "fsspec", "mmap")
+
+
+class FileSet(Sequence[StoredFile]):
+    """Files that batches are read from. Thread-safe.
+
+    Args:
+        files: What the extents' file numbers mean.
+        io: How they are read.
+        memory: What holds those that are in memory, to be shared with processes that are spawned.
+
+    Raises:
+        ValueError: It is no way that is known.
+
+    Attributes:
+        engine: What reads those on the local disk.
+        gathers: True where all are in memory or on the local disk, so that a kernel can read them.
+        sizes: int64[n], bytes; 0 for files that have yet to be brought into memory.
+        memories: uint64[n], the address of a file in memory, or 0.
+        mtimes_ns: int64[n], when each was changed last as it was opened; -1 for those in memory.
+        facts: These three, as the kernels take them.
+        no_descriptors: int32[n], -1.
+        in_memory: The numbers of the files that are in memory or will be.
+        waiting: Those of them that have yet to be brought in.
+    """
+
+    def __init__(self, files: Iterable[StoredFile], io: str = "auto", memory: SharedMemory | None = None) -> None:
+        if io not in WAYS:
+            raise ValueError(f"expected io to be one of {', '.join(WAYS)}, found {io!r}")
+        self._files = list(files)
+        self._memory = memory
+        if io == "fsspec" and any(file.local is not None for file in self._files):
+            raise ValueError("io='fsspec' is for files behind URLs, and these are local; leave it out")
+        self.engine = engine(io if io in NAMES else "auto")
+        self.gathers = reads_batches() and all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
+        local: list[Any] = [file if isinstance(file, LocalFile) else None for file in self._files]
+        self._local = local
+        self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)
+        self.mtimes_ns = np.array([-1 if file is None else file.mtime_ns for file in local], np.int64)
+        self.memories = np.zeros(len(local), np.uint64)
+        self.in_memory = frozenset(n for n, file in enumerate(self._files) if isinstance(file, MemoryFile))
+        self.waiting = set(self.in_memory)
+        self.facts = (self.memories, self.sizes, self.mtimes_ns)
+        self.no_descriptors = np.full(len(local), -1, np.int32)
+
+    def shared(self) -> Any:
+        """Return what gives the files in memory to the process that multiprocessing is spawning; or `None`."""
+        given = None if self._memory is None else self._memory.shared()
+        if given is not None:
+            self.bring_in(self.waiting)  # so that no worker has to
+        return given
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, number: int) -> StoredFile: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[StoredFile]: ...
+    def __getitem__(self, number: int | slice) -> StoredFile | list[StoredFile]:
+        return self._files[number]
+
+    def bring_in(self, numbers: Iterable[int]) -> None:
+        """Bring in those of these files that wait for it."""
+        for number in self.waiting.intersection(numbers):
+            file = self._files[number]
+            assert isinstance(file, MemoryFile)  # only such are waited for
+            memory = file.memory
+            self.sizes[number] = len(memory)
+            self.memories[number] = memory.ctypes.data
+            self.waiting.discard(number)
+
+    def take(self, numbers: Sequence[int]) -> NDArray[np.int32]:
+        """Return int32[n], descriptors of the files of these numbers; they stay open until `give_back`.
+
+        Raises:
+            FormatError: A file was replaced or changed since it was first looked at.
+        """
+        if len(numbers) == len(self._local):
+            return np.array(take(self._local), np.int32)
+        found = self.no_descriptors.copy()
+        found[numbers] = take([self._local[number] for number in numbers])
+        return found
+
+    def give_back(self, numbers: Sequence[int]) -> None:
+        """Let go of what `take` gave for these numbers."""
+        give_back(self._local if len(numbers) == len(self._local) else [self._local[number] for number in numbers])

@@ -1,0 +1,266 @@
+"""Random access into GZIP and ZLIB files: copies of the decompressor's state at checkpoints.
+
+The standard library's zlib is used because it sees truncation (`eof`) and checks CRC32 and Adler-32 on a full
+pass; rapidgzip and indexed_gzip read a cut file as a shorter one without an error.
+
+Which decompressed bytes of a damaged file can be had must not depend on how they are read. zlib drops what a
+call has decompressed when that call finds damage; it is repeated in halves, down to one byte in and one out.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+import zlib
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.fork_hooks import after_fork
+from dataformats.storage.files import StoredFile
+
+__all__ = ["Inflated"]
+
+_WBITS = {"gzip": 31, "zlib": 15}
+_READ = 16 * 1024  # a checkpoint may keep that much compressed data
+_STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
+_MAX_CHECKPOINTS = 1024  # of one file; 40 to 56 KB each
+_MIN_CHECKPOINTS = 4
+_ALL_CHECKPOINTS = 8192  # of all files of the process, about
+_CURSORS = 4
+_END = 2**63
+
+_LIVE: weakref.WeakSet[Inflated] = weakref.WeakSet()
+
+
+@dataclass(slots=True, eq=False)
+class _Cursor:
+    """A decompressor that stands at a decompressed position."""
+
+    state: Any
+    source: int  # compressed bytes handed to it
+    position: int  # decompressed bytes it gave
+    pending: bytes = b""  # handed to it, not yet taken
+
+    def copy(self) -> _Cursor:
+        return _Cursor(self.state.copy(), self.source, self.position, self.pending)
+
+    def take(self, most: int) -> bytes:
+        """Return up to `most` decompressed bytes of what is pending.
+
+        Raises:
+            zlib.error: Nothing more can be had.
+        """
+        before = self.state.copy()
+        try:
+            out: bytes = self.state.decompress(self.pending, most)
+        except zlib.error:
+            out = self._take_carefully(before, most)
+        else:
+            self.pending = _left(self.state)
+        self.position += len(out)
+        return out
+
+    def _take_carefully(self, state: Any, most: int) -> bytes:
+        """Return the first bytes that can be had before the damage; at least one, or the damage is raised."""
+        n_in, n_out = len(self.pending), most
+        while True:
+            attempt = state.copy()
+            try:
+                out: bytes = attempt.decompress(self.pending[:n_in], n_out)
+            except zlib.error:
+                if n_in <= 1 and n_out <= 1:
+                    self.state = state
+                    raise
+                n_in, n_out = (n_in // 2, n_out) if n_in > 1 else (n_in, n_out // 2)
+                continue
+            self.pending = _left(attempt) + self.pending[n_in:]
+            state, n_in, n_out = attempt, len(self.pending), most
+            if out or attempt.eof or not self.pending:
+                self.state = attempt
+                return out
+
+
+def _left(state: Any) -> bytes:
+    """Return what of the compressed bytes was not taken; at the end it may stand in `unused_data` as well."""
+    left: bytes = b"" if state.eof else state.unconsumed_tail
+    return left
+
+
+class Inflated(StoredFile):
+    """The decompressed bytes of a file, as a file.
+
+    Attributes:
+        damage: Why the decompressed bytes end before the compressed ones do, once `size` is known.
+    """
+
+    def __init__(self, file: StoredFile, compression: str) -> None:
+        self._file = file
+        self._wbits = _WBITS[compression]
+        self.compression = compression
+        self.name = file.name
+        self.identity = (*file.identity, compression)
+        self.damage: FormatError | None = None
+        self._size: int | None = None
+        self._step = _STEP
+        self._checkpoints = [_Cursor(self._fresh(), 0, 0)]
+        self._cursors: list[_Cursor] = []  # where recent reads ended: a sequential reader goes on there
+        self._unlock()
+        after_fork(self, "_unlock")
+        _LIVE.add(self)
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+        self._pathfinder = threading.Lock()
+
+    def _fresh(self) -> Any:
+        return zlib.decompressobj(self._wbits)
+
+    @property
+    def compressed(self) -> StoredFile:
+        """The file as it lies on the disk."""
+        return self._file
+
+    @property
+    def size(self) -> int:  # type: ignore[override]  # found by a pass over the file, then kept
+        """The decompressed bytes that can be had; the first call goes through the whole file."""
+        if self._size is None:
+            self._size = self._measure()
+        return self._size
+
+    def known_size(self, size: int, damage: FormatError | None) -> None:
+        """Take the size and the damage from an index, in place of a pass over the file."""
+        self._size, self.damage = size, damage
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        """Fill `out` from decompressed byte `offset` on; return the bytes read, fewer only at the end."""
+        cursor = self._at(offset)
+        done = 0
+        while cursor.position == offset + done and done < len(out):
+            part = self._advance(cursor, min(len(out) - done, self._to_checkpoint(cursor)))
+            if not part:
+                break
+            out[done : done + len(part)] = part
+            done += len(part)
+        self._keep(cursor)
+        if done < len(out) and self._size is not None and offset + done < self._size:
+            raise self.damage or self._broken(cursor, "the decompressed data became shorter", TruncatedError)
+        return done
+
+    def pread(self, offset: int, length: int) -> bytes:
+        """Return up to `length` decompressed bytes; memory grows with what is there, not with `length`."""
+        parts, step = [], 2**20
+        while length > 0:
+            out = bytearray(min(step, length))
+            n = self.read_into(offset, memoryview(out))
+            parts.append(bytes(memoryview(out)[:n]))
+            if n < len(out):
+                break
+            offset, length = offset + n, length - n
+        return b"".join(parts)
+
+    def sibling(self, name: str) -> StoredFile | None:
+        """Return the file called `name` beside the compressed one, or `None`."""
+        return self._file.sibling(name)
+
+    def _measure(self) -> int:
+        cursor = self._at(_END)
+        self._keep(cursor)
+        return cursor.position
+
+    def _at(self, offset: int) -> _Cursor:
+        """Return a cursor at `offset`, or at the end of what can be had before it."""
+        cursor = self._nearest(offset)
+        if offset - cursor.position <= self._step:
+            return self._skip(cursor, offset)
+        # Far: one thread finds the way and leaves checkpoints; those that waited start from these.
+        self._keep(cursor)
+        with self._pathfinder:
+            return self._skip(self._nearest(offset), offset)
+
+    def _skip(self, cursor: _Cursor, offset: int) -> _Cursor:
+        while cursor.position < offset:
+            if not self._advance(cursor, min(offset - cursor.position, self._to_checkpoint(cursor))):
+                break
+        return cursor
+
+    def _nearest(self, offset: int) -> _Cursor:
+        with self._lock:
+            number = bisect_right(self._checkpoints, offset, key=lambda checkpoint: checkpoint.position) - 1
+            checkpoint = self._checkpoints[number]
+            kept = [c for c in self._cursors if checkpoint.position <= c.position <= offset]
+            if not kept:
+                return checkpoint.copy()
+            best = max(kept, key=lambda cursor: cursor.position)
+            self._cursors.remove(best)
+            return best
+
+    def _keep(self, cursor: _Cursor) -> None:
+        with self._lock:
+            self._cursors = [*self._cursors[-(_CURSORS - 1) :], cursor]
+
+    def _to_checkpoint(self, cursor: _Cursor) -> int:
+        """Return how far a cursor may go before a checkpoint is due, and set one that is due now."""
+        with self._lock:
+            due = self._checkpoints[-1].position + self._step
+            if cursor.position >= due:
+                self._checkpoints.append(cursor.copy())
+                most = max(_MIN_CHECKPOINTS, min(_MAX_CHECKPOINTS, _ALL_CHECKPOINTS // max(1, len(_LIVE))))
+                while len(self._checkpoints) > most:
+                    self._checkpoints = self._checkpoints[::2]
+                    self._step *= 2
+                due = max(self._checkpoints[-1].position + self._step, cursor.position + 1)
+        return min(due - cursor.position, _STEP)
+
+    def _advance(self, cursor: _Cursor, most: int) -> bytes:
+        """Return the next 1 to `most` decompressed bytes, or none at the end or where damage begins."""
+        while True:
+            if cursor.state.eof and not self._next_member(cursor):
+                return b""
+            n_read = self._feed(cursor)
+            try:
+                out = cursor.take(most)
+            except zlib.error as error:
+                self._broken(cursor, f"the compressed data are damaged ({error})", FormatError)
+                return b""
+            if out:
+                return out
+            if not n_read and not cursor.pending and not cursor.state.eof:
+                self._broken(cursor, "the compressed data end early", TruncatedError)
+                return b""
+
+    def _feed(self, cursor: _Cursor) -> int:
+        """Give a cursor more compressed bytes if it has none; return how many it has."""
+        if not cursor.pending:
+            cursor.pending = self._file.pread(cursor.source, _READ)
+            cursor.source += len(cursor.pending)
+        return len(cursor.pending)
+
+    def _next_member(self, cursor: _Cursor) -> bool:
+        """Go on with the next gzip member; False at the end of the file."""
+        rest = cursor.state.unused_data + cursor.pending
+        source = cursor.source
+        while True:
+            if self._wbits == _WBITS["gzip"]:
+                rest = rest.lstrip(b"\0")  # padding, as gzip itself takes it
+            if rest:
+                break
+            rest = self._file.pread(source, _READ)
+            source += len(rest)
+            if not rest:
+                return False
+        if self._wbits != _WBITS["gzip"] or not rest.startswith(b"\x1f"):
+            self._broken(cursor, "bytes follow the compressed data", FormatError)
+            return False
+        cursor.state, cursor.source, cursor.pending = self._fresh(), source, rest
+        return True
+
+    def _broken(self, cursor: _Cursor, what: str, kind: type[FormatError]) -> FormatError:
+        self.damage = kind(
+            what,
+            path=self.name,
+            offset_bytes=cursor.position,
+            found=f"{self._file.size} compressed bytes, {cursor.position} decompressed",
+        )
+        return self.damage

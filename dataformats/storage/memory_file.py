@@ -1,0 +1,187 @@
+"""Files in memory: read once into anonymous memory that workers share, or mapped as they lie on the disk."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import Sequence
+from multiprocessing import reduction
+from multiprocessing.context import get_spawning_popen
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.fork_hooks import after_fork
+from dataformats.storage.files import Folder, LocalFile, StoredFile
+
+__all__ = ["CachedFile", "MappedFile", "MemoryFile", "SharedMemory", "cached"]
+
+_STEP = 8 * 2**20
+_PAGE = 4096
+
+
+class SharedMemory:
+    """Anonymous memory with room for several files, and a byte for each that says whether it is there.
+
+    Children that are forked afterwards use the same pages, whoever brings a file in; so do processes that
+    multiprocessing spawns with a source as an argument (Linux; elsewhere these read the files again). One descriptor,
+    however many files; nothing has a name, so nothing is left when the last process ends.
+
+    Args:
+        sizes: Bytes of each file.
+        given: What `shared` of the same files gave in the process that spawned this one.
+    """
+
+    def __init__(self, sizes: Sequence[int], given: Any = None) -> None:
+        begins = np.cumsum([-(-size // _PAGE) * _PAGE for size in (len(sizes), *sizes)])
+        self._begins = begins.tolist()
+        self._descriptor: int | None = given.detach() if given is not None else _memfd()
+        if self._descriptor is not None:
+            os.set_inheritable(self._descriptor, False)
+            if given is None:
+                os.ftruncate(self._descriptor, self._begins[-1])
+        descriptor = -1 if self._descriptor is None else self._descriptor
+        self._bytes = np.frombuffer(mmap.mmap(descriptor, self._begins[-1]), np.uint8)
+
+    def room(self, number: int, size: int) -> NDArray[np.uint8]:
+        """Return uint8[size], the memory of a file."""
+        begin = self._begins[number]
+        return self._bytes[begin : begin + size]
+
+    def has(self, number: int) -> bool:
+        """Return True where a process that shares this memory has brought the file in."""
+        return bool(self._bytes[number])
+
+    def set_there(self, number: int) -> None:
+        """Say that the file is in memory, whole."""
+        self._bytes[number] = 1
+
+    def shared(self) -> Any:
+        """Return what gives the memory to the process that multiprocessing is spawning, to be pickled; or `None`."""
+        if get_spawning_popen() is None or self._descriptor is None:
+            return None
+        return reduction.DupFd(self._descriptor)
+
+    def __del__(self) -> None:
+        descriptor = getattr(self, "_descriptor", None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _memfd() -> int | None:
+    return os.memfd_create("dataformats", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
+
+
+class MemoryFile(StoredFile):
+    """A file whose bytes are in memory, from its first use on."""
+
+    def __init__(self, file: StoredFile) -> None:
+        self._file = file
+        self.name = file.name
+        self.identity = file.identity
+        self._memory: NDArray[np.uint8] | None = None
+        self._lock = threading.Lock()
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:  # type: ignore[override]  # that of the file, which a compressed one has to find out
+        """Its bytes."""
+        return self._file.size
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """uint8[size], the bytes; the first use brings them in."""
+        with self._lock:
+            if self._memory is None:
+                self._memory = self._bring_in()
+            return self._memory
+
+    @abstractmethod
+    def _bring_in(self) -> NDArray[np.uint8]:
+        """Return the bytes of the file; called once, under a lock."""
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        n = max(0, min(len(out), self.size - offset))
+        if n:
+            out[:n] = self.memory.data[offset : offset + n]
+        return n
+
+    def sibling(self, name: str) -> StoredFile | None:
+        return self._file.sibling(name)
+
+    def folder(self) -> Folder | None:
+        """Return the folder that the file lies in."""
+        return self._file.folder()
+
+
+class CachedFile(MemoryFile):
+    """A file that is read whole at its first use and answers from memory then.
+
+    Args:
+        file: The file.
+        memory: Where its bytes go; `None`: memory of its own, which forked children share.
+        number: Which of the files in that memory it is.
+    """
+
+    def __init__(self, file: StoredFile, memory: SharedMemory | None = None, number: int = 0) -> None:
+        super().__init__(file)
+        self._shared = memory
+        self._number = number
+
+    def _bring_in(self) -> NDArray[np.uint8]:
+        size = self.size
+        shared, number = (SharedMemory([size]), 0) if self._shared is None else (self._shared, self._number)
+        room = shared.room(number, size)
+        if shared.has(number):
+            return room
+        for first in range(0, size, _STEP):
+            part = room[first : first + _STEP]
+            if self._file.read_into(first, part.data) != len(part):
+                raise OSError(f"{self.name!r} ended early while it was read into memory")
+        shared.set_there(number)
+        return room
+
+
+def cached(files: Sequence[StoredFile], given: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
+    """Return files that are held in memory, and the memory of those whose size is known before they are read.
+
+    Args:
+        files: The files; a compressed one gets memory of its own, once its size is known.
+        given: What `SharedMemory.shared` gave in the process that spawned this one.
+    """
+    local = [file for file in files if isinstance(file, LocalFile)]
+    numbers: dict[StoredFile, int] = {file: number for number, file in enumerate(local)}
+    memory = SharedMemory([file.size for file in local], given) if local else None
+    return [CachedFile(file, memory if file in numbers else None, numbers.get(file, 0)) for file in files], memory
+
+
+class MappedFile(MemoryFile):
+    """A local file that is mapped: nothing is copied into memory of ours, and nothing may change the file.
+
+    Where it is cut short while it is mapped, the operating system ends the process (SIGBUS).
+    """
+
+    def __init__(self, file: StoredFile) -> None:
+        if not isinstance(file, LocalFile):
+            raise ValueError(f"io='mmap' needs uncompressed local files, found {file!r}; cache='memory' takes any file")
+        super().__init__(file)
+        self.local = file.local
+
+    def _bring_in(self) -> NDArray[np.uint8]:
+        assert isinstance(self._file, LocalFile)  # the constructor saw to it; for the type checker
+        if not self.size:
+            return np.zeros(0, np.uint8)
+        descriptor = self._file.open_descriptor()
+        try:
+            return np.frombuffer(mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ), np.uint8)
+        except OSError as error:
+            remedy = "a mapping keeps a descriptor a file: raise the limit (ulimit -n), or use another io="
+            raise OSError(error.errno, f"{error.strerror}; {remedy}", self.name) from error
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,116 @@
+"""From what a user calls a path to files and folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dataformats.errors import MissingExtraError
+from dataformats.interfaces import natural_key
+from dataformats.storage.concurrent_map import overlapped
+from dataformats.storage.files import (
+    Folder,
+    FsspecFile,
+    FsspecFolder,
+    Globbed,
+    LocalFile,
+    LocalFolder,
+    ObjectFile,
+    ObjectFolder,
+    StoredFile,
+    is_data,
+)
+
+__all__ = ["entries", "is_local", "is_url"]
+
+_MAGIC = frozenset("*?[")
+
+
+def entries(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
+    """Return what `path` names, in the order given; each folder, and the files of each glob, are one entry.
+
+    Args:
+        path: A str or PathLike, a glob, a URL that fsspec knows, an object with `open`, `/`, `exists`, `glob`, or a
+            sequence of them.
+        storage_options: For the fsspec file system.
+
+    Raises:
+        FileNotFoundError: Nothing is there, or a glob matches nothing.
+        TypeError: No path at all.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        text = os.fspath(path)
+        if not isinstance(text, str):
+            text = os.fsdecode(text)
+        if not text:
+            raise FileNotFoundError("the path is empty")
+        return _from_url(text, storage_options or {}) if is_url(text) else _from_local(text)
+    if isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
+        if not path:
+            raise FileNotFoundError("an empty list of paths")
+        return [entry for part in path for entry in entries(part, storage_options)]
+    if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
+        return [_from_object(path)]
+    raise TypeError(f"expected a path, a list of paths, a URL or a path object, found {type(path).__name__}")
+
+
+def is_url(text: str) -> bool:
+    """Return True for `scheme://...`."""
+    return "://" in text
+
+
+def is_local(path: Any) -> bool:
+    """Return True for a path of the local disk."""
+    return isinstance(path, (str, os.PathLike)) and not is_url(os.fspath(path))
+
+
+def _from_local(text: str) -> list[StoredFile | Folder]:
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return [LocalFolder(path)]
+    if _MAGIC & set(text) and not path.exists():
+        import glob
+
+        found = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
+        files = {name: LocalFile(Path(name)) for name in found if os.path.isfile(name)}
+        folders = [] if files else [LocalFolder(Path(name)) for name in found if os.path.isdir(name)]
+        return _globbed(text, files, folders)
+    return [LocalFile(path)]
+
+
+def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, path = url_to_fs(text, **options)
+    except ImportError as error:
+        raise MissingExtraError(f"{text!r} ({error})", extra=text.partition("://")[0]) from error
+    if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
+        return _from_local(path)
+    if _MAGIC & set(path) and not fs.exists(path):
+        kinds = {name: about["type"] for name, about in fs.glob(path, detail=True).items()}
+        names = [name for name, kind in kinds.items() if kind == "file"]
+        made = overlapped(lambda name: FsspecFile(fs, name), names, local=False)
+        folders = [FsspecFolder(fs, name) for name, kind in kinds.items() if kind == "directory"]
+        return _globbed(text, dict(zip(names, made, strict=True)), folders)
+    return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]
+
+
+def _from_object(path: Any) -> StoredFile | Folder:
+    check = getattr(path, "is_dir", None) or getattr(path, "isdir", None)
+    if check is not None and check():
+        return ObjectFolder(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{str(path)!r} does not exist")
+    return ObjectFile(path)
+
+
+def _globbed(pattern: str, files: Mapping[str, StoredFile], folders: Sequence[Folder]) -> list[StoredFile | Folder]:
+    """Return the files that a pattern matched, or where it matched none the folders, in natural order."""
+    if files:
+        return [Globbed(pattern, dict(files))]
+    if not folders:
+        raise FileNotFoundError(f"no file matches {pattern!r}")
+    return [*sorted(folders, key=lambda folder: natural_key(folder.name))]

@@ -1,0 +1,99 @@
+"""Every way to bytes: engines, files in memory, mapped files. The same records, the same errors."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataformats.errors import DataFormatsError
+from dataformats.testing.dataset_fixture import Workshop
+from dataformats.testing.records import PLAIN
+
+__all__ = ["WaysConformance"]
+
+WAYS: dict[str, dict[str, Any]] = {
+    "uring": {"io": "uring"},
+    "libaio": {"io": "libaio"},
+    "threads": {"io": "threads"},
+    "memory": {"cache": "memory"},
+    "mmap": {"io": "mmap"},
+}
+_N = 12
+
+
+class WaysConformance:
+    """What the default way gives, all others give: the oracle is what the rest of the suite checks."""
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_the_same_records(self, shop: Workshop, way: str) -> None:
+        """In batches of any order, with repeats, with parts, one by one, and streamed."""
+        path = shop.write(200)
+        expected, found = shop.open(path), _open(shop, path, way)
+        for numbers in ([], [7], range(200), [*range(199, 0, -3), 5, 5, 5]):
+            assert list(found.read(numbers)) == list(expected.read(numbers))
+        assert found[17] == expected[17]
+        assert list(found) == list(expected)
+        assert found.fingerprint == expected.fingerprint
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_the_same_damage(self, shop: Workshop, way: str) -> None:
+        """Cut, and with bits flipped: the same outcome for each record."""
+        path = shop.write(_N)
+        path.with_name(path.name + ".dataformats.json").unlink(missing_ok=True)
+        for file in shop.files(path):
+            whole = file.read_bytes()
+            for damaged in _damaged(whole):
+                file.write_bytes(damaged)
+                assert _outcomes(shop, path, way) == _outcomes(shop, path, None)
+            file.write_bytes(whole)
+
+    def test_unknown_ways(self, shop: Workshop) -> None:
+        """They are refused by name."""
+        path = shop.write(3)
+        with pytest.raises(ValueError, match=r"io .*auto.*uring.*'warp'"):
+            shop.open(path, io="warp")
+
+
+def _open(shop: Workshop, path: Path, way: str | None, **options: Any) -> Any:
+    more = {} if way is None else WAYS[way]
+    try:
+        return shop.open(path, **more, **options)
+    except ValueError as error:
+        if "needs uncompressed local files" not in str(error):
+            raise
+        pytest.skip("decompressed data cannot be mapped")
+
+
+def _damaged(whole: bytes) -> Iterator[bytes]:
+    for n in range(0, len(whole), max(1, len(whole) // 12)):
+        yield whole[:n]
+    for at in range(3, len(whole), max(1, len(whole) // 25)):
+        yield whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
+
+
+def _outcomes(shop: Workshop, path: Path, way: str | None) -> list[str]:
+    """Return each record, or its error, in words."""
+    nowhere = os.path.join(os.devnull, "x")
+    found: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a damaged FFRecord may look like an old one
+        try:
+            src = _open(shop, path, way, index=nowhere, format=shop.case.format, **shop.told(PLAIN))
+            n = len(src)
+        except DataFormatsError as error:
+            return [f"{type(error).__name__}: {error}"]
+        try:
+            found += [f"{number}: {error}" for number, error in src.read(range(n), on_corrupt="omit").failed.items()]
+        except DataFormatsError as error:
+            found.append(f"{type(error).__name__}: {error}")
+        for index in range(n):
+            try:
+                found.append(repr(src[index]))
+            except DataFormatsError as error:
+                found.append(f"{type(error).__name__}: {error}")
+    return found

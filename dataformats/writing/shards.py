@@ -1,0 +1,190 @@
+"""Where encoded records go: one file, or one shard after the other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dataformats.interfaces import BlobWriter, FieldsWriter
+from dataformats.storage import atomic
+from dataformats.writing.destination import Target
+from dataformats.writing.encoding import Encoded, Encoding
+
+__all__ = ["Files", "OneFile", "Shards"]
+
+_JOURNAL = ".shards.journal"
+
+
+class Files(ABC):
+    """Where blobs go: one file, or one shard after the other."""
+
+    @property
+    @abstractmethod
+    def n_records(self) -> int:
+        """Records appended, those found on resuming included."""
+
+    @abstractmethod
+    def append(self, encoded: Encoded) -> None: ...
+
+    @abstractmethod
+    def flush(self, sync: bool) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> list[dict[str, Any]]:
+        """Complete everything under the partial name; return name, records and bytes of each file."""
+
+    def companions(self) -> Mapping[str, Path | None]:
+        """Return what belongs beside the finished data: `FileWriter.companions`."""
+        return {}
+
+    def forget(self) -> None:  # noqa: B027  # most keep nothing
+        """Delete what was kept for a resume; the data have their name now."""
+
+    @abstractmethod
+    def leave(self) -> None: ...
+
+    @abstractmethod
+    def discard(self) -> None: ...
+
+
+class OneFile(Files):
+    """One file or folder under the partial name."""
+
+    def __init__(self, encoding: Encoding, place: Target, resume: bool) -> None:
+        self._place = place
+        self._file = encoding.create(place.partial, resume)
+
+    @property
+    def n_records(self) -> int:
+        return self._file.n_records
+
+    def append(self, encoded: Encoded) -> None:
+        self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+
+    def flush(self, sync: bool) -> None:
+        self._file.flush(sync=sync)
+
+    def finish(self) -> list[dict[str, Any]]:
+        self._file.close()
+        return [_entry(self._place.name.rsplit("/", 1)[-1], self._file.n_records, self._place.partial)]
+
+    def companions(self) -> Mapping[str, Path | None]:
+        return self._file.companions()
+
+    def leave(self) -> None:
+        self._file.leave()
+
+    def discard(self) -> None:
+        self._file.discard()
+
+
+class Shards(Files):
+    """Files `00000`, `00001`, ... in the partial folder, which get the format's own names at the end."""
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        place: Target,
+        most_records: int | None,
+        most_bytes: int | None,
+        resume: bool,
+    ) -> None:
+        self._encoding = encoding
+        self._finished_last = False
+        self._place = place
+        self._most_records = most_records
+        self._most_bytes = most_bytes
+        self._folder = place.partial
+        # Beside the folder, so that it outlives the last renaming inside and is never published.
+        self._journal = place.partial.with_name(place.partial.name + _JOURNAL)
+        if not resume:
+            self._journal.unlink(missing_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._done: list[int] = self._finished() if resume else []  # records of each complete shard
+        self._file = self._create(resume)
+
+    @property
+    def n_records(self) -> int:
+        return sum(self._done) + (0 if self._finished_last else self._file.n_records)
+
+    def append(self, encoded: Encoded) -> None:
+        if self._full(_size(encoded)):
+            self._complete()
+            self._file = self._create(resume=False)
+        self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+
+    def flush(self, sync: bool) -> None:
+        self._file.flush(sync=sync)
+        if sync:
+            atomic.sync(self._folder)
+
+    def finish(self) -> list[dict[str, Any]]:
+        if self._file.n_records or not self._done:
+            self._complete()
+        else:
+            self._file.discard()
+        self._finished_last = True
+        names = self._names(len(self._done))
+        for number, name in enumerate(names):
+            (self._folder / f"{number:05d}").rename(self._folder / name)
+        atomic.sync(self._folder)
+        return [_entry(name, n, self._folder / name) for name, n in zip(names, self._done, strict=True)]
+
+    def leave(self) -> None:
+        self._file.leave()
+
+    def discard(self) -> None:
+        self._file.discard()
+        self.forget()
+
+    def forget(self) -> None:
+        self._journal.unlink(missing_ok=True)
+
+    def _full(self, more: int) -> bool:
+        n, size = self._file.n_records, self._file.n_bytes
+        records = self._most_records is not None and n >= self._most_records
+        return records or (self._most_bytes is not None and n > 0 and size + more > self._most_bytes)
+
+    def _names(self, count: int) -> list[str]:
+        return self._encoding.backend.shard_names(self._place.name.rstrip("/").rsplit("/", 1)[-1], count)
+
+    def _path(self) -> Path:
+        return self._folder / f"{len(self._done):05d}"
+
+    def _create(self, resume: bool) -> BlobWriter | FieldsWriter:
+        return self._encoding.create(self._path().with_suffix(".partial"), resume)
+
+    def _complete(self) -> None:
+        self._file.close()
+        path = self._path()
+        # Counted before it is renamed: a complete shard that still has its partial name is gone on with.
+        self._done.append(self._file.n_records)
+        atomic.write_bytes(self._journal, json.dumps(self._done).encode())
+        path.with_suffix(".partial").rename(path)
+
+    def _finished(self) -> list[int]:
+        """Return the records of the complete shards that an interrupted writer left."""
+        try:
+            counts = json.loads(self._journal.read_bytes())
+        except FileNotFoundError:
+            counts = []
+        for number, name in enumerate(self._names(len(counts))):  # it may have died while it gave them their names
+            if (self._folder / name).exists():
+                (self._folder / name).rename(self._folder / f"{number:05d}")
+        there = itertools.takewhile(lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts)))
+        return [int(counts[number]) for number in there]
+
+
+def _entry(name: str, records: int, path: Path) -> dict[str, Any]:
+    files = [path] if path.is_file() else [part for part in path.rglob("*") if part.is_file()]
+    return {"name": name, "records": records, "bytes": sum(file.stat().st_size for file in files)}
+
+
+def _size(encoded: Encoded) -> int:
+    if isinstance(encoded, bytes):
+        return len(encoded)
+    return sum(len(blob) for blobs in encoded.values() for blob in blobs)

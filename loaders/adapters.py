@@ -1,0 +1,107 @@
+"""Any sequence with `len` and `[]` as something that the loader reads: a list, an array, a Grain source."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import RecordBatch
+from dataformats.interfaces.source import OnCorrupt
+from dataformats.reading.scan import as_indices
+from dataformats.reading.views import SourceBase, batch_of
+from dataformats.spec import VALUE
+
+__all__ = ["Readable", "as_readable"]
+
+_FIXED_RECORDS = 64
+
+
+class Readable(Protocol):
+    """What the loader reads records from. Thread-safe; pickles where worker processes shall read."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells these records from others."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, indices: NDArray[np.int64], *, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+        """Return these records, in this order."""
+        ...
+
+    def origin(self, index: int) -> tuple[str, int] | None:
+        """Return the file of a record and its number there, where that is known."""
+        ...
+
+
+def as_readable(data: Any) -> Readable:
+    """Return what reads a source, or any sequence.
+
+    Raises:
+        TypeError: It has no `len` or no `[]`.
+    """
+    if isinstance(data, SourceBase):
+        return data
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"expected a source or a sequence of records, found {data!r}: dataformats.open reads files")
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__") or isinstance(data, Mapping):
+        raise TypeError(f"expected a source or a sequence of records, found {type(data).__name__}")
+    return _Items(data)
+
+
+class _Items:
+    """The items of a sequence as records."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = items
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the number of items, and of 64 of them at fixed places as far as they are plain values."""
+        n = len(self)
+        state = hashlib.blake2b(str(n).encode(), digest_size=16)
+        if isinstance(self._items, np.ndarray):
+            state.update(repr((self._items.dtype.str, self._items.shape)).encode())
+        for index in sorted({place * n // _FIXED_RECORDS for place in range(_FIXED_RECORDS)} if n else ()):
+            _digest(state.update, self._items[index])
+        return state.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def read(self, indices: NDArray[np.int64], *, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+        """Return these items; an item that cannot be had raises whatever `on_corrupt` says."""
+        numbers = as_indices(indices, len(self))
+        if isinstance(self._items, np.ndarray):
+            return RecordBatch({VALUE: self._items[numbers]}, numbers, single=True)
+        several = getattr(self._items, "__getitems__", None)
+        wanted = numbers.tolist()
+        return batch_of(several(wanted) if several else [self._items[index] for index in wanted], numbers, {})
+
+    def origin(self, index: int) -> None:
+        """Return `None`: items have no files."""
+
+
+def _digest(update: Callable[[bytes], None], value: Any) -> None:
+    """Digest a value so that equal ones give the same, in any process; of unknown ones only their type counts."""
+    update(type(value).__name__.encode() + b"\0")
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        update(repr((value.dtype.str, value.shape)).encode() + value.tobytes())
+    elif isinstance(value, (bytes, bytearray)):
+        update(len(value).to_bytes(8, "little") + value)
+    elif isinstance(value, (str, int, float, complex, bool, np.generic, type(None))):
+        update(repr(value).encode(errors="surrogatepass") + b"\0")
+    elif isinstance(value, Mapping):
+        update(len(value).to_bytes(8, "little"))
+        for name in sorted(value, key=repr):
+            _digest(update, name)
+            _digest(update, value[name])
+    elif isinstance(value, Sequence):
+        update(len(value).to_bytes(8, "little"))
+        for item in value:
+            _digest(update, item)

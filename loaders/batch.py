@@ -1,0 +1,68 @@
+"""Batch: a dict of columns that knows which positions it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import described
+
+__all__ = ["Batch"]
+
+
+class Batch(dict[str, Any]):
+    """The columns of a batch, field to column.
+
+    Attributes:
+        positions: int64[B], the position of each row in the training run; `loader.locate` has their records.
+        padding: bool[B], True in rows that `pad_last=True` repeated to fill the batch.
+
+    Both are arrays of NumPy whatever the columns are. Libraries that rebuild a batch from its columns alone
+    (`type(batch)(columns)`) get one without them.
+
+    Example:
+        >>> import dataformats
+        >>> batch = next(iter(dataformats.Loader([3, 1, 4, 1, 5], 2, shuffle=False)))
+        >>> batch["value"], batch.positions, isinstance(batch, dict)
+        (array([3, 1]), array([0, 1]), True)
+    """
+
+    positions: NDArray[np.int64]
+    padding: NDArray[np.bool_]
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        positions: NDArray[np.int64] | None = None,
+        padding: NDArray[np.bool_] | None = None,
+    ) -> None:
+        super().__init__(columns)
+        if positions is not None:
+            self.positions = positions
+        if padding is not None:
+            self.padding = padding
+
+    def __repr__(self) -> str:
+        rows = f"{len(self.positions)} records; " if "positions" in self.__dict__ else ""
+        return f"Batch({rows}{', '.join(f'{name}: {described(column)}' for name, column in self.items())})"
+
+    def to(self, device: Any, non_blocking: bool = False) -> Batch:
+        """Return the batch as tensors on a device; Lightning and Accelerate call this."""
+        from dataformats.batch import tensors
+
+        moved: Batch = tensors.moved(self, device, non_blocking=non_blocking)
+        return moved
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("positions", "padding"):
+            raise AttributeError(
+                f"this batch has no {name}: something rebuilt it from its columns alone; take them from the batch that "
+                "the loader gave, before"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (dict(self), self.__dict__.get("positions"), self.__dict__.get("padding"))
