@@ -12,10 +12,10 @@ from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces import BlobBackend
 from dataformats.interfaces.source import RecordSource
+from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import StoredSource
 from dataformats.reading.opening import open as open_source
 from dataformats.registry import backends
-from dataformats.storage.files import Folder
 from dataformats.storage.paths import entries
 
 __all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]

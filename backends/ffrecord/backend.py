@@ -12,8 +12,8 @@ from dataformats.backends.ffrecord.layout import ENTRY_BYTES, PREFIX, header_byt
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
-from dataformats.storage.files import StoredFile
 
 __all__ = ["BACKEND", "FFRecordBackend"]
 

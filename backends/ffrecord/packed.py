@@ -14,10 +14,11 @@ from dataformats.backends.ffrecord.packed_tree import MAX_DEPTH, Tree, build_str
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.errors import FormatError
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.atomic import publish
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.files import StoredFile, release
+from dataformats.storage.files import release
 from dataformats.storage.paths import entries
 
 __all__ = ["PackedFolder", "pack_folder"]

@@ -10,7 +10,7 @@ from dataformats.backends.ffrecord.table_index import TableIndex
 from dataformats.indexing.lookup import is_small
 from dataformats.indexing.reader import IndexedReader
 from dataformats.interfaces import Check
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["FFRecordReader"]
 

@@ -8,8 +8,8 @@ from functools import partial
 from dataformats.backends.ffrecord.layout import PREFIX, Table, header_bytes, parse_entries, parse_prefix
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.file_index import FileIndex, LazyProblems
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
-from dataformats.storage.files import StoredFile
 
 __all__ = ["TableIndex"]
 

@@ -18,8 +18,8 @@ from dataformats.backends.framed.window import headers_are_sound
 from dataformats.batch import Blobs
 from dataformats.indexing.index_cache import Index, Shelf
 from dataformats.interfaces import Extents
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.files import StoredFile
 from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["FrameIndexes", "Hint"]

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.scanner import Chain, only_headers, read_window
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.gzip_file import Inflated
 from dataformats.storage.threads import processors, submit
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from dataformats.fork_hooks import after_fork
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["FileProgress", "Progress"]

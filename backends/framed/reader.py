@@ -16,7 +16,7 @@ from dataformats.indexing.block_file import BrokenBlockError
 from dataformats.indexing.index_cache import Shelf
 from dataformats.indexing.reader import FileIndex, IndexedReader
 from dataformats.interfaces import Check, OpenOptions, Stretch
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["FramedReader"]
 

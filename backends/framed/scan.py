@@ -12,7 +12,7 @@ from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.parallel_scan import extend_in_pieces
 from dataformats.backends.framed.scanner import Chain
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["Frames", "damage_at", "scan"]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dataformats.backends.framed.framing import Framing, Octets
 from dataformats.backends.framed.window import cut_short, header_problem, no_frame
 from dataformats.errors import FormatError
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import UNSOUND
-from dataformats.storage.files import StoredFile
 from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["END", "Chain", "only_headers", "read_window"]

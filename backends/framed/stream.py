@@ -14,8 +14,8 @@ from dataformats.backends.framed.window import Walk, cut_short, no_frame, walk
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import OpenOptions, Stretch
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import too_long
-from dataformats.storage.files import StoredFile
 from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["stream"]

@@ -15,8 +15,9 @@ from dataformats.backends.framed.stream import stream
 from dataformats.batch import Blobs
 from dataformats.errors import SpecError
 from dataformats.interfaces import BlobWriter, OpenOptions
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.files import LocalFile, StoredFile, release
+from dataformats.storage.files import LocalFile, release
 
 __all__ = ["FramedWriter"]
 

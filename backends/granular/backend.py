@@ -15,8 +15,8 @@ from dataformats.backends.granular.folder import REFS, SPEC, bags_of, data_set_f
 from dataformats.backends.granular.stored_types import check_generation, is_sequence, store_spec
 from dataformats.errors import FormatError
 from dataformats.interfaces import FieldsBackend, OpenOptions, Reader, Verdict
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec, Type
-from dataformats.storage.files import Folder, StoredFile
 
 __all__ = ["BACKEND", "GranularBackend"]
 

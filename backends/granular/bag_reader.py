@@ -8,7 +8,7 @@ import numpy as np
 
 from dataformats.backends.granular.bags import index_of, layout_of, limits_of
 from dataformats.indexing.reader import FileIndex, IndexedReader, LazyProblems
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["BagReader"]
 

@@ -14,7 +14,8 @@ from dataformats.backends.granular.limits import (
 )
 from dataformats.errors import FormatError
 from dataformats.interfaces import Verdict
-from dataformats.storage.files import StoredFile, release
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.files import release
 
 __all__ = ["BAG", "IDX", "index_of", "judge_bag", "layout_of", "limits_of"]
 

@@ -11,8 +11,9 @@ from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.stored_types import stored_type
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import natural_key
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
-from dataformats.storage.files import Folder, StoredFile, release
+from dataformats.storage.files import release
 
 __all__ = ["REFS", "SPEC", "ColumnFiles", "DataSetFiles", "bags_of", "data_set_files", "find", "group"]
 

@@ -16,7 +16,8 @@ from dataformats.backends.granular.refs import Refs, parse_refs
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.fork_hooks import after_fork
-from dataformats.storage.files import StoredFile, release
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.files import release
 
 __all__ = ["Rows", "Table"]
 

@@ -11,8 +11,8 @@ from dataformats.backends.ofrecord.reader import OFRecordReader
 from dataformats.backends.ofrecord.sniff import judge
 from dataformats.backends.ofrecord.writer import OFRecordWriter
 from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
-from dataformats.storage.files import Folder, StoredFile
 
 __all__ = ["OFRecordBackend"]
 

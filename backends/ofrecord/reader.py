@@ -9,7 +9,7 @@ from dataformats.backends.framed.reader import FramedReader
 from dataformats.backends.framed.scan import Frames, scan
 from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.interfaces import OpenOptions
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["OFRecordReader"]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol, cast
 
 from dataformats.backends.ofrecord.layout import HEADER
 from dataformats.interfaces import Verdict
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
-from dataformats.storage.files import StoredFile
 
 __all__ = ["judge"]
 

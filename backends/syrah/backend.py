@@ -13,8 +13,8 @@ from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.backends.syrah.writer import SyrahWriter
 from dataformats.errors import FormatError
 from dataformats.interfaces import FieldsBackend, OpenOptions, Verdict
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
-from dataformats.storage.files import StoredFile
 
 __all__ = ["BACKEND", "SyrahBackend"]
 

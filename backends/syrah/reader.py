@@ -15,8 +15,8 @@ from dataformats.backends.syrah.metadata import ITEM_BYTES, Table, parse_metadat
 from dataformats.errors import CorruptRecordError, FormatError, SpecError, TruncatedError
 from dataformats.indexing.parts import Parted, parted
 from dataformats.interfaces import Extents, Located, Reader
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
-from dataformats.storage.files import StoredFile
 
 __all__ = ["SyrahReader"]
 

@@ -11,8 +11,8 @@ from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.sniff import Compression, chosen_compression, judge
 from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
-from dataformats.storage.files import StoredFile
 
 __all__ = ["TFRecordBackend"]
 

@@ -10,8 +10,8 @@ from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.scan import scan
 from dataformats.backends.tfrecord.sniff import Compression, decompressed
 from dataformats.interfaces import OpenOptions
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.concurrent_map import overlapped
-from dataformats.storage.files import StoredFile
 
 __all__ = ["TFRecordReader"]
 

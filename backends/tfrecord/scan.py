@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dataformats.backends.framed import scan as framed
 from dataformats.backends.tfrecord.layout import FRAMING
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["scan"]
 

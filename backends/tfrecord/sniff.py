@@ -9,8 +9,8 @@ from typing import Literal
 from dataformats.backends.tfrecord.layout import FRAMING_BYTES, HEADER, header_is_sound
 from dataformats.errors import FormatError
 from dataformats.interfaces import Verdict
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
-from dataformats.storage.files import StoredFile
 from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["Compression", "chosen_compression", "decompressed", "judge"]

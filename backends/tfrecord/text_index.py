@@ -15,8 +15,9 @@ from dataformats.backends.tfrecord.layout import FRAMING_BYTES
 from dataformats.backends.tfrecord.scan import scan
 from dataformats.backends.tfrecord.sniff import decompressed
 from dataformats.errors import FormatError
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.files import LocalFile, StoredFile
+from dataformats.storage.files import LocalFile
 from dataformats.storage.gzip_file import Inflated
 
 __all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]

@@ -10,8 +10,8 @@ from typing import Any
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.tfrecord.layout import FRAMING, frames
 from dataformats.backends.tfrecord.sniff import Compression, decompressed
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.files import StoredFile
 
 __all__ = ["TFRecordWriter"]
 

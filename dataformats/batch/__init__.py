@@ -1,18 +1,16 @@
 """What a read returns: stored blobs, columns, and the batch of records made of them."""
 
-from __future__ import annotations
-
-from dataformats.batch.record_batch import (
-    Blobs,
+from dataformats.batch.blobs import Blobs
+from dataformats.batch.column_types import (
     Column,
     Nullable,
     Ragged,
-    RecordBatch,
     StackedList,
     concat_columns,
     described,
     take_column,
 )
+from dataformats.batch.record_batch import RecordBatch
 
 __all__ = [
     "Blobs",

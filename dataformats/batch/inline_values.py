@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Blobs
+from dataformats.batch.blobs import Blobs
 
 __all__ = ["Around", "Window", "Windows", "common_window", "whole", "widest"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Nullable, Ragged
+from dataformats.batch.column_types import Nullable, Ragged
 from dataformats.errors import MissingExtraError
 
 __all__ = ["map_tensors", "moved", "to_tensors"]

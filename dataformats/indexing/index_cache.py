@@ -33,7 +33,7 @@ from dataformats.indexing.block_file import (
     pack,
     unpack,
 )
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["INDEX_SUFFIX", "Index", "Shelf", "cache_folder"]
 

@@ -16,9 +16,9 @@ from dataformats.fork_hooks import after_fork
 from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
 from dataformats.indexing.lookup import FlatLookup, Found, Lookup, lookup
 from dataformats.interfaces import Check, Extents, Located, Reader
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.concurrent_map import overlapped
-from dataformats.storage.files import StoredFile
 
 __all__ = ["FileIndex", "IndexedReader", "LazyProblems", "RecordIndex"]
 

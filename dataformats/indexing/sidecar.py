@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.indexing.index_cache import Shelf
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.files import Folder, LocalFile, StoredFile
+from dataformats.storage.files import LocalFile
 
 __all__ = ["FACTS_SUFFIX", "load_facts", "load_inferred", "save_facts", "save_inferred"]
 

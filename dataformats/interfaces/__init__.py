@@ -1,38 +1,12 @@
 """The contracts: sources and writers for users; backends, readers, file writers and codecs for extensions."""
 
-from __future__ import annotations
-
-from dataformats.interfaces.backend import (
-    Backend,
-    BlobBackend,
-    BlobWriter,
-    Check,
-    Codec,
-    Extents,
-    FieldCodecs,
-    FieldsBackend,
-    FieldsWriter,
-    FileWriter,
-    KernelCheck,
-    Located,
-    OpenOptions,
-    Reader,
-    RecordCodec,
-    RecordCoder,
-    Streaming,
-    Stretch,
-    Verdict,
-    natural_key,
-)
-from dataformats.interfaces.source import (
-    Fields,
-    FieldStats,
-    OnCorrupt,
-    RecordSource,
-)
-from dataformats.interfaces.writer import (
-    RecordWriter,
-)
+from dataformats.interfaces.backend import Backend, BlobBackend, FieldsBackend, OpenOptions, Verdict
+from dataformats.interfaces.codec import Codec, FieldCodecs, RecordCodec, RecordCoder
+from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
+from dataformats.interfaces.reader import Check, Extents, KernelCheck, Located, Reader, Streaming, Stretch
+from dataformats.interfaces.source import Fields, FieldStats, OnCorrupt, RecordSource
+from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
+from dataformats.interfaces.writer import RecordWriter
 
 __all__ = [
     "Backend",
@@ -47,6 +21,7 @@ __all__ = [
     "FieldsBackend",
     "FieldsWriter",
     "FileWriter",
+    "Folder",
     "KernelCheck",
     "Located",
     "OnCorrupt",
@@ -56,6 +31,7 @@ __all__ = [
     "RecordCoder",
     "RecordSource",
     "RecordWriter",
+    "StoredFile",
     "Streaming",
     "Stretch",
     "Verdict",

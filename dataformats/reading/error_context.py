@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs
 from dataformats.errors import CodecError, FormatError, SpecError
 from dataformats.interfaces import Located, Stretch
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import Fetched
-from dataformats.storage.files import StoredFile
 
 __all__ = ["Places", "Run", "by_record", "cut", "placed_at", "sound", "subset", "without"]
 

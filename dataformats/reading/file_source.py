@@ -31,6 +31,7 @@ from dataformats.interfaces import (
     Streaming,
 )
 from dataformats.interfaces.source import Fields, OnCorrupt
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.error_context import Places, Run, by_record, cut, placed_at, sound, subset, without
 from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
 from dataformats.reading.schema import Decoding, Meaning, Told
@@ -38,7 +39,7 @@ from dataformats.reading.views import SourceBase
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.blob_read import Fetched, read_blobs
 from dataformats.storage.file_set import FileSet
-from dataformats.storage.files import StoredFile, release
+from dataformats.storage.files import release
 from dataformats.storage.io_time import WAITED
 from dataformats.storage.memory_file import MappedFile, cached
 from dataformats.storage.native_read import look_up

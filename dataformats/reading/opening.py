@@ -13,11 +13,11 @@ from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMi
 from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces import Backend, OpenOptions, Verdict
 from dataformats.interfaces.source import RecordSource
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.file_source import MAX_RECORD_BYTES, Parts, StoredSource
 from dataformats.reading.schema import Told
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
-from dataformats.storage.files import Folder, StoredFile
 from dataformats.storage.paths import entries
 
 __all__ = ["open", "register_backend"]

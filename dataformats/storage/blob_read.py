@@ -15,9 +15,9 @@ from dataformats.batch import Blobs
 from dataformats.batch.inline_values import Around, Window, whole
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Extents
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.engines import Piece, fetch
 from dataformats.storage.file_set import FileSet
-from dataformats.storage.files import StoredFile
 from dataformats.storage.native_read import gather
 
 __all__ = ["Fetched", "read_blobs", "too_long"]

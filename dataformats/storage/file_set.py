@@ -8,9 +8,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import reads_batches
 from dataformats.storage.engines import NAMES, engine
-from dataformats.storage.files import LocalFile, StoredFile, give_back, take
+from dataformats.storage.files import LocalFile, give_back, take
 from dataformats.storage.memory_file import MemoryFile, SharedMemory
 
 __all__ = ["FileSet"]

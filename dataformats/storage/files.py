@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +12,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
+from dataformats.interfaces.stored_file import Folder, StoredFile
 
 resource: ModuleType | None
 try:
@@ -20,66 +20,11 @@ try:
 except ImportError:  # Windows
     resource = None
 
-__all__ = ["Folder", "FsspecFile", "LocalFile", "ObjectFile", "StoredFile", "give_back", "most_open", "take"]
+__all__ = ["FsspecFile", "LocalFile", "ObjectFile", "give_back", "most_open", "take"]
 
 _MAX_OPEN = 256
 _FEW_OPEN = 4  # up to here nobody asks what the process may have open, which costs as much as a read
 _OURS = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
-
-
-class StoredFile(ABC):
-    """One file that is only read. Thread-safe, usable after a fork.
-
-    Attributes:
-        name: The path or URL, for messages.
-        size: Its bytes when it was first looked at.
-        identity: What tells that it is still the same file: size, time or version.
-        local: The local path, or `None`.
-    """
-
-    name: str
-    size: int
-    identity: tuple[str, ...]
-    local: Path | None = None
-
-    @property
-    def basename(self) -> str:
-        """The last part of the name."""
-        return self.name.rstrip("/").rsplit("/", 1)[-1]
-
-    @abstractmethod
-    def read_into(self, offset: int, out: memoryview) -> int:
-        """Fill `out` from byte `offset` on; return the bytes read, fewer only at the end of the file."""
-
-    def pread(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset` on, fewer only at the end of the file."""
-        length = max(0, min(length, self.size - offset))
-        out = bytearray(length)
-        return bytes(out[: self.read_into(offset, memoryview(out))])
-
-    def read_all(self, limit: int) -> bytes:
-        """Return the whole file.
-
-        Raises:
-            FormatError: It is longer than `limit` bytes.
-        """
-        if self.size > limit:
-            raise FormatError("too long to be read whole", path=self.name, expected=f"<= {limit}", found=self.size)
-        return self.pread(0, self.size)
-
-    @abstractmethod
-    def sibling(self, name: str) -> StoredFile | None:
-        """Return the file called `name` in the same folder, or `None`."""
-
-    def release(self) -> None:  # noqa: B027  # most hold nothing
-        """Close what is open; reading opens it again."""
-
-    def folder(self) -> Folder | None:
-        """Return the folder that the file lies in, or `None` where nothing tells."""
-        return None
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
 
 
 class LocalFile(StoredFile):
@@ -304,43 +249,6 @@ class ObjectFile(StoredFile):
         """Return the folder that the file lies in, if the path object tells."""
         parent = getattr(self._path, "parent", None)
         return None if parent is None else ObjectFolder(parent)
-
-
-class Folder(ABC):
-    """The files of one folder, or those that a glob matched.
-
-    Attributes:
-        name: The folder's path or URL, or the pattern.
-        explicit: True where the user chose each file (a glob): none is left out by its name.
-    """
-
-    name: str
-    explicit: bool = False
-
-    @abstractmethod
-    def names(self) -> list[str]:
-        """Return the names of the files, hidden ones and our own left out."""
-
-    @abstractmethod
-    def file(self, name: str) -> StoredFile:
-        """Return the file of that name."""
-
-    def folders(self) -> list[str]:
-        """Return the names of the folders in it, hidden ones left out."""
-        return []
-
-    def folder(self, name: str) -> Folder:
-        """Return the folder of that name."""
-        raise FileNotFoundError(f"{self.name!r} has no folder {name!r}")
-
-    def sibling(self, name: str) -> StoredFile | None:
-        """Return the file called `name` beside the folder itself, or `None`."""
-        return None
-
-    @property
-    def basename(self) -> str:
-        """The folder's own name."""
-        return self.name.rstrip("/").rsplit("/", 1)[-1]
 
 
 class LocalFolder(Folder):

@@ -18,7 +18,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
-from dataformats.storage.files import StoredFile
+from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["Inflated"]
 

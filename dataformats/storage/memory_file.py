@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.fork_hooks import after_fork
-from dataformats.storage.files import Folder, LocalFile, StoredFile
+from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.storage.files import LocalFile
 
 __all__ = ["CachedFile", "MappedFile", "MemoryFile", "SharedMemory", "cached"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from dataformats.errors import MissingExtraError
 from dataformats.interfaces import natural_key
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.concurrent_map import overlapped
 from dataformats.storage.files import (
-    Folder,
     FsspecFile,
     FsspecFolder,
     Globbed,
@@ -19,7 +19,6 @@ from dataformats.storage.files import (
     LocalFolder,
     ObjectFile,
     ObjectFolder,
-    StoredFile,
     is_data,
 )
 

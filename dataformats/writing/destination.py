@@ -12,8 +12,9 @@ from typing import Any
 
 from dataformats.errors import StateMismatchError
 from dataformats.indexing.sidecar import FACTS_SUFFIX, load_facts, save_facts
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.files import Folder, LocalFile, LocalFolder, StoredFile
+from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.paths import is_local, is_url
 
 __all__ = ["Target", "target"]

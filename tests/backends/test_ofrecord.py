@@ -20,10 +20,11 @@ from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.errors import DataFormatsError, FormatError, SpecError, TruncatedError
 from dataformats.interfaces import OpenOptions, Streaming
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import backends
 from dataformats.spec import VALUE
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.files import LocalFile, StoredFile, release
+from dataformats.storage.files import LocalFile, release
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "ofrecord"

@@ -18,7 +18,8 @@ from dataformats.backends.framed.framing import Framing
 from dataformats.backends.ofrecord.layout import FRAMING as OFRECORD
 from dataformats.backends.tfrecord.layout import FRAMING as TFRECORD
 from dataformats.backends.tfrecord.layout import frame, frames
-from dataformats.storage.files import LocalFile, StoredFile
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.files import LocalFile
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FORMATS = {"tfrecord": TFRECORD, "ofrecord": OFRECORD}

@@ -24,10 +24,11 @@ from dataformats.backends.tfrecord.scan import scan
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.index_cache import Shelf
 from dataformats.interfaces import OpenOptions, Streaming
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.files import LocalFile, ObjectFile, StoredFile, release
+from dataformats.storage.files import LocalFile, ObjectFile, release
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "tfrecord"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.interfaces.stored_file import Folder
 from dataformats.storage import files
-from dataformats.storage.files import Folder, LocalFile, LocalFolder, ObjectFile, ObjectFolder, is_data, release
+from dataformats.storage.files import LocalFile, LocalFolder, ObjectFile, ObjectFolder, is_data, release
 
 
 @pytest.fixture

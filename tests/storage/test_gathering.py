@@ -22,13 +22,14 @@ import dataformats
 from dataformats.batch.inline_values import Around, Window, whole
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck, buffers, crc32c, lay_out, mask, read_laid, reads_batches
 from dataformats.storage import blob_read as reading
 from dataformats.storage import files as files_room
 from dataformats.storage import native_read as gathering
 from dataformats.storage import threads
 from dataformats.storage.file_set import FileSet
-from dataformats.storage.files import LocalFile, StoredFile
+from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import CachedFile, MappedFile
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the careful way")

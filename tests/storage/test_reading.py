@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.interfaces import Extents
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import blob_read as reading
 from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.engines import fetching
-from dataformats.storage.files import LocalFile, StoredFile
+from dataformats.storage.files import LocalFile
 
 MAX = 2**63 - 1
 

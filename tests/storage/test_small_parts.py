@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from dataformats.fork_hooks import after_fork
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.files import Folder, LocalFile, StoredFile
+from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import entries, is_local
 from dataformats.storage.prefetch import read_ahead
 

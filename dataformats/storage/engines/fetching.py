@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage.files import FsspecFile, StoredFile
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.files import FsspecFile
 from dataformats.storage.threads import Pool
 
 __all__ = ["Piece", "fetch"]

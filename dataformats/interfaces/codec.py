@@ -1,0 +1,163 @@
+"""What a codec is: it turns one kind of value into bytes and back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dataformats.batch import Blobs, Column
+from dataformats.batch.inline_values import Around, Window
+from dataformats.errors import SpecError
+from dataformats.spec import Spec, Type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Codec",
+    "FieldCodecs",
+    "RecordCodec",
+    "RecordCoder",
+]
+
+
+class Codec(ABC):
+    """Between one value and its bytes. Deterministic and thread-safe; never reads outside the blob.
+
+    Attributes:
+        name: As in a spec.
+        safe: True where a name found in a file may resolve to this codec: decoding runs no code from the data.
+        copyable: True where a blob means the same in every format, so that a conversion may copy it.
+    """
+
+    name: str
+    safe: bool = True
+    copyable: bool = True
+
+    def configured(self, args: Sequence[str]) -> Codec:
+        """Return the codec with the arguments that a type gives in parentheses.
+
+        Raises:
+            SpecError: It takes none, or not these.
+        """
+        if args:
+            raise SpecError(f"codec {self.name!r} takes no arguments, found ({','.join(args)})")
+        return self
+
+    def giving(self, declared: Type) -> Codec:
+        """Return the codec that may give the column of a declared type at once, where this one's goes to `conform`."""
+        return self
+
+    @abstractmethod
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a value. What it raises is chained to a `CodecError`."""
+
+    @abstractmethod
+    def decode(self, blob: bytes) -> Any:
+        """Return the value of these bytes. What it raises is chained to a `CodecError`."""
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return the values of many blobs as a column: a list, unless the codec knows better."""
+        return [self.decode(blob) for blob in blobs]
+
+    def window(self, blobs: Blobs) -> Window | None:
+        """Return a part that these blobs have at the same place, and that `decode_around` does not look at."""
+        return None
+
+    def decode_around(self, around: Around) -> Column | None:
+        """Return the column, made of `around.rows`; `None` where the window is not what it was thought to be."""
+        return None
+
+
+class FieldCodecs(Protocol):
+    """From types to codecs, by the rules of one call: overrides first, unsafe names refused."""
+
+    def codec(self, element: Type) -> Codec:
+        """Return the codec of a type's elements; dims and `?` are ignored. Numbers are little-endian bytes.
+
+        Raises:
+            UnknownNameError: Nothing is registered as that, or what is may not be named by a file.
+        """
+        ...
+
+    def decode(
+        self, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
+    ) -> Column:
+        """Return the column of a field stored as blobs.
+
+        Args:
+            kind: The field's type. Numbers with dims are one blob a record; other codecs with dims have one blob
+                an element, `counts` of them a record.
+            blobs: All blobs, record after record.
+            counts: int64[n], blobs of each record; `None`: one each.
+            field: The field's name, for errors.
+        """
+        ...
+
+    def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
+        """Return the blobs of a value: one, or with another codec than a number's and dims, one an element."""
+        ...
+
+
+class RecordCodec(Codec):
+    """A payload whose values are records with fields. `decode` alone gives the record as its bytes tell it."""
+
+    @abstractmethod
+    def recognises(self, blob: bytes) -> bool:
+        """Return True where these bytes look like a record of this payload and parse to their end."""
+
+    @abstractmethod
+    def infer(self, blobs: Iterable[bytes]) -> Spec:
+        """Return the spec that fits these records."""
+
+    @abstractmethod
+    def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
+        """Return what encodes and decodes records of this spec.
+
+        Args:
+            spec: The fields.
+            codecs: Where the fields' codecs come from.
+            inferred: The spec was inferred from a sample: a field that it lacks is an error, not left out.
+
+        Raises:
+            SpecError: The payload cannot hold the spec; every offending field is named.
+        """
+
+
+class RecordCoder(ABC):
+    """A payload bound to a spec. Thread-safe."""
+
+    @abstractmethod
+    def encode(self, record: Mapping[str, Any]) -> bytes:
+        """Return the bytes of a record.
+
+        Raises:
+            SpecError: The record does not fit the spec.
+            CodecError: A value does not encode.
+        """
+
+    @abstractmethod
+    def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
+        """Return a column for each field asked for.
+
+        Raises:
+            CorruptRecordError: A blob does not parse.
+            SpecError: A record does not fit the spec.
+            CodecError: A value does not decode.
+        """
+
+    def window(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Window | None:
+        """Return a part that these records have at the same place, and that `decode_around` does not look at."""
+        return None
+
+    def decode_around(self, around: Around, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
+        """Return what `decode_batch` does; `None` where the window is not what it was thought to be.
+
+        Raises:
+            SpecError: A record does not fit the spec.
+            CodecError: A value does not decode.
+        """
+        return None

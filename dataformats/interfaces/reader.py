@@ -1,0 +1,193 @@
+"""What a reader is: it knows where the blobs of an opened dataset lie, and reads none of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from dataformats.batch import Blobs
+from dataformats.errors import FormatError, SpecError
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.kernels import FrameCheck
+from dataformats.spec import Spec, Type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Check",
+    "Extents",
+    "KernelCheck",
+    "Located",
+    "Reader",
+    "Streaming",
+    "Stretch",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """Where blobs lie, and how to know that they are sound.
+
+    Attributes:
+        file: int32[n], the number of each blob's file in `Reader.files`.
+        offset: int64[n], first byte of the blob.
+        length: int64[n], its bytes.
+        head: Bytes before each blob that are read with it, for `check`.
+        tail: Bytes behind each blob that are read with it, for `check`.
+        stored: uint32[n], checksums known from an index, for `check`; `None` where there are none.
+        check: Called with the bytes read (head and tail included) and these extents; returns what is wrong,
+            position to error. `None` where the format has nothing to check.
+        problems: What is known to be unreadable before anything is read, position to error.
+    """
+
+    file: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    head: int = 0
+    tail: int = 0
+    stored: NDArray[np.uint32] | None = None
+    check: Check | None = None
+    problems: Mapping[int, FormatError] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+class Check(Protocol):
+    """Verifies blobs that were read; pure, vectorised, thread-safe."""
+
+    def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+        """Return what is wrong, position to error with `offset_bytes` (path and record are filled in later)."""
+        ...
+
+
+class KernelCheck(ABC):
+    """A check that a kernel does as well, faster: that one says whether, this one says what.
+
+    Attributes:
+        kernel: The kernel's check, which finds fault with the same blobs.
+    """
+
+    kernel: FrameCheck
+
+    @abstractmethod
+    def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
+        """Return what is wrong: see `Check`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The extents of one field of some records.
+
+    Attributes:
+        extents: All blobs, record after record.
+        counts: int64[n], how many blobs each record has; `None` where each has exactly one.
+    """
+
+    extents: Extents
+    counts: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring records of one file as a sequential reader found them.
+
+    Attributes:
+        blobs: The stored bytes, one blob a record.
+        problems: Positions in `blobs` that are unreadable, with the error.
+        base: Where in the file the first byte of the blobs' buffer lies.
+    """
+
+    blobs: Blobs
+    problems: Mapping[int, FormatError] = field(default_factory=dict)
+    base: int = 0
+
+
+class Reader(ABC):
+    """An opened data set of one format: it knows where the blobs are and reads none.
+
+    Thread-safe. It is not pickled: a source opens it again.
+
+    Attributes:
+        files: The files that extents speak of, in reading order.
+        spec: The fields, for formats that store them apart; `None` where a record is one blob.
+    """
+
+    files: Sequence[StoredFile]
+    spec: Spec | None = None
+
+    @property
+    @abstractmethod
+    def counts(self) -> NDArray[np.int64]:
+        """int64[n_files], records of each file; builds the index where there is none."""
+
+    @abstractmethod
+    def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
+        """Return where the blobs of these records lie, for each field asked for.
+
+        Args:
+            indices: int64[n], each in `[0, sum(counts))`.
+            fields: The fields, each whole (`True`) or a range of a sequence's elements; formats that store one
+                blob a record are asked for `VALUE`.
+        """
+
+    def every(self, field: str) -> Extents | None:
+        """Return where the blob of every record lies, problems included; asked for where that is not much to hold.
+
+        Args:
+            field: One that is stored apart; in formats that store one blob a record, `VALUE`.
+
+        Returns:
+            As many extents as records; `None` where not all are known yet, or records may have several blobs.
+        """
+        located = self.locate(np.arange(int(self.counts.sum())), {field: True})[field]
+        return located.extents if located.counts is None else None
+
+    @abstractmethod
+    def digest(self, update: Callable[[bytes], None]) -> None:
+        """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
+
+    def parts(self) -> list[tuple[str, int, int]]:
+        """Return name, records and bytes of each part that is written as one: a file, or a folder of files."""
+        sizes = [int(file.identity[0]) for file in self.files]
+        return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
+
+    def files_of(self, field: str) -> Sequence[int]:
+        """Return the numbers of the files in which the blobs of a field lie."""
+        return range(len(self.files))
+
+    def decoded_as(self, field: str, declared: Type) -> Type:
+        """Return the type that decodes the blobs of a field which a spec declares as `declared`.
+
+        `bytes`, with the dims of a sequence, is always allowed: the blobs as they are.
+
+        Raises:
+            SpecError: What is stored cannot be that type.
+        """
+        raise SpecError("the format has no fields of its own", field=field)
+
+    def faults(self) -> list[FormatError]:
+        """Return what is wrong with the data set and hurts no record that it counts, for `verify`."""
+        return []
+
+    def facts(self) -> dict[str, str]:
+        """Return what else the files say of themselves, for `info`: compression, a version."""
+        return {}
+
+    def available(self, index: int) -> dict[str, bool | range] | None:
+        """Return what record `index` has, field by field; `None` where only its blob can tell."""
+        return None
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A reader that can go through a file without an index."""
+
+    def stream(self, file: int) -> Iterator[Stretch]:
+        """Yield the records of one file, in order; damage that ends the file is the last stretch's last problem."""
+        ...
