@@ -17,7 +17,7 @@ import msgpack
 import numpy as np
 
 from dataformats.batch import Blobs, Column, StackedList
-from dataformats.batch.inline_values import Around, Window
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice
 from dataformats.columns.exact import DTYPES, exact
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
@@ -43,11 +43,11 @@ class _Array(Codec):
 
     name = "array"
 
-    def configured(self, args: Sequence[str]) -> Codec:
+    def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec of `array`, or of `array(float32,64,128)` as bags 0.5 had it: raw bytes."""
         return FixedArray(_named_dtype(args[0], args), _sizes(args[1:], args)) if args else self
 
-    def giving(self, declared: Type) -> Codec:
+    def specialized_for(self, declared: Type) -> Codec:
         """Return the codec that gives arrays of a declared number type as one."""
         return self if declared.dtype is None else _Declared(declared.dtype, declared.dims)
 
@@ -83,14 +83,14 @@ class _Array(Codec):
                 return self._column(stacked)
         return [self.decode(blobs.view(position)) for position in range(len(blobs))]
 
-    def window(self, blobs: Blobs) -> Window | None:
+    def value_slice(self, blobs: Blobs) -> ValueSlice | None:
         """Return where the data of an array lie, judged by the first."""
         data = self.decode(blobs.view(0)).nbytes
-        return Window(int(blobs.lengths[0]) - data, data) if data and data < blobs.lengths[0] else None
+        return ValueSlice(int(blobs.lengths[0]) - data, data) if data and data < blobs.lengths[0] else None
 
-    def decode_around(self, around: Around) -> Column | None:
+    def decode_split(self, around: SplitBlobs) -> Column | None:
         """Return the rows of one array, if all blobs say the same before their data."""
-        blobs, (begin, n_bytes) = around.blobs, around.window
+        blobs, (begin, n_bytes) = around.blobs, around.value_slice
         values = blobs.packed(begin + n_bytes) if begin >= 0 and len(blobs) else None
         if values is None:
             return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged
-from dataformats.batch.inline_values import Around
+from dataformats.batch.inline_values import SplitBlobs
 from dataformats.codecs.columns import Target, to_column
 from dataformats.codecs.features import FEATURE
 from dataformats.codecs.found import FeatureColumn
@@ -66,7 +66,7 @@ class Direct:
         outputs = [field.output for field in self._fields]
         self._made = columns_of(shape, [(0, name) for name, _ in asked], outputs, known)
 
-    def columns(self, blobs: Blobs, around: Around | None = None) -> dict[str, Column] | None:
+    def columns(self, blobs: Blobs, around: SplitBlobs | None = None) -> dict[str, Column] | None:
         """Return a column for each field; `None` where something is to be said of a record as a whole.
 
         Args:
@@ -80,7 +80,7 @@ class Direct:
         """
         starts = np.ascontiguousarray(blobs.starts, np.int64)
         lengths = np.ascontiguousarray(blobs.lengths, np.int64)
-        made = self._made(blobs.buffer, starts, lengths, None if around is None else around.window)
+        made = self._made(blobs.buffer, starts, lengths, None if around is None else around.value_slice)
         if made is None:
             return None
         columns: dict[str, Column] = {}
@@ -109,7 +109,7 @@ class _Field:
         self.is_plain = self.output.output == DENSE and not target.kind.optional
         self._item = "bytes" if self.output.output == JOINED else "array"
 
-    def column(self, blobs: Blobs, around: Around | None, how: int, first: Any, second: Any) -> Column:
+    def column(self, blobs: Blobs, around: SplitBlobs | None, how: int, first: Any, second: Any) -> Column:
         """Return the column of what the kernels made, or found: see `kernels/reference/wire_columns.py`."""
         if not how & MADE:
             stored = self._stored(blobs, first)

@@ -27,7 +27,7 @@ class _Example(FeatureMap):
     def features(self, message: Any) -> Any:
         return message.features.feature
 
-    def recognises(self, blob: bytes) -> bool:
+    def matches(self, blob: bytes) -> bool:
         """Return True for a message of nothing but features."""
         return looks_like(EXAMPLE_MESSAGE, blob, {1})
 
@@ -45,6 +45,6 @@ def guess(samples: Iterable[bytes]) -> str:
     """
     filled = [blob for blob in samples if blob]
     for codec in (EXAMPLE, SEQUENCE_EXAMPLE) if filled else ():
-        if all(codec.recognises(blob) for blob in filled):
+        if all(codec.matches(blob) for blob in filled):
             return codec.name
     return "bytes"

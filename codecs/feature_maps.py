@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.batch.inline_values import Around, Window, widest
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice, widest
 from dataformats.codecs.columns import Target, to_column
 from dataformats.codecs.direct import Direct
 from dataformats.codecs.encoder import RecordEncoder
@@ -99,11 +99,11 @@ class _Coder(RecordCoder):
         columns = self._direct(tuple(fields.items())).columns(blobs)
         return self._columns(self._find(blobs, fields), fields) if columns is None else columns
 
-    def window(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Window | None:
+    def value_slice(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> ValueSlice | None:
         """Return where the largest value that all records have at the same place lies."""
-        return widest([stored.window(blobs) for stored in self._find(blobs, fields)])
+        return widest([stored.value_slice(blobs) for stored in self._find(blobs, fields)])
 
-    def decode_around(self, around: Around, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
+    def decode_split(self, around: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
         """Return what `decode_batch` does, if the window is what some field has in all records."""
         return self._direct(tuple(fields.items())).columns(around.blobs, around)
 

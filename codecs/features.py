@@ -106,7 +106,7 @@ class _Feature(Codec):
     """One feature as stored, for fields whose kind differs from record to record."""
 
     name = "feature"
-    copyable = False  # a list of numbers is no bytes value
+    portable = False  # a list of numbers is no bytes value
 
     def __init__(self, lists: Lists) -> None:
         self._lists = lists

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import Window, common_window
+from dataformats.batch.inline_values import ValueSlice, common_slice
 from dataformats.codecs.lists import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
 from dataformats.codecs.messages import corrupt, parse
 from dataformats.kernels.wire import (
@@ -109,11 +109,11 @@ class FeatureColumn:
             return Blobs(self.buffer, begins, ends - begins, np.arange(len(self) + 1) * (len(self.buffer) // len(self)))
         return Blobs(self.buffer, *bytes_of(self.shape, self.buffer, self.features, self.n_values))
 
-    def window(self, blobs: Blobs) -> Window | None:
+    def value_slice(self, blobs: Blobs) -> ValueSlice | None:
         """Return where in all records the values of this feature lie, if at the same place of each, unparsed."""
         if self.held not in _UNPARSED or (self.features[:, FORM] != VALUES).any() or self.fewest < 1:
             return None
-        return common_window(blobs, self.features[:, BEGIN], self.features[:, END])
+        return common_slice(blobs, self.features[:, BEGIN], self.features[:, END])
 
     def moved(self, rows: NDArray[np.uint8]) -> FeatureColumn:
         """Return the same features in a buffer of their own, uint8[B, n], one after the other."""

@@ -55,7 +55,7 @@ class Jpg(Codec):
         self.quality = quality
         self.max_pixels = max_pixels
 
-    def configured(self, args: Sequence[str]) -> Codec:
+    def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec with another quality, as in `jpg(90)`."""
         if not args:
             return self
@@ -125,7 +125,7 @@ class Webp(Codec):
         self.quality = quality
         self.max_pixels = max_pixels
 
-    def configured(self, args: Sequence[str]) -> Codec:
+    def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec with another quality, as in `webp(90)`, or of `webp(lossless)`."""
         if not args:
             return self

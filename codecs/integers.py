@@ -41,13 +41,13 @@ class Int(Codec):
     """
 
     name = "int"
-    copyable = False  # the bytes of 200 in a bag of generation 1 are those of -56 in generation 3
+    portable = False  # the bytes of 200 in a bag of generation 1 are those of -56 in generation 3
 
     def __init__(self, signed: bool = True) -> None:
         self.signed = signed
         self._word: np.dtype[Any] = np.dtype(np.int64 if signed else np.uint64)
 
-    def configured(self, args: Sequence[str]) -> Codec:
+    def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec of `int`, `int(unsigned)`, `int(8)` or `int(3,big)`."""
         if not args:
             return self

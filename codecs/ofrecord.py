@@ -25,7 +25,7 @@ class _OFRecord(FeatureMap):
     def features(self, message: Any) -> Any:
         return message.feature
 
-    def recognises(self, blob: bytes) -> bool:
+    def matches(self, blob: bytes) -> bool:
         """Return True for a message with a feature at least, and for no bytes at all.
 
         Almost any short text parses as unknown fields alone.

@@ -83,7 +83,7 @@ class _SequenceExample(RecordCodec):
             record[_named(name, _LISTS, context)] = [feature_value(step) for step in lists[name].feature]
         return record
 
-    def recognises(self, blob: bytes) -> bool:
+    def matches(self, blob: bytes) -> bool:
         """Return True for a message of nothing but a context and feature lists."""
         return looks_like(SEQUENCE_MESSAGE, blob, {1, 2})
 

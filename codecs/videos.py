@@ -80,7 +80,7 @@ class Video(Codec):
         self.fps = fps
         self.max_pixels = max_pixels
 
-    def configured(self, args: Sequence[str]) -> Codec:
+    def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec with another rate, as in `mp4(30)` or `mp4(30000/1001)`."""
         if not args:
             return self

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend
 from dataformats.interfaces.source import RecordSource
@@ -16,7 +16,7 @@ from dataformats.reading.views import SourceBase
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.writing.dataset_writer import DatasetWriter, writer
-from dataformats.writing.encoding import Encoding, refuse
+from dataformats.writing.encoding import WriteSchema, refuse
 
 __all__ = ["ConvertReport", "convert"]
 
@@ -108,7 +108,7 @@ def convert(
     chosen = given if fields is None else _base(given.select(*fields))
     wanted = None if spec is None else Spec(spec)
     plan = _plan(chosen, backends.get(format), wanted, payload, dict(rename or {}), codecs)
-    encoding = Encoding(format, plan.payload, plan.spec, backend_options)
+    encoding = WriteSchema(format, plan.payload, plan.spec, backend_options)
     encode = (
         refuse
         if plan.copied
@@ -166,7 +166,7 @@ def _plan(
     old = {rename.get(name, name): name for name in source.spec}
     if len(old) < len(source.spec):
         raise SpecError(f"rename={dict(rename)} gives two fields one name")
-    new = spec or Spec({name: backend.natural(source.spec[before]) for name, before in old.items()})
+    new = spec or Spec({name: backend.portable_type(source.spec[before]) for name, before in old.items()})
     dropped = [name for name in old if name not in new]
     if dropped:
         raise SpecError(f"spec= leaves out {', '.join(dropped)}: give a type, or say with fields= what to take")
@@ -193,7 +193,7 @@ def _keeps_payload(backend: Backend, source: SourceBase, payload: str | None) ->
     """Return True where the stored payloads of the source can be those of the new records."""
     if not isinstance(backend, BlobBackend) or not _has_bytes(source) or source.payload is None:
         return False
-    return backend.keeps(source.payload) if payload is None else payload in ("bytes", source.payload)
+    return backend.accepts_payload(source.payload) if payload is None else payload in ("bytes", source.payload)
 
 
 def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | None:
@@ -201,10 +201,10 @@ def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | N
     if old != new or old.dtype is not None:
         return None
     try:
-        copyable = Codecs(codecs, trusted=False).codec(old.element).copyable
+        portable = CodecResolver(codecs, trusted=False).codec(old.element).portable
     except UnknownNameError:
-        copyable = True  # an opaque type, or one that no file may name: its blobs are all that is needed
-    return replace(old, codec="bytes", args=()) if copyable and old.codec != "bytes" else None
+        portable = True  # an opaque type, or one that no file may name: its blobs are all that is needed
+    return replace(old, codec="bytes", args=()) if portable and old.codec != "bytes" else None
 
 
 def _has_bytes(source: SourceBase) -> bool:

@@ -13,10 +13,10 @@ from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces import BlobBackend
 from dataformats.interfaces.source import RecordSource
 from dataformats.interfaces.stored_file import Folder
-from dataformats.reading.file_source import StoredSource
+from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.registry import backends
-from dataformats.storage.paths import entries
+from dataformats.storage.paths import resolve
 
 __all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
 
@@ -179,8 +179,8 @@ def info(path: Any, **options: Any) -> Info:
         spec_is_inferred=source.spec_is_inferred,
         records=len(source),
         nbytes=source.nbytes,
-        files=tuple(FileInfo(*part) for part in source.reader.parts()),
-        facts=source.reader.facts(),
+        files=tuple(FileInfo(*part) for part in source.reader.file_summaries()),
+        facts=source.reader.metadata(),
         fingerprint=source.fingerprint,
     )
 
@@ -212,7 +212,7 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     try:
         source = _stored(path, options)
         findings = _manifest_findings(path, source, options.get("storage_options"))
-        findings += [Finding.of(fault) for fault in source.reader.faults()]
+        findings += [Finding.of(fault) for fault in source.reader.dataset_errors()]
         counter = _Counter(progress, len(source) * (2 if source.spec_is_inferred else 1))
         source.infer_fully(counter.add)
     except (FormatError, UnknownNameError, SpecError) as error:
@@ -250,7 +250,7 @@ def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
     """Return the files of a list, a glob or a folder, where each is data of its own."""
     if isinstance(path, RecordSource):
         return []
-    found = entries(path, storage_options)
+    found = resolve(path, storage_options)
     files = [entry for entry in found if not isinstance(entry, Folder)]
     for folder in (entry for entry in found if isinstance(entry, Folder)):
         blobs = [backend for backend in map(backends.get, backends) if isinstance(backend, BlobBackend)]
@@ -272,9 +272,9 @@ class _Counter:
             self._progress(self._done, self._total)
 
 
-def _stored(path: Any, options: dict[str, Any]) -> StoredSource:
+def _stored(path: Any, options: dict[str, Any]) -> FileSource:
     source = path if isinstance(path, RecordSource) else open_source(path, **options)
-    if not isinstance(source, StoredSource):
+    if not isinstance(source, FileSource):
         raise TypeError("expected a path or the source that open() returned, not a view of it")
     return source
 
@@ -285,14 +285,14 @@ def _name(path: Any) -> str:
     return ", ".join(map(str, path)) if isinstance(path, (list, tuple)) else str(path)
 
 
-def _manifest_findings(path: Any, source: StoredSource, storage_options: dict[str, Any] | None) -> list[Finding]:
+def _manifest_findings(path: Any, source: FileSource, storage_options: dict[str, Any] | None) -> list[Finding]:
     """Compare the files with what the sibling says that was written."""
-    found = [] if isinstance(path, RecordSource) else entries(path, storage_options)
+    found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)
     facts = load_facts(found[0]) if len(found) == 1 else None
     if facts is None or "files" not in facts:
         return []
     written = [(entry["name"], entry["records"], entry["bytes"]) for entry in facts["files"]]
-    there = [(name.rsplit("/", 1)[-1], records, nbytes) for name, records, nbytes in source.reader.parts()]
+    there = [(name.rsplit("/", 1)[-1], records, nbytes) for name, records, nbytes in source.reader.file_summaries()]
     nothing = ("no such file", 0, 0)
     return [
         Finding.of(FormatError("not as it was written (records, bytes)", path=now[0], expected=then[1:], found=now[1:]))

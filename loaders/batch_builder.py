@@ -22,7 +22,7 @@ from dataformats.loaders.prefetch import Made, Progress, Task, Timings
 from dataformats.loaders.records import Got, Records
 from dataformats.loaders.rng import Randomness
 from dataformats.spec import VALUE
-from dataformats.storage.io_time import WAITED
+from dataformats.storage.io_time import IO_WAIT
 
 __all__ = ["BatchMaker", "ColumnCollate", "DamagePolicy", "Functions"]
 
@@ -152,13 +152,13 @@ class BatchMaker:
             kept = self._is_whole(component, record)
             component = None if component is None else component[kept]
             positions, record = positions[kept], record[kept]
-        begin, waited = time.perf_counter(), WAITED.seconds
+        begin, waited = time.perf_counter(), IO_WAIT.seconds
         try:
             got = self.records.read(component, record, "raise" if self.on_corrupt == "raise" else "omit")
         except FormatError as error:
             _note(error, f"read for the positions {positions[0]} to {positions[-1]}; on_corrupt='skip' leaves it out")
             raise
-        waited = WAITED.seconds - waited
+        waited = IO_WAIT.seconds - waited
         timings.read += waited
         timings.decode += time.perf_counter() - begin - waited
         if got.rows is None:

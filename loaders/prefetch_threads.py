@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetch import Made, Make, Task
-from dataformats.storage.threads import one_of
+from dataformats.storage.threads import declare_readers
 
 __all__ = ["InlineFeed", "ThreadFeed"]
 
@@ -132,7 +132,7 @@ class ThreadFeed:
             thread.join(max(0.0, stop - time.monotonic()))
 
     def _work(self, number: int) -> None:
-        one_of(len(self._threads))
+        declare_readers(len(self._threads))
         while True:
             job = self._wait_for_job(number)
             if job is None:

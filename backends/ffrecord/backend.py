@@ -11,7 +11,7 @@ import numpy as np
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, PREFIX, header_bytes
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import FFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
+from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
 
@@ -31,11 +31,11 @@ class FFRecordBackend(BlobBackend):
         """Return the names sorted as strings: `a10` before `a2`."""
         return sorted(names)
 
-    def sniff(self, file: StoredFile) -> Verdict:
+    def sniff(self, file: StoredFile) -> SniffResult:
         """Judge by the header: without a magic number, its parts must fit each other and the file."""
         window = file.pread(0, _WINDOW_BYTES)
         if len(window) < PREFIX.size:
-            return Verdict("no", f"{len(window)} bytes are too few for a header of {PREFIX.size}")
+            return SniffResult("no", f"{len(window)} bytes are too few for a header of {PREFIX.size}")
         stored, n = PREFIX.unpack_from(window)
         if n == 0:
             return _judge_without_records(stored, file.size)
@@ -72,39 +72,39 @@ def _refuse(options: dict[str, Any]) -> None:
         raise TypeError(f"ffrecord has no option {', '.join(sorted(options))}")
 
 
-def _judge_without_records(stored: int, size: int) -> Verdict:
+def _judge_without_records(stored: int, size: int) -> SniffResult:
     if size == PREFIX.size:
         sound = stored in (0, crc32(bytes(8)))
-        return Verdict("yes") if sound else Verdict("damaged", "a header of no records with a wrong checksum")
+        return SniffResult("yes") if sound else SniffResult("damaged", "a header of no records with a wrong checksum")
     if stored == 0:
-        return Verdict("damaged", "unfinished: a header of zeros before data")
+        return SniffResult("damaged", "unfinished: a header of zeros before data")
     if stored == crc32(bytes(8)):
-        return Verdict("damaged", "data behind a header of no records")
-    return Verdict("no", "no records, and no checksum of that")
+        return SniffResult("damaged", "data behind a header of no records")
+    return SniffResult("no", "no records, and no checksum of that")
 
 
-def _judge_header(file: StoredFile, stored: int, n: int, window: bytes) -> Verdict:
+def _judge_header(file: StoredFile, stored: int, n: int, window: bytes) -> SniffResult:
     """Judge a file that is large enough for the header of `n` records."""
     end = header_bytes(n)
     fits = int.from_bytes(file.pread(PREFIX.size + 4 * n, 8), "little", signed=True) == end
     if end > _MAX_HEADER_BYTES:
-        return Verdict("yes") if fits else Verdict("no", f"the first offset does not fit {n} records")
+        return SniffResult("yes") if fits else SniffResult("no", f"the first offset does not fit {n} records")
     verified = crc32(file.pread(4, end - 4)) == stored
     if verified or (fits and stored == 0):
-        return Verdict("yes")
+        return SniffResult("yes")
     if fits:
-        return Verdict("damaged", "the checksum of the header is wrong")
+        return SniffResult("damaged", "the checksum of the header is wrong")
     return _judge_count(window, n, file.size)
 
 
-def _judge_count(window: bytes, n: int, size: int) -> Verdict:
+def _judge_count(window: bytes, n: int, size: int) -> SniffResult:
     """Judge a file whose number of records does not fit it: is there the table of another number?"""
     real = _count_by_table(window, size)
     if real is None:
-        return Verdict("no", f"no header: {n} records with such a table do not fit {size} bytes")
+        return SniffResult("no", f"no header: {n} records with such a table do not fit {size} bytes")
     if real == n:
-        return Verdict("damaged", f"the header of {n} records is cut short")
-    return Verdict("damaged", f"the header announces {n} records and has the table of {real}")
+        return SniffResult("damaged", f"the header of {n} records is cut short")
+    return SniffResult("damaged", f"the header announces {n} records and has the table of {real}")
 
 
 def _count_by_table(window: bytes, size: int) -> int | None:

@@ -19,7 +19,7 @@ from dataformats.spec import VALUE
 from dataformats.storage.atomic import publish
 from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import release
-from dataformats.storage.paths import entries
+from dataformats.storage.paths import resolve
 
 __all__ = ["PackedFolder", "pack_folder"]
 
@@ -205,7 +205,7 @@ def _scan(folder: Path, files: list[Path], depth: int) -> Tree:
 
 
 def _one_file(path: Any, storage_options: dict[str, Any] | None) -> StoredFile:
-    found = entries(path, storage_options)
+    found = resolve(path, storage_options)
     if len(found) != 1 or not isinstance(found[0], StoredFile):
         raise IsADirectoryError(f"{str(path)!r}: a packed folder is one file")
     return found[0]

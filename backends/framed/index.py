@@ -16,11 +16,11 @@ from dataformats.backends.framed.scan import Frames
 from dataformats.backends.framed.told import error_of, told
 from dataformats.backends.framed.window import headers_are_sound
 from dataformats.batch import Blobs
-from dataformats.indexing.index_cache import Index, Shelf
+from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["FrameIndexes", "Hint"]
 
@@ -47,7 +47,7 @@ class FrameIndexes:
     framing: Framing
     foreign: Callable[[StoredFile], Iterator[Hint]] = _none
 
-    def exact(self, file: StoredFile, shelf: Shelf) -> FrameIndex | None:
+    def exact(self, file: StoredFile, shelf: IndexCache) -> FrameIndex | None:
         """Return the index that was made of this very file, or `None`.
 
         Size and time tell that it was; a file that tells no time has only hints.
@@ -62,9 +62,9 @@ class FrameIndexes:
             _LOG.warning("ignored the index of %s in %s: %s", file.name, shelf.where, error)
             return None
 
-    def hinted(self, file: StoredFile, shelf: Shelf) -> Frames | None:
+    def hinted(self, file: StoredFile, shelf: IndexCache) -> Frames | None:
         """Return the frames of a file from an index that came with it, each looked at in the file; or `None`."""
-        if isinstance(file, Inflated) or file.size == 0:
+        if isinstance(file, DecompressedFile) or file.size == 0:
             return None  # to look at each frame is to go through the file
         for name, lengths in self._hints(file, shelf):
             frames = self._proven(file, lengths)
@@ -73,13 +73,13 @@ class FrameIndexes:
             _LOG.warning("ignored the index %s of %s: it does not fit the file", name, file.name)
         return None
 
-    def keep(self, file: StoredFile, shelf: Shelf, frames: Frames) -> FrameIndex:
+    def keep(self, file: StoredFile, shelf: IndexCache, frames: Frames) -> FrameIndex:
         """Keep the frames of a file for the next time; return their index, which holds none of them."""
         facts = {
             "compression": _compression(file),
             "size": file.size,
             "rest": told(frames.rest),
-            "damage": told(file.damage) if isinstance(file, Inflated) else None,
+            "damage": told(file.damage) if isinstance(file, DecompressedFile) else None,
         }
         columns: dict[str, NDArray[Any]] = {"length": frames.lengths}
         if frames.stored is not None:
@@ -95,18 +95,18 @@ class FrameIndexes:
         facts = index.facts
         if facts["compression"] != _compression(file):
             raise ValueError(f"it was made for compression {facts['compression']!r}, not {_compression(file)!r}")
-        size = int(facts["size"]) if isinstance(file, Inflated) else file.size
+        size = int(facts["size"]) if isinstance(file, DecompressedFile) else file.size
         rest = error_of(facts["rest"], file.name)
         end = index.total + self.framing.extra * len(index)
         if not 0 <= index.total <= end <= size or (rest is None and end != size):
             raise ValueError("its records do not fill the file")
-        if isinstance(file, Inflated):
+        if isinstance(file, DecompressedFile):
             file.known_size(size, error_of(facts["damage"], file.name))
         return FrameIndex(self.framing, index, rest)
 
-    def _hints(self, file: StoredFile, shelf: Shelf) -> Iterator[Hint]:
+    def _hints(self, file: StoredFile, shelf: IndexCache) -> Iterator[Hint]:
         """Yield the lengths of the records as each index says that is there and can be read."""
-        for place in (shelf,) if shelf.where == "beside" else (shelf, Shelf("beside")):
+        for place in (shelf,) if shelf.where == "beside" else (shelf, IndexCache("beside")):
             index = place.load(file, self.framing.name)
             if index is None or index.facts.get("rest") is not None:
                 continue
@@ -156,8 +156,8 @@ class FrameIndexes:
 
 def _lying(file: StoredFile) -> StoredFile:
     """Return the file as it lies on the disk."""
-    return file.compressed if isinstance(file, Inflated) else file
+    return file.compressed if isinstance(file, DecompressedFile) else file
 
 
 def _compression(file: StoredFile) -> str:
-    return file.compression if isinstance(file, Inflated) else "none"
+    return file.compression if isinstance(file, DecompressedFile) else "none"

@@ -15,9 +15,9 @@ from concurrent.futures import Future, wait
 from itertools import pairwise
 
 from dataformats.backends.framed.framing import Framing
-from dataformats.backends.framed.scanner import Chain, only_headers, read_window
+from dataformats.backends.framed.scanner import FrameScanner, only_headers, read_window
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 from dataformats.storage.threads import processors, submit
 
 __all__ = ["extend_in_pieces"]
@@ -29,7 +29,7 @@ _SEARCHED_FRAMES = 16  # records may differ in size, but not all pieces lie insi
 _ATTEMPTS = 8  # data may be made of what looks like headers, and each costs a window
 
 
-def extend_in_pieces(chain: Chain, framing: Framing, file: StoredFile) -> bool:
+def extend_in_pieces(chain: FrameScanner, framing: Framing, file: StoredFile) -> bool:
     """Extend a chain by pieces of the file behind it that are gone through in parallel, as far as that is quicker.
 
     What it adds is what `chain.extend` would have added. Return False where the file cannot be read on.
@@ -39,7 +39,12 @@ def extend_in_pieces(chain: Chain, framing: Framing, file: StoredFile) -> bool:
         framing: What a frame is.
         file: The file, decompressed.
     """
-    if not framing.findable or isinstance(file, Inflated) or only_headers(file, chain.mean_frame) or processors() < 2:
+    if (
+        not framing.findable
+        or isinstance(file, DecompressedFile)
+        or only_headers(file, chain.mean_frame)
+        or processors() < 2
+    ):
         return True
     size = max(_PIECE, _MEAN_FRAMES * chain.mean_frame)
     if file.size - chain.at < 2 * size:
@@ -53,7 +58,7 @@ def extend_in_pieces(chain: Chain, framing: Framing, file: StoredFile) -> bool:
         found.close()
 
 
-def _join(chain: Chain, other: Chain | None, stop: int) -> bool:
+def _join(chain: FrameScanner, other: FrameScanner | None, stop: int) -> bool:
     """Extend a chain to the end of a piece by what was found in it; return False where the file cannot be read on."""
     if other is not None:
         if not chain.extend(other.first):  # a few frames, if any
@@ -79,7 +84,7 @@ class _Piece:
         self._framing, self._file = framing, file
         self._most_searched = _SEARCH + _SEARCHED_FRAMES * mean_frame
 
-    def walk(self, stopped: threading.Event) -> Chain | None:
+    def walk(self, stopped: threading.Event) -> FrameScanner | None:
         """Return a chain of frames that reaches the end of the piece, or `None` where none was found.
 
         The last one: records that hold frames lead a walk astray until they end.
@@ -89,7 +94,7 @@ class _Piece:
             first = self._candidate(at)
             if first is None or stopped.is_set():
                 return None
-            chain = Chain(self._framing, self._file, first)
+            chain = FrameScanner(self._framing, self._file, first)
             if chain.extend(self.stop):
                 return chain
             at = max(chain.at, first + 1)
@@ -107,9 +112,9 @@ class _Piece:
         return None
 
 
-def _in_order(pieces: list[_Piece]) -> Generator[Chain | None]:
+def _in_order(pieces: list[_Piece]) -> Generator[FrameScanner | None]:
     """Yield what was found in each piece, in order; so many are worked on as there are threads."""
-    waiting: deque[Future[Chain | None]] = deque()
+    waiting: deque[Future[FrameScanner | None]] = deque()
     stopped = threading.Event()
     left = iter(pieces)
     try:

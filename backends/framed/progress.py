@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["FileProgress", "Progress"]
 
@@ -54,7 +54,7 @@ class FileProgress:
         self._whole = whole
         self._left = _size(file)
         # Positions in decompressed data say nothing about how much of the file is done.
-        self._measured = not isinstance(file, Inflated)
+        self._measured = not isinstance(file, DecompressedFile)
 
     def __enter__(self) -> FileProgress:
         return self
@@ -71,4 +71,4 @@ class FileProgress:
 
 
 def _size(file: StoredFile) -> int:
-    return file.compressed.size if isinstance(file, Inflated) else file.size
+    return file.compressed.size if isinstance(file, DecompressedFile) else file.size

@@ -10,12 +10,12 @@ from dataformats.backends.framed.index import FrameIndexes
 from dataformats.backends.framed.kept import FrameIndex
 from dataformats.backends.framed.progress import Progress
 from dataformats.backends.framed.scan import Frames
-from dataformats.backends.framed.stream import stream
+from dataformats.backends.framed.stream import iter_chunks
 from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
-from dataformats.indexing.index_cache import Shelf
+from dataformats.indexing.index_cache import IndexCache
 from dataformats.indexing.reader import FileIndex, IndexedReader
-from dataformats.interfaces import Check, OpenOptions, Stretch
+from dataformats.interfaces import Check, OpenOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["FramedReader"]
@@ -36,7 +36,7 @@ class FramedReader(IndexedReader):
         self.tail = indexes.framing.tail
         self._options = options
         self._indexes_kept = indexes
-        self._shelf = Shelf(options.index)
+        self._shelf = IndexCache(options.index)
         self._check = indexes.framing.check(options.verify_checksums)
         self._progress = Progress(options.progress, self.files)
 
@@ -107,6 +107,6 @@ class FramedReader(IndexedReader):
             return found
         raise FormatError("its index cannot be kept: it breaks as soon as it is made", path=stored.name)
 
-    def stream(self, file: int) -> Iterator[Stretch]:
+    def iter_chunks(self, file: int) -> Iterator[RecordChunk]:
         """Yield the records of one file in order, without an index."""
-        return stream(self._indexes_kept.framing, self.files[file], self._options)
+        return iter_chunks(self._indexes_kept.framing, self.files[file], self._options)

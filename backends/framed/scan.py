@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.parallel_scan import extend_in_pieces
-from dataformats.backends.framed.scanner import Chain
+from dataformats.backends.framed.scanner import FrameScanner
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["Frames", "damage_at", "scan"]
 
@@ -52,7 +52,7 @@ def scan(framing: Framing, file: StoredFile, progress: Callable[[int], None] | N
         file: The file, decompressed.
         progress: Called with the bytes gone through since the last call, by this thread.
     """
-    chain = Chain(framing, file, progress=progress)
+    chain = FrameScanner(framing, file, progress=progress)
     if chain.extend(_FIRST_LOOK) and extend_in_pieces(chain, framing, file):
         chain.extend()
     stored = chain.stored if framing.tail else None
@@ -61,7 +61,7 @@ def scan(framing: Framing, file: StoredFile, progress: Callable[[int], None] | N
 
 def damage_at(file: StoredFile, offset: int, rest: FormatError | None) -> FormatError | None:
     """Return why nothing can be read from `offset` on; damage of the compression goes before a mere end."""
-    if not isinstance(file, Inflated) or file.size < 0 or file.damage is None:
+    if not isinstance(file, DecompressedFile) or file.size < 0 or file.damage is None:
         return rest
     if rest is not None and not isinstance(rest, TruncatedError):
         return rest

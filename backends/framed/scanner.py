@@ -12,9 +12,9 @@ from dataformats.backends.framed.window import cut_short, header_problem, no_fra
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import UNSOUND
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
-__all__ = ["END", "Chain", "only_headers", "read_window"]
+__all__ = ["END", "FrameScanner", "only_headers", "read_window"]
 
 END = 2**63
 """Where no file reaches."""
@@ -25,7 +25,7 @@ _SKIP_REMOTE = 8 * 2**20
 _HEADERS_ONLY = 4096
 
 
-class Chain:
+class FrameScanner:
     """Frames that lie back to back from some place of a file on.
 
     Args:
@@ -84,7 +84,7 @@ class Chain:
         # The footer of the last frame may not have been looked at, nor whether it is there.
         return self._lead == 0 or self._read_lead(windows.read(self.at - self._lead, self._lead))
 
-    def adopt(self, other: Chain) -> bool:
+    def adopt(self, other: FrameScanner) -> bool:
         """Take over the frames of another chain from `at` on; return False where none of them begins there."""
         starts = other.first + np.cumsum(other.lengths + self._framing.extra) - other.lengths - self._framing.extra
         n = int(np.searchsorted(starts, self.at))
@@ -166,7 +166,7 @@ class _Windows:
 
 def only_headers(file: StoredFile, mean_frame: int) -> bool:
     """Return True where frames are so large that what lies between their headers is not worth reading."""
-    if isinstance(file, Inflated):
+    if isinstance(file, DecompressedFile):
         return False
     return mean_frame > (_SKIP_REMOTE if file.local is None else _SKIP_LOCAL)
 
@@ -180,7 +180,7 @@ def read_window(file: StoredFile, offset: int, most: int, buffer: Octets | None 
         most: How many are wanted.
         buffer: uint8[`most` or more] that they are read into; `None` makes one.
     """
-    if not isinstance(file, Inflated):  # the size of decompressed data is not known beforehand
+    if not isinstance(file, DecompressedFile):  # the size of decompressed data is not known beforehand
         most = max(0, min(most, file.size - offset))
     window = np.empty(most, np.uint8) if buffer is None else buffer[:most]
     return window[: file.read_into(offset, window.data)] if most else window

@@ -13,18 +13,18 @@ from dataformats.backends.framed.scanner import read_window
 from dataformats.backends.framed.window import Walk, cut_short, no_frame, walk
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
-from dataformats.interfaces import OpenOptions, Stretch
+from dataformats.interfaces import OpenOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import too_long
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
-__all__ = ["stream"]
+__all__ = ["iter_chunks"]
 
 _WINDOW = 2 * 2**20
 _FIRST_WINDOW = 2**17  # whoever wants a few records does not wait for many
 
 
-def stream(framing: Framing, file: StoredFile, options: OpenOptions) -> Iterator[Stretch]:
+def iter_chunks(framing: Framing, file: StoredFile, options: OpenOptions) -> Iterator[RecordChunk]:
     """Yield the records of a file in order; the blobs are views of the windows that were read.
 
     A window holds whole frames and the beginning of one more, which is copied to the front of the next one.
@@ -52,7 +52,7 @@ def stream(framing: Framing, file: StoredFile, options: OpenOptions) -> Iterator
 def _extended(file: StoredFile, base: int, carry: Octets, want: int) -> tuple[Octets, bool]:
     """Return a new window, `carry` and what follows it in the file; and True where the file ends with it."""
     offset = base + len(carry)
-    if not isinstance(file, Inflated):
+    if not isinstance(file, DecompressedFile):
         want = max(0, min(want, file.size - offset))
     if not len(carry):
         window = read_window(file, offset, want)
@@ -63,7 +63,7 @@ def _extended(file: StoredFile, base: int, carry: Octets, want: int) -> tuple[Oc
         n = file.read_into(offset, window.data[len(carry) :]) if want else 0
     window = window[: len(carry) + n]
     window.flags.writeable = False
-    return window, n < want if isinstance(file, Inflated) else offset + n >= file.size
+    return window, n < want if isinstance(file, DecompressedFile) else offset + n >= file.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class _Window:
         if whole < len(self.found.starts):
             length = int(self.found.lengths[whole])
             announced = offset + length + self.framing.extra
-            if self.ended or (not isinstance(self.file, Inflated) and announced > size):
+            if self.ended or (not isinstance(self.file, DecompressedFile) and announced > size):
                 rest = cut_short(self.framing, offset, length, size, path)
         elif self.ended and self.stop < len(self.octets):
             rest = no_frame(self.framing, offset, len(self.octets) - self.stop, path)
@@ -119,11 +119,11 @@ class _Window:
         if whole == len(self.found.starts):
             return 0
         missing = int(self.found.lengths[whole]) + self.framing.extra - n_carried
-        if isinstance(self.file, Inflated):
+        if isinstance(self.file, DecompressedFile):
             missing = min(missing, n_carried)  # twice as much each time
         return missing
 
-    def stretch(self, options: OpenOptions, problem: FormatError | None) -> Stretch:
+    def stretch(self, options: OpenOptions, problem: FormatError | None) -> RecordChunk:
         """Return the whole frames, and the problem behind them as one more record."""
         whole = self.whole
         starts, lengths = self.found.starts[:whole], self.found.lengths[:whole]
@@ -140,4 +140,4 @@ class _Window:
             problems[whole] = problem
             zero = np.zeros(1, np.int64)
             blobs = Blobs(self.octets, np.concatenate([blobs.starts, zero]), np.concatenate([lengths, zero]))
-        return Stretch(blobs, problems)
+        return RecordChunk(blobs, problems)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 
 from dataformats.backends.framed.framing import Framing
-from dataformats.backends.framed.stream import stream
+from dataformats.backends.framed.stream import iter_chunks
 from dataformats.batch import Blobs
 from dataformats.errors import SpecError
 from dataformats.interfaces import BlobWriter, OpenOptions
@@ -96,7 +96,7 @@ class FramedWriter(BlobWriter):
         self._file.close()
         self._file = None
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Let go of the file, incomplete, with every record that was appended if the disk takes them."""
         if self._file is None:
             return
@@ -162,7 +162,7 @@ class FramedWriter(BlobWriter):
         try:
             if stored.size == 0:
                 return
-            for stretch in stream(self.framing, self._unpacked(stored), OpenOptions(max_record_bytes=2**62)):
+            for stretch in iter_chunks(self.framing, self._unpacked(stored), OpenOptions(max_record_bytes=2**62)):
                 # A crash may leave zeros behind the data, which are empty records where there are no checksums.
                 short = np.flatnonzero(stretch.blobs.lengths < self.framing.min_length)
                 n_sound = min([*stretch.problems, *short[:1].tolist()], default=len(stretch.blobs))

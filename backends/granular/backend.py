@@ -14,7 +14,7 @@ from dataformats.backends.granular.dataset_writer import DataSetWriter
 from dataformats.backends.granular.folder import REFS, SPEC, bags_of, data_set_files, find, group
 from dataformats.backends.granular.stored_types import check_generation, is_sequence, store_spec
 from dataformats.errors import FormatError
-from dataformats.interfaces import FieldsBackend, OpenOptions, Reader, Verdict
+from dataformats.interfaces import FieldsBackend, OpenOptions, Reader, SniffResult
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec, Type
 
@@ -33,14 +33,14 @@ class GranularBackend(FieldsBackend):
         """Return the files of the data set, or of the numbered ones, that a folder is."""
         return find(folder)
 
-    def sniff(self, file: StoredFile) -> Verdict:
+    def sniff(self, file: StoredFile) -> SniffResult:
         """Judge a bag by its table of limits, or by the `.idx` beside it; `spec.json` by how it begins."""
         if file.basename == SPEC:
             begins = file.pread(0, _WINDOW_BYTES).lstrip()[:1] == b"{"
-            return Verdict("yes") if begins else Verdict("damaged", "spec.json is no JSON object")
+            return SniffResult("yes") if begins else SniffResult("damaged", "spec.json is no JSON object")
         if file.basename.endswith(IDX):
             bag = file.sibling(file.basename.removesuffix(IDX) + BAG)
-            return Verdict("no", "an .idx without its .bag") if bag is None else Verdict("yes")
+            return SniffResult("no", "an .idx without its .bag") if bag is None else SniffResult("yes")
         return judge_bag(file)
 
     def open(
@@ -77,7 +77,7 @@ class GranularBackend(FieldsBackend):
         chosen = [data_set_files(files) for files in sets[shard_start::shard_step]]
         return DataSetReader(chosen, chosen[0].spec if chosen else data_set_files(sets[0]).spec)
 
-    def natural(self, kind: Type) -> Type:
+    def portable_type(self, kind: Type) -> Type:
         """Return the type as it is: all of Granular's are at home here."""
         return kind
 
@@ -111,7 +111,7 @@ class GranularBackend(FieldsBackend):
         needed = 2 if any(is_sequence(kind) for kind in stored.values()) else 3
         return DataSetWriter(path, stored, generation or needed, resume=resume)
 
-    def continues(self, path: Path, **backend_options: Any) -> bool:
+    def can_append_in_place(self, path: Path, **backend_options: Any) -> bool:
         """Return True for a data set of generation 3, which grows under its name."""
         return (path / SPEC).is_file() and not (path / (REFS + BAG)).exists()
 

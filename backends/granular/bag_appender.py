@@ -11,7 +11,7 @@ import numpy as np
 from dataformats.backends.granular.limits import ENTRY_BYTES
 from dataformats.storage.atomic import write_all
 
-__all__ = ["GrowingBag", "Kept"]
+__all__ = ["BagAppender", "Kept"]
 
 _COPY_BYTES = 2**20
 
@@ -29,7 +29,7 @@ class Kept:
     end: int = 0
 
 
-class GrowingBag:
+class BagAppender:
     """Appends records to a bag and their ends to its index. Not thread-safe.
 
     Whatever stands behind what is kept is cut off at the first write, not before: a writer that resumes and gives up

@@ -35,6 +35,6 @@ class BagReader(IndexedReader):
         offset, length, wrong = limits.extents(np.arange(len(limits)))
         return FileIndex(offset, length, None, LazyProblems(wrong, limits.problem))
 
-    def facts(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         """Return the generation."""
         return {"generation": ", ".join(map(str, sorted(self._generations)))} if self._generations else {}

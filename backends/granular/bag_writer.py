@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dataformats.backends.granular.bag_appender import GrowingBag, Kept
+from dataformats.backends.granular.bag_appender import BagAppender, Kept
 from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.limits import ENTRY_BYTES
 from dataformats.backends.granular.recovery import keep_single, restore_index
@@ -44,7 +44,7 @@ class BagWriter(BlobWriter):
             atomic.remove(path)
             self._idx.unlink(missing_ok=True)
         kept = self._keep() if resume else Kept()
-        self._bag = GrowingBag(path, self._idx, kept)
+        self._bag = BagAppender(path, self._idx, kept)
         self._open = True
         self._pending_bytes = self._pending_records = 0
         self.n_records = kept.n_records
@@ -92,10 +92,10 @@ class BagWriter(BlobWriter):
             self._bag.drop_index()
         self._close_files()
 
-    def companions(self) -> Mapping[str, Path | None]:
+    def sidecars(self) -> Mapping[str, Path | None]:
         return {self._final_idx: self._idx if self._generation == 3 else None}
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Hand everything to the operating system and let go."""
         if self._open:
             try:

@@ -13,7 +13,7 @@ from dataformats.backends.granular.limits import (
     table_layout,
 )
 from dataformats.errors import FormatError
-from dataformats.interfaces import Verdict
+from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.files import release
 
@@ -59,7 +59,7 @@ def limits_of(bag: StoredFile, idx: StoredFile | None) -> Limits:
     return parse_limits(table, layout)
 
 
-def judge_bag(bag: StoredFile) -> Verdict:
+def judge_bag(bag: StoredFile) -> SniffResult:
     """Judge a non-empty file by its content and, where it is called `.bag`, by the `.idx` beside it."""
     named = bag.basename.endswith(BAG)
     try:
@@ -71,8 +71,8 @@ def judge_bag(bag: StoredFile) -> Verdict:
     finally:
         release(bag)
     if not why:
-        return Verdict("yes")
-    return Verdict("damaged" if named else "no", why)
+        return SniffResult("yes")
+    return SniffResult("damaged" if named else "no", why)
 
 
 def _misfit(bag: StoredFile, layout: Layout) -> str:

@@ -94,7 +94,7 @@ class DataSetReader(Reader):
                 self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(rows, np.int64))])
             return self._starts
 
-    def parts(self) -> list[tuple[str, int, int]]:
+    def file_summaries(self) -> list[tuple[str, int, int]]:
         rows = np.diff(self._row_starts).tolist()
         return [(table.files.name, n, table.files.nbytes) for table, n in zip(self._tables, rows, strict=True)]
 
@@ -208,7 +208,7 @@ class DataSetReader(Reader):
         self._stored(field)
         return [self._file(number, field) for number in range(len(self._tables))]
 
-    def decoded_as(self, field: str, declared: Type) -> Type:
+    def stored_type_for(self, field: str, declared: Type) -> Type:
         stored = self._stored(field)
         generations = self._generations
         if stored.codec == "int" and not stored.args and 1 in generations and len(generations) > 1:
@@ -236,13 +236,13 @@ class DataSetReader(Reader):
             found[field] = range(int(rows.count[0])) if is_sequence(kind) else True
         return found
 
-    def facts(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         """Return the generation, and in which fields an interrupted writer was ahead of the others."""
-        interrupted = [f"{fault.path}: {fault.expected}, but {fault.found}" for fault in self.faults()]
+        interrupted = [f"{fault.path}: {fault.expected}, but {fault.found}" for fault in self.dataset_errors()]
         generation = {"generation": ", ".join(map(str, sorted(self._generations)))}
         return generation | ({"interrupted": "; ".join(interrupted)} if interrupted else {})
 
-    def faults(self) -> list[FormatError]:
+    def dataset_errors(self) -> list[FormatError]:
         """Return an error for each shard that an interrupted writer left with some fields ahead of others."""
         found = []
         for table in self._tables:

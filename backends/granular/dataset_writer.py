@@ -9,7 +9,7 @@ from typing import cast
 
 import msgpack
 
-from dataformats.backends.granular.bag_appender import GrowingBag, Kept
+from dataformats.backends.granular.bag_appender import BagAppender, Kept
 from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC
 from dataformats.backends.granular.limits import ENTRY_BYTES
@@ -55,8 +55,8 @@ class DataSetWriter(FieldsWriter):
         path.mkdir(parents=True, exist_ok=True)
         begun = resume and check_spec(path, self._types, generation)
         self.n_records, kept = self._keep() if begun else (0, {})
-        self._refs: GrowingBag | None = None
-        self._bags: dict[str, GrowingBag] = {}
+        self._refs: BagAppender | None = None
+        self._bags: dict[str, BagAppender] = {}
         try:
             self._open_bags(kept, begun)
         except BaseException:
@@ -116,7 +116,7 @@ class DataSetWriter(FieldsWriter):
             atomic.sync(self._folder)
         self._close_files()
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Hand everything to the operating system and let go."""
         if self._open:
             try:
@@ -132,7 +132,7 @@ class DataSetWriter(FieldsWriter):
         atomic.remove(self._folder)
 
     @property
-    def _all(self) -> list[GrowingBag]:
+    def _all(self) -> list[BagAppender]:
         # What refers comes after what it refers to.
         return [*self._bags.values(), *([] if self._refs is None else [self._refs])]
 
@@ -149,8 +149,8 @@ class DataSetWriter(FieldsWriter):
         for name in self._types:
             self._bags[name] = self._grow(name, kept)
 
-    def _grow(self, name: str, kept: Mapping[str, Kept]) -> GrowingBag:
-        return GrowingBag(self._folder / (name + BAG), self._folder / (name + IDX), kept.get(name, Kept()))
+    def _grow(self, name: str, kept: Mapping[str, Kept]) -> BagAppender:
+        return BagAppender(self._folder / (name + BAG), self._folder / (name + IDX), kept.get(name, Kept()))
 
     def _check(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         if blobs.keys() != self._bags.keys():

@@ -10,7 +10,7 @@ from dataformats.backends.ofrecord.parts import in_order, is_part, part_names
 from dataformats.backends.ofrecord.reader import OFRecordReader
 from dataformats.backends.ofrecord.sniff import judge
 from dataformats.backends.ofrecord.writer import OFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
+from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
 
@@ -23,9 +23,9 @@ class OFRecordBackend(BlobBackend):
     name = "ofrecord"
     suffixes = (".ofrecord",)
 
-    def claims(self, name: str) -> bool:
+    def matches_name(self, name: str) -> bool:
         """Return True for the suffix, and for `part-00000`."""
-        return super().claims(name) or is_part(name)
+        return super().matches_name(name) or is_part(name)
 
     def order(self, names: Sequence[str]) -> list[str]:
         """Return the names in the order of the parts' numbers."""
@@ -33,13 +33,13 @@ class OFRecordBackend(BlobBackend):
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the parts of a folder; where it has none, the files with the suffix."""
-        claimed = [name for name in folder.names() if self.claims(name)]
+        claimed = [name for name in folder.names() if self.matches_name(name)]
         parts = [name for name in claimed if is_part(name)]
         return [folder.file(name) for name in self.order(parts or claimed)]
 
-    def sniff(self, file: StoredFile) -> Verdict:
+    def sniff(self, file: StoredFile) -> SniffResult:
         """Judge a file by its first records: without a checksum, they must be OFRecords back to back."""
-        return judge(file, self.claims(file.basename))
+        return judge(file, self.matches_name(file.basename))
 
     def open(self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any) -> OFRecordReader:
         """Return a reader."""
@@ -50,7 +50,7 @@ class OFRecordBackend(BlobBackend):
         """Return `"ofrecord"`, whatever the records are: another payload must be named."""
         return "ofrecord"
 
-    def keeps(self, payload: str) -> bool:
+    def accepts_payload(self, payload: str) -> bool:
         """Return True for `"ofrecord"` alone: no other reader of OFRecords takes anything else."""
         return payload == "ofrecord"
 

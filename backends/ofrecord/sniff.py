@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
 from dataformats.backends.ofrecord.layout import HEADER
-from dataformats.interfaces import Verdict
+from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
@@ -23,7 +23,7 @@ _VALUE = 0x12  # tag of field 2
 _VARINT_BYTES = 5  # of any length below 2^35
 
 
-def judge(file: StoredFile, claimed: bool) -> Verdict:
+def judge(file: StoredFile, claimed: bool) -> SniffResult:
     """Judge a non-empty file by its first records.
 
     Args:
@@ -32,11 +32,11 @@ def judge(file: StoredFile, claimed: bool) -> Verdict:
     """
     seen = _look(file)
     if seen.n_messages and not seen.wrong:
-        return Verdict("yes")
+        return SniffResult("yes")
     # A name is trusted where no other format knows the content: the first length may be what is damaged, and the
     # records may be of another payload.
     fits = seen.n_messages or seen.is_cut_message or claimed
-    return Verdict("damaged" if fits else "no", seen.wrong or "its first records are empty")
+    return SniffResult("damaged" if fits else "no", seen.wrong or "its first records are empty")
 
 
 @dataclass(slots=True)
@@ -79,11 +79,11 @@ def _look(file: StoredFile) -> _Seen:
 
 
 class _Judge(Protocol):
-    def recognises(self, blob: bytes) -> bool: ...
+    def matches(self, blob: bytes) -> bool: ...
 
 
 def _is_message(data: bytes) -> bool:
-    return cast(_Judge, codecs.get("ofrecord")).recognises(data)
+    return cast(_Judge, codecs.get("ofrecord")).matches(data)
 
 
 def _begins_as_message(data: bytes) -> bool:

@@ -12,7 +12,7 @@ from dataformats.backends.syrah.layout import HEADER, MAGIC, parse_header
 from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.backends.syrah.writer import SyrahWriter
 from dataformats.errors import FormatError
-from dataformats.interfaces import FieldsBackend, OpenOptions, Verdict
+from dataformats.interfaces import FieldsBackend, OpenOptions, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
@@ -24,25 +24,25 @@ class SyrahBackend(FieldsBackend):
 
     name = "syrah"
     suffixes = (".syr",)
-    tells_spec = False
+    stores_full_spec = False
 
-    def sniff(self, file: StoredFile) -> Verdict:
+    def sniff(self, file: StoredFile) -> SniffResult:
         """Judge by the header; one of zeros is an unfinished file, if the name says so."""
         window = file.pread(0, HEADER.size)
         named = file.basename.endswith(self.suffixes)
         if not window.startswith(MAGIC + b"\0"):
             zeros = not any(window) and len(window) == HEADER.size
             if zeros and named:
-                return Verdict("damaged", "unfinished: a header of zeros")
-            return Verdict("no", f"begins with {window[:3]!r}, expected {MAGIC!r} and a version")
+                return SniffResult("damaged", "unfinished: a header of zeros")
+            return SniffResult("no", f"begins with {window[:3]!r}, expected {MAGIC!r} and a version")
         try:
             header = parse_header(window, file.size, file.name)
         except FormatError as error:
-            return Verdict("damaged" if named or len(window) == HEADER.size else "no", error.what)
+            return SniffResult("damaged" if named or len(window) == HEADER.size else "no", error.what)
         (length,) = INT32.unpack(file.pread(header.offset, INT32.size))
         if length != header.length:
-            return Verdict("damaged", f"metadata of {header.length} bytes say that they are {length}")
-        return Verdict("yes")
+            return SniffResult("damaged", f"metadata of {header.length} bytes say that they are {length}")
+        return SniffResult("yes")
 
     def open(self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any) -> SyrahReader:
         """Return a reader, all headers and metadata read and checked; there are no checksums to verify."""

@@ -86,7 +86,7 @@ class SyrahReader(Reader):
                 update(repr((name, dtype)).encode())
                 update(part.tables[name].size.tobytes())
 
-    def decoded_as(self, field: str, declared: Type) -> Type:
+    def stored_type_for(self, field: str, declared: Type) -> Type:
         """Return `declared`, if arrays of the stored dtype can be that.
 
         The bytes carry no shape: numbers may have any dims, and arrays of uint8 may be the blobs of any codec.
@@ -111,7 +111,7 @@ class SyrahReader(Reader):
             return declared
         raise SpecError(f"expected {declared}, found arrays of {dtype}; pass spec= with {_choices(dtype)}", field=field)
 
-    def facts(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         """Return the versions that the headers name."""
         return {"version": ", ".join(sorted({part.header.version for part in self._parts}))}
 

@@ -118,7 +118,7 @@ class SyrahWriter(FieldsWriter):
         self._close_files()
         self._journal.path.unlink(missing_ok=True)
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Hand everything to the operating system and let go; the file and its journal stay for a resume."""
         if not self._closed:
             try:

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.sniff import Compression, chosen_compression, judge
 from dataformats.backends.tfrecord.writer import TFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, Verdict
+from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
@@ -28,13 +28,13 @@ class TFRecordBackend(BlobBackend):
     name = "tfrecord"
     suffixes = (*_ENDINGS, *(ending + more for ending in _ENDINGS for more in _COMPRESSED))
 
-    def claims(self, name: str) -> bool:
+    def matches_name(self, name: str) -> bool:
         """Return True for the suffixes, and for `x-00000-of-00003` without one."""
-        return super().claims(name) or _SHARD.search(name) is not None
+        return super().matches_name(name) or _SHARD.search(name) is not None
 
-    def sniff(self, file: StoredFile) -> Verdict:
+    def sniff(self, file: StoredFile) -> SniffResult:
         """Judge a file by the checksum of its first length, decompressed if need be."""
-        return judge(file, self.claims(file.basename))
+        return judge(file, self.matches_name(file.basename))
 
     def open(  # type: ignore[override]  # the options of this format, by name
         self, files: Sequence[StoredFile], options: OpenOptions, *, compression: str | None = "auto"
@@ -61,12 +61,12 @@ class TFRecordBackend(BlobBackend):
         if not blobs:
             return "bytes"
         example, sequence = _judge("example"), _judge("sequence_example")
-        others = [blob for blob in blobs if not example.recognises(blob)]
+        others = [blob for blob in blobs if not example.matches(blob)]
         if not others:
             return "example"
-        return "sequence_example" if all(sequence.recognises(blob) for blob in others) else "bytes"
+        return "sequence_example" if all(sequence.matches(blob) for blob in others) else "bytes"
 
-    def keeps(self, payload: str) -> bool:
+    def accepts_payload(self, payload: str) -> bool:
         """Return True for every payload but OFRecord's, which no reader of TFRecords expects."""
         return payload != "ofrecord"
 
@@ -92,7 +92,7 @@ class TFRecordBackend(BlobBackend):
 
 
 class _Judge(Protocol):
-    def recognises(self, blob: bytes) -> bool: ...
+    def matches(self, blob: bytes) -> bool: ...
 
 
 def _judge(payload: str) -> _Judge:

@@ -8,10 +8,10 @@ from typing import Literal
 
 from dataformats.backends.tfrecord.layout import FRAMING_BYTES, HEADER, header_is_sound
 from dataformats.errors import FormatError
-from dataformats.interfaces import Verdict
+from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["Compression", "chosen_compression", "decompressed", "judge"]
 
@@ -55,10 +55,10 @@ def decompressed(file: StoredFile, compression: Compression) -> StoredFile:
         raise _misnamed(file, "no GZIP file", _GZIP.hex(" "), head)
     elif compression == "zlib" and not _is_zlib_header(head):
         raise _misnamed(file, "no ZLIB file", "a ZLIB header, 78 01 to 78 da", head)
-    return file if compression == "none" else Inflated(file, compression)
+    return file if compression == "none" else DecompressedFile(file, compression)
 
 
-def judge(file: StoredFile, claimed: bool) -> Verdict:
+def judge(file: StoredFile, claimed: bool) -> SniffResult:
     """Judge a non-empty file by its beginning.
 
     Args:
@@ -71,10 +71,10 @@ def judge(file: StoredFile, claimed: bool) -> Verdict:
         return _judge_frame(file, head)
     inflated = _inflate(head, compression)
     if header_is_sound(inflated.head) or (inflated.complete and not inflated.head):
-        return Verdict("yes")
+        return SniffResult("yes")
     what = f"{compression} compressed, and what is inside does not begin with a length and its checksum"
     # What is inside a file that is cut before the first header nobody can know: its name may.
-    return Verdict("damaged" if claimed and not inflated.complete and len(inflated.head) < 12 else "no", what)
+    return SniffResult("damaged" if claimed and not inflated.complete and len(inflated.head) < 12 else "no", what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +124,17 @@ def _misnamed(file: StoredFile, what: str, expected: str, head: bytes) -> Format
     )
 
 
-def _judge_frame(file: StoredFile, head: bytes) -> Verdict:
+def _judge_frame(file: StoredFile, head: bytes) -> SniffResult:
     if len(head) < HEADER.size:
         return _judge_short(head)
     length, stored = HEADER.unpack_from(head)
     if header_is_sound(head):
         if length + FRAMING_BYTES <= file.size:
-            return Verdict("yes")
-        return Verdict("damaged", f"its first record has {length} bytes, the file {file.size}")
+            return SniffResult("yes")
+        return SniffResult("damaged", f"its first record has {length} bytes, the file {file.size}")
     if reason := _evidence(file, length, stored):
-        return Verdict("damaged", f"the checksum of the first length fails, but {reason}")
-    return Verdict("no", "the first 8 bytes as a length do not fit the checksum behind them")
+        return SniffResult("damaged", f"the checksum of the first length fails, but {reason}")
+    return SniffResult("no", "the first 8 bytes as a length do not fit the checksum behind them")
 
 
 def _evidence(file: StoredFile, length: int, stored: int) -> str:
@@ -158,7 +158,7 @@ def _evidence(file: StoredFile, length: int, stored: int) -> str:
     return ""
 
 
-def _judge_short(head: bytes) -> Verdict:
+def _judge_short(head: bytes) -> SniffResult:
     """Judge a file that ends before the first checksum does: the 8 bytes of a length, or fewer."""
     known = head[8:]
     if len(head) >= 8:
@@ -167,5 +167,5 @@ def _judge_short(head: bytes) -> Verdict:
     else:
         plausible = len(head) > 4 and any(head) and not any(head[4:])
     if plausible:
-        return Verdict("damaged", f"its {len(head)} bytes may be the beginning of a record")
-    return Verdict("no", f"its {len(head)} bytes are not the beginning of a record")
+        return SniffResult("damaged", f"its {len(head)} bytes may be the beginning of a record")
+    return SniffResult("no", f"its {len(head)} bytes are not the beginning of a record")

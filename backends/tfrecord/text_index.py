@@ -18,7 +18,7 @@ from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]
 
@@ -39,7 +39,7 @@ def write_text_index(file: StoredFile | str | os.PathLike[str], out: str | os.Pa
     """
     stored = file if isinstance(file, StoredFile) else LocalFile(Path(file))
     plain = decompressed(stored, "auto")
-    if isinstance(plain, Inflated):
+    if isinstance(plain, DecompressedFile):
         raise FormatError("a compressed file has no offsets to jump to", path=stored.name)
     frames = scan(plain)
     if frames.rest is not None:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from dataformats.batch.blobs import Blobs
 
-__all__ = ["Around", "Window", "Windows", "common_window", "whole", "widest"]
+__all__ = ["SliceHints", "SplitBlobs", "ValueSlice", "common_slice", "whole", "widest"]
 
 _LEAST_BYTES = 4096  # a copy of less costs no more than to look for it
 _LEAST_RECORDS = 8
 _TRIES = 4
 
 
-class Window(NamedTuple):
+class ValueSlice(NamedTuple):
     """A part that blobs have at the same place.
 
     Attributes:
@@ -37,7 +37,7 @@ class Window(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Around:
+class SplitBlobs:
     """Blobs without the part that was read to an array of its own. That is theirs alone, as is their buffer.
 
     Attributes:
@@ -48,7 +48,7 @@ class Around:
     """
 
     blobs: Blobs
-    window: Window
+    value_slice: ValueSlice
     rows: NDArray[np.uint8]
 
     def __len__(self) -> int:
@@ -57,22 +57,22 @@ class Around:
     @property
     def begins(self) -> NDArray[np.int64]:
         """int64[n], where in the buffer the part of each blob belongs; of one that is whole, a place outside of it."""
-        blobs, window = self.blobs, self.window
+        blobs, window = self.blobs, self.value_slice
         return blobs.starts + window.begin + (blobs.lengths if window.begin < 0 else 0)
 
 
-def whole(read: Blobs | Around) -> Blobs:
+def whole(read: Blobs | SplitBlobs) -> Blobs:
     """Return blobs with their window where it belongs."""
     if isinstance(read, Blobs):
         return read
-    blobs, n_bytes = read.blobs, read.window.n_bytes
+    blobs, n_bytes = read.blobs, read.value_slice.n_bytes
     for row, begin, start, length in zip(read.rows, read.begins, blobs.starts, blobs.lengths, strict=True):
         if start <= begin <= start + length - n_bytes:
             blobs.buffer[begin : begin + n_bytes] = row
     return blobs
 
 
-def common_window(blobs: Blobs, begin: NDArray[np.int64], end: NDArray[np.int64]) -> Window | None:
+def common_slice(blobs: Blobs, begin: NDArray[np.int64], end: NDArray[np.int64]) -> ValueSlice | None:
     """Return the window that parts of blobs are, if it is one.
 
     Args:
@@ -82,16 +82,16 @@ def common_window(blobs: Blobs, begin: NDArray[np.int64], end: NDArray[np.int64]
     """
     for base in (begin - blobs.starts, begin - blobs.starts - blobs.lengths):
         if len(base) and (base == base[0]).all() and (end - begin == end[0] - begin[0]).all():
-            return Window(int(base[0]), int(end[0] - begin[0]))
+            return ValueSlice(int(base[0]), int(end[0] - begin[0]))
     return None
 
 
-def widest(windows: Sequence[Window | None]) -> Window | None:
+def widest(windows: Sequence[ValueSlice | None]) -> ValueSlice | None:
     """Return the window with the most bytes."""
     return max((window for window in windows if window is not None), key=lambda one: one.n_bytes, default=None)
 
 
-class Windows:
+class SliceHints:
     """The windows of one source's blobs, as batches have shown them. Thread-safe.
 
     A wrong guess costs a copy. Where records are not laid out alike, no more guesses are made after some.
@@ -101,10 +101,10 @@ class Windows:
     """
 
     def __init__(self) -> None:
-        self.known: dict[Hashable, Window] = {}
+        self.known: dict[Hashable, ValueSlice] = {}
         self._tries: dict[Hashable, int] = {}
 
-    def learn(self, key: Hashable, n_records: int, find: Callable[[], Window | None]) -> None:
+    def learn(self, key: Hashable, n_records: int, find: Callable[[], ValueSlice | None]) -> None:
         """Take what `find` sees in a batch, if more is to be known of that key."""
         tries = self._tries.get(key, 0)
         if key in self.known or n_records < _LEAST_RECORDS or tries >= _TRIES:

@@ -31,7 +31,7 @@ from dataformats.spec import Type
 
 if TYPE_CHECKING:
     from dataformats.converting import ConvertReport
-    from dataformats.reading.file_source import StoredSource
+    from dataformats.reading.file_source import FileSource
 
 __all__ = ["convert"]
 
@@ -135,7 +135,7 @@ def convert(
 def _format_of(target: str) -> str:
     """Return the format whose names are like that of `target`."""
     name = target.rstrip("/").rsplit("/", 1)[-1].lower()
-    found = [known for known in backends if backends.get(known).claims(name)]
+    found = [known for known in backends if backends.get(known).matches_name(name)]
     if len(found) != 1:
         raise typer.BadParameter(
             f"{target!r} does not tell the format: name one of {', '.join(backends)}", param_hint="--format"
@@ -179,12 +179,12 @@ def _converted(
         return converted(source, target, format, progress=progress, **options)
 
 
-def _opened(path: str | list[str], read: dict[str, Any]) -> StoredSource:
-    from dataformats.reading.file_source import StoredSource
+def _opened(path: str | list[str], read: dict[str, Any]) -> FileSource:
+    from dataformats.reading.file_source import FileSource
     from dataformats.reading.opening import open as open_source
 
     source = open_source(path, **read)
-    if not isinstance(source, StoredSource):
+    if not isinstance(source, FileSource):
         raise TypeError(f"expected a source of files, found {type(source).__name__}")
     return source
 
@@ -211,14 +211,14 @@ def _is_open(told: Type, wanted: Type) -> bool:
     return plain and wanted.dtype is None
 
 
-def _check_names(source: StoredSource, rename: Mapping[str, str]) -> None:
+def _check_names(source: FileSource, rename: Mapping[str, str]) -> None:
     for name in rename:
         if source.single or name not in source.spec:
             known = () if source.single else source.spec
             raise typer.BadParameter(str(UnknownNameError("field", name=name, known=known)), param_hint="--rename")
 
 
-def _check_bag(source: StoredSource, target: str, options: Mapping[str, Any]) -> None:
+def _check_bag(source: FileSource, target: str, options: Mapping[str, Any]) -> None:
     """Refuse what Granular has no place for: a bag holds values, a data set fields."""
     bag = target.rstrip("/").endswith(_BAG)
     if source.single and not bag:

@@ -86,9 +86,9 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
 def _leave_encoded(source: RecordSource, declared: Any) -> dict[str, Type]:
     """Have images and videos read as their bytes, of which the header is shown, and so what is opaque."""
     from dataformats.columns.codec_resolver import as_bytes
-    from dataformats.reading.file_source import StoredSource
+    from dataformats.reading.file_source import FileSource
 
-    if not isinstance(source, StoredSource):
+    if not isinstance(source, FileSource):
         return {}
     kinds = source.spec
     opaque = {} if source.single else opaque_fields(kinds, declared)

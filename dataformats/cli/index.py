@@ -12,7 +12,7 @@ from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
-    from dataformats.reading.file_source import StoredSource
+    from dataformats.reading.file_source import FileSource
 
 __all__ = ["index"]
 
@@ -39,7 +39,7 @@ def index(
     made: dict[str, Any] = {
         "format": source.format,
         "records": len(source),
-        "files": {name: records for name, records, _ in source.reader.parts()},
+        "files": {name: records for name, records, _ in source.reader.file_summaries()},
         "text_indexes": _text_indexes(source) if text else [],
     }
     if full:
@@ -47,19 +47,19 @@ def index(
     print_json(made) if as_json else _print_made(made)
 
 
-def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> StoredSource:
-    from dataformats.reading.file_source import StoredSource
+def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> FileSource:
+    from dataformats.reading.file_source import FileSource
     from dataformats.reading.opening import open as open_source
 
     with bar("indexing", "bytes") as progress:
         source = open_source(path, index=where, progress=progress, **options)
         len(source)
-    if not isinstance(source, StoredSource):
+    if not isinstance(source, FileSource):
         raise TypeError(f"expected a source of files, found {type(source).__name__}")
     return source
 
 
-def _inferred(source: StoredSource) -> dict[str, str]:
+def _inferred(source: FileSource) -> dict[str, str]:
     with bar("inferring") as progress:
         done = 0
 
@@ -72,7 +72,7 @@ def _inferred(source: StoredSource) -> dict[str, str]:
         return source.infer_fully(add).to_json()
 
 
-def _text_indexes(source: StoredSource) -> list[str]:
+def _text_indexes(source: FileSource) -> list[str]:
     if source.format != "tfrecord":
         raise typer.BadParameter(f"the tfrecord package does not read {source.format}", param_hint="--text")
     from dataformats.backends.tfrecord import write_text_index

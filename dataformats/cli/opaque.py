@@ -22,9 +22,11 @@ def opaque_fields(kinds: Mapping[str, Type], declared: Collection[str] = ()) -> 
         kinds: Field to type.
         declared: Fields whose types the command line gave: a codec that is unknown there is an error.
     """
-    from dataformats.columns.codec_resolver import Codecs
+    from dataformats.columns.codec_resolver import CodecResolver
 
-    return Codecs(None, trusted=False).opaque({name: kind for name, kind in kinds.items() if name not in declared})
+    return CodecResolver(None, trusted=False).opaque(
+        {name: kind for name, kind in kinds.items() if name not in declared}
+    )
 
 
 def opaque_in(path: str | list[str], options: Mapping[str, Any]) -> tuple[dict[str, Type], dict[str, Any]]:
@@ -50,7 +52,7 @@ def said_of(kind: Type) -> str:
 
 
 def _fields_of(source: RecordSource) -> Mapping[str, Type]:
-    from dataformats.reading.file_source import StoredSource
+    from dataformats.reading.file_source import FileSource
 
-    told = isinstance(source, StoredSource) and not source.single and not source.spec_is_inferred
+    told = isinstance(source, FileSource) and not source.single and not source.spec_is_inferred
     return source.spec if told else {}

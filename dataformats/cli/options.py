@@ -103,10 +103,10 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     """
     if name is None:
         return None
-    from dataformats.columns.codec_resolver import Codecs
+    from dataformats.columns.codec_resolver import CodecResolver
 
     try:
-        Codecs(None, trusted=True).codec(Type.parse(name))
+        CodecResolver(None, trusted=True).codec(Type.parse(name))
     except (SpecError, UnknownNameError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
     return name

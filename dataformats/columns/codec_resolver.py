@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CodecLike", "Codecs", "FunctionCodec", "as_bytes", "encode_value", "holds_numbers", "register_codec"]
+__all__ = ["CodecLike", "CodecResolver", "FunctionCodec", "as_bytes", "encode_value", "holds_numbers", "register_codec"]
 
 CodecLike = Codec | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """What a call may name as a codec: an object, or (encode, decode)."""
@@ -105,7 +105,7 @@ def register_codec(
         _registered_safe[name] = codec
 
 
-class Codecs:
+class CodecResolver:
     r"""The codecs of one call: what it names wins, then numbers, then the registry.
 
     Thread-safe. Pickles if the overrides do.
@@ -119,8 +119,8 @@ class Codecs:
         >>> import numpy as np
         >>> from dataformats import Type
         >>> from dataformats.batch import Blobs
-        >>> from dataformats.columns.codec_resolver import Codecs
-        >>> codecs = Codecs({"upper": (str.encode, lambda blob: blob.decode().upper())}, trusted=False)
+        >>> from dataformats.columns.codec_resolver import CodecResolver
+        >>> codecs = CodecResolver({"upper": (str.encode, lambda blob: blob.decode().upper())}, trusted=False)
         >>> codecs.decode(Type.parse("upper"), Blobs.join([b"a", b"b"]))
         ['A', 'B']
         >>> codecs.encode(Type.parse("float32[2]"), [1, 0.5])
@@ -184,9 +184,9 @@ class Codecs:
         if str(element) in self.overrides:
             return self.overrides[str(element)]
         if element.codec in self.overrides:
-            return self.overrides[element.codec].configured(element.args)
+            return self.overrides[element.codec].with_args(element.args)
         if element.codec in _NUMBERS:
-            return _NUMBERS[element.codec].configured(element.args)
+            return _NUMBERS[element.codec].with_args(element.args)
         if not self._trusts(element.codec) and not _may_be_named_by_files(element.codec):
             raise UnknownNameError(
                 "codec that a file may name",
@@ -194,11 +194,11 @@ class Codecs:
                 known=[name for name in registered if _may_be_named_by_files(name)],
                 remedy=_REMEDY % element.codec,
             )
-        return _look_up(element.codec).configured(element.args)
+        return _look_up(element.codec).with_args(element.args)
 
 
-def _rebuild(overrides: dict[str, Codec], trusted: bool | frozenset[str]) -> Codecs:
-    return Codecs(overrides, trusted=trusted)
+def _rebuild(overrides: dict[str, Codec], trusted: bool | frozenset[str]) -> CodecResolver:
+    return CodecResolver(overrides, trusted=trusted)
 
 
 def _as_codec(name: str, codec: CodecLike) -> Codec:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
-from dataformats.batch.inline_values import Around
+from dataformats.batch.inline_values import SplitBlobs
 from dataformats.columns.exact import exact
 from dataformats.columns.numbers import Numbers, check_counts, numbers_of, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, SpecError
@@ -28,8 +28,8 @@ __all__ = [
     "check_part",
     "column_decoder",
     "conform",
-    "decode_around",
     "decode_column",
+    "decode_split",
     "elements_of",
     "numbered",
     "numbers_of",
@@ -134,16 +134,16 @@ class FieldDecoder:
         codec = codecs.codec(kind.element)
         self._declared = None if kind == declared else declared
         self.kind, self.name = kind, name
-        self.codec = codec if kind.dims or self._declared is None else codec.giving(declared)
+        self.codec = codec if kind.dims or self._declared is None else codec.specialized_for(declared)
         self._decode = column_decoder(self.codec, kind, name)
 
     def column(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
         """Return the column of these blobs: see `decode_column` and `conform`."""
         return self._conformed(self._decode(blobs, counts, self.name))
 
-    def around(self, around: Around) -> Column | None:
+    def around(self, around: SplitBlobs) -> Column | None:
         """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
-        column = decode_around(self.codec, around)
+        column = decode_split(self.codec, around)
         return None if column is None else self._conformed(column)
 
     def _conformed(self, column: Column) -> Column:
@@ -238,10 +238,10 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
     return column
 
 
-def decode_around(codec: Codec, around: Around) -> Column | None:
+def decode_split(codec: Codec, around: SplitBlobs) -> Column | None:
     """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
     try:
-        column = codec.decode_around(around)
+        column = codec.decode_split(around)
     except (MemoryError, MissingExtraError):
         raise
     except Exception:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dataformats.kernels import crc32, crc32_extents
 
-__all__ = ["ROWS", "BrokenBlockError", "Column", "Layout", "Rows", "digest", "pack", "unpack"]
+__all__ = ["ROWS", "BlockColumn", "BlockLayout", "BlockRows", "BrokenBlockError", "digest", "pack", "unpack"]
 
 ROWS = 512
 """Rows of a block: a lookup reads a few KB, and the sums and checksums come to 2 % of the rows."""
@@ -34,7 +34,7 @@ class BrokenBlockError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class BlockColumn:
     """How a column is kept.
 
     Attributes:
@@ -60,7 +60,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BlockLayout:
     """Where the rows of some columns stand.
 
     Attributes:
@@ -70,7 +70,7 @@ class Layout:
     """
 
     n: int
-    columns: tuple[Column, ...]
+    columns: tuple[BlockColumn, ...]
     width: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class BlockRows:
     """Some neighbouring rows.
 
     Attributes:
@@ -102,20 +102,20 @@ class Rows:
     before: int
 
 
-def layout_of(columns: Mapping[str, Numbers]) -> Layout:
+def layout_of(columns: Mapping[str, Numbers]) -> BlockLayout:
     """Return the smallest layout that holds these columns: integers, of the same length, none negative."""
     first = next(iter(columns.values()))
-    return Layout(len(first), tuple(_narrowed(name, array) for name, array in columns.items()))
+    return BlockLayout(len(first), tuple(_narrowed(name, array) for name, array in columns.items()))
 
 
-def _narrowed(name: str, array: Numbers) -> Column:
+def _narrowed(name: str, array: Numbers) -> BlockColumn:
     if not len(array):
-        return Column(name, "|u1", 0)
+        return BlockColumn(name, "|u1", 0)
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= 2**63:
         raise ValueError(f"column {name!r} holds numbers outside [0, 2**63)")
     dtype = next(dtype for dtype in _DTYPES if high <= np.iinfo(dtype).max)
-    return Column(name, dtype, low if low == high else None)
+    return BlockColumn(name, dtype, low if low == high else None)
 
 
 def digest(columns: Mapping[str, Numbers]) -> str:
@@ -128,7 +128,7 @@ def digest(columns: Mapping[str, Numbers]) -> str:
     return state.hexdigest()
 
 
-def pack(layout: Layout, columns: Mapping[str, Numbers], seal: int) -> Iterator[bytes]:
+def pack(layout: BlockLayout, columns: Mapping[str, Numbers], seal: int) -> Iterator[bytes]:
     """Yield the blocks of these columns, some at a time."""
     summed = next(iter(columns.values()))
     before = 0
@@ -143,7 +143,7 @@ def pack(layout: Layout, columns: Mapping[str, Numbers], seal: int) -> Iterator[
             before += int(summed[begin:end].sum(dtype=np.int64))
 
 
-def _blocks(layout: Layout, columns: Mapping[str, Numbers], before: int, seal: int) -> Octets:
+def _blocks(layout: BlockLayout, columns: Mapping[str, Numbers], before: int, seal: int) -> Octets:
     """Return blocks of equal size, uint8[n_blocks, size]: whole ones, or one that is shorter."""
     summed = next(iter(columns.values()))
     rows = min(len(summed), ROWS)
@@ -157,7 +157,7 @@ def _blocks(layout: Layout, columns: Mapping[str, Numbers], before: int, seal: i
     return blocks
 
 
-def _kept_in(layout: Layout, rows: int) -> Iterator[tuple[Column, slice]]:
+def _kept_in(layout: BlockLayout, rows: int) -> Iterator[tuple[BlockColumn, slice]]:
     """Yield each column that blocks hold, and where in a block of so many rows it stands."""
     at = 8
     for column in layout.columns:
@@ -174,7 +174,7 @@ def _sealed(blocks: Octets, seal: int) -> Numbers:
     return (computed ^ np.uint32(seal)).astype("<u4")
 
 
-def unpack(layout: Layout, read: Callable[[int, int], bytes], seal: int, first: int, stop: int) -> Rows:
+def unpack(layout: BlockLayout, read: Callable[[int, int], bytes], seal: int, first: int, stop: int) -> BlockRows:
     """Return the rows `[first, stop)`, which lie in `[0, layout.n]`.
 
     Args:
@@ -190,7 +190,7 @@ def unpack(layout: Layout, read: Callable[[int, int], bytes], seal: int, first: 
     summed = layout.columns[0]
     if not layout.width or first == stop:
         columns = {column.name: _constant(column, stop - first) for column in layout.columns}
-        return Rows(columns, first * (summed.constant or 0) if first < stop else 0)
+        return BlockRows(columns, first * (summed.constant or 0) if first < stop else 0)
     block, behind = first // ROWS, -(-stop // ROWS)
     begin, end = layout.place(block), min(layout.place(behind), layout.n_bytes)
     data = read(begin, end - begin)
@@ -199,10 +199,10 @@ def unpack(layout: Layout, read: Callable[[int, int], bytes], seal: int, first: 
     rows = _one(layout, data, seal) if behind == block + 1 else _several(layout, data, seal)
     skipped = first - block * ROWS
     kept = {name: array[skipped : skipped + stop - first] for name, array in rows.columns.items()}
-    return Rows(kept, rows.before + int(rows.columns[summed.name][:skipped].sum(dtype=np.int64)))
+    return BlockRows(kept, rows.before + int(rows.columns[summed.name][:skipped].sum(dtype=np.int64)))
 
 
-def _one(layout: Layout, data: bytes, seal: int) -> Rows:
+def _one(layout: BlockLayout, data: bytes, seal: int) -> BlockRows:
     """Return the rows of one block: what a lookup needs, which waits for it.
 
     Raises:
@@ -215,10 +215,10 @@ def _one(layout: Layout, data: bytes, seal: int) -> Rows:
     for column in layout.columns:
         columns[column.name] = np.frombuffer(data, column.dtype, n, at) if column.width else _constant(column, n)
         at += n * column.width
-    return Rows(columns, int.from_bytes(data[:8], "little", signed=True))
+    return BlockRows(columns, int.from_bytes(data[:8], "little", signed=True))
 
 
-def _several(layout: Layout, data: bytes, seal: int) -> Rows:
+def _several(layout: BlockLayout, data: bytes, seal: int) -> BlockRows:
     """Return the rows of neighbouring blocks, of which the last one may be shorter."""
     octets, size = np.frombuffer(data, np.uint8), layout.place(1)
     full = len(octets) // size * size
@@ -227,10 +227,10 @@ def _several(layout: Layout, data: bytes, seal: int) -> Rows:
         return rows
     last = _one(layout, data[full:], seal)
     columns = {name: np.concatenate([array, last.columns[name]]) for name, array in rows.columns.items()}
-    return Rows(columns, rows.before)
+    return BlockRows(columns, rows.before)
 
 
-def _rows(layout: Layout, blocks: Octets, seal: int) -> Rows:
+def _rows(layout: BlockLayout, blocks: Octets, seal: int) -> BlockRows:
     """Return the rows of blocks of equal size, uint8[n_blocks, size].
 
     Raises:
@@ -248,12 +248,12 @@ def _rows(layout: Layout, blocks: Octets, seal: int) -> Rows:
         summed = columns[layout.columns[0].name].reshape(n_blocks, rows)[:-1].sum(axis=1, dtype=np.int64)
         if not np.array_equal(np.diff(before), summed):
             raise BrokenBlockError("the sum of a block is wrong")
-    return Rows(columns, int(before[0]))
+    return BlockRows(columns, int(before[0]))
 
 
 def _words(octets: Octets, dtype: str) -> Numbers:
     return np.ascontiguousarray(octets).view(dtype).reshape(-1)
 
 
-def _constant(column: Column, n: int) -> Numbers:
+def _constant(column: BlockColumn, n: int) -> Numbers:
     return np.full(n, column.constant or 0, column.dtype)

@@ -61,7 +61,7 @@ class Tables:
         if is_early or n * _RECORD_BYTES * (len(self._fields) + len(missing)) > _MOST_BYTES:
             return False
         for field in missing:
-            extents = self._reader.every(field)
+            extents = self._reader.all_extents(field)
             index = None if extents is None else held(_told_wrong(extents))
             if index is None:
                 return False

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.indexing.block_file import (
+    BlockColumn,
+    BlockLayout,
+    BlockRows,
     BrokenBlockError,
-    Column,
-    Layout,
     Numbers,
-    Rows,
     digest,
     layout_of,
     pack,
@@ -35,7 +35,7 @@ from dataformats.indexing.block_file import (
 )
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["INDEX_SUFFIX", "Index", "Shelf", "cache_folder"]
+__all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder"]
 
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFINDEX2"
@@ -65,7 +65,7 @@ class Index:
         read: Returns bytes of the blocks.
     """
 
-    layout: Layout
+    layout: BlockLayout
     total: int
     digest: str
     facts: Mapping[str, Any]
@@ -76,7 +76,7 @@ class Index:
     def __len__(self) -> int:
         return self.layout.n
 
-    def rows(self, first: int, stop: int) -> Rows:
+    def rows(self, first: int, stop: int) -> BlockRows:
         """Return the rows `[first, stop)`, which lie in `[0, len(self)]`.
 
         Raises:
@@ -88,7 +88,7 @@ class Index:
             raise BrokenBlockError(str(error)) from error
 
 
-class Shelf:
+class IndexCache:
     """Where the indexes of the files of a data set are kept. Thread-safe.
 
     Args:
@@ -247,7 +247,7 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str) -> Index | None:
     identity = tuple(header["identity"])
     if header["kind"] != kind or identity[0] != file.identity[0]:
         return None
-    layout = Layout(_whole(header["n"]), tuple(Column(*column) for column in header["columns"]))
+    layout = BlockLayout(_whole(header["n"]), tuple(BlockColumn(*column) for column in header["columns"]))
     if base + layout.n_bytes != size:
         raise ValueError(f"it has {size} bytes in place of {base + layout.n_bytes}")
     if not isinstance(header["facts"], dict):
@@ -265,7 +265,7 @@ def _whole(number: object) -> int:
     return number
 
 
-def _total(layout: Layout, header: Mapping[str, Any]) -> int:
+def _total(layout: BlockLayout, header: Mapping[str, Any]) -> int:
     total, constant = _whole(header["total"]), layout.columns[0].constant
     if constant is not None and total != constant * layout.n:
         raise ValueError(f"{layout.n} rows of {constant} do not come to {total}")

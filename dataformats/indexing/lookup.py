@@ -16,7 +16,7 @@ from dataformats.indexing.block_file import ROWS
 from dataformats.indexing.file_index import FileIndex, LazyProblems
 from dataformats.storage.concurrent_map import overlapped
 
-__all__ = ["BlockLookup", "FlatLookup", "Found", "Lookup", "is_small", "lookup"]
+__all__ = ["Found", "InMemoryLookup", "Lookup", "PagedLookup", "is_small", "lookup"]
 
 _FLAT_BYTES = 128 * 2**20
 _HELD_BYTES = 32 * 2**20
@@ -48,7 +48,7 @@ class Found:
     problems: Mapping[int, FormatError]
 
 
-class FlatLookup:
+class InMemoryLookup:
     """Arrays over all files, filled in file by file as records are asked for. Thread-safe.
 
     Args:
@@ -79,7 +79,7 @@ class FlatLookup:
         problems = self._problems_of(file, indices) if self._problems else {}
         return Found(file, self._offset[indices], self._length[indices], stored, problems)
 
-    def every(self) -> Found | None:
+    def all_extents(self) -> Found | None:
         """Return where all records lie, as they are held; `None` where not all files were asked for."""
         if not self._complete:
             return None
@@ -116,7 +116,7 @@ class FlatLookup:
         return found
 
 
-class BlockLookup:
+class PagedLookup:
     """Blocks of `ROWS` records, read when a record of them is asked for; those used last are held. Thread-safe.
 
     Args:
@@ -188,12 +188,12 @@ class BlockLookup:
                 self._room += left.nbytes + _BLOCK_EXTRA
 
 
-Lookup = FlatLookup | BlockLookup
+Lookup = InMemoryLookup | PagedLookup
 
 
 def lookup(starts: NDArray[np.int64], *, local: bool) -> Lookup:
     """Return what finds records: flat where the arrays over all files are small."""
-    return FlatLookup(starts) if is_small(int(starts[-1])) else BlockLookup(starts, local=local)
+    return InMemoryLookup(starts) if is_small(int(starts[-1])) else PagedLookup(starts, local=local)
 
 
 def is_small(n_records: int) -> bool:

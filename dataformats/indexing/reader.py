@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
-from dataformats.indexing.lookup import FlatLookup, Found, Lookup, lookup
+from dataformats.indexing.lookup import Found, InMemoryLookup, Lookup, lookup
 from dataformats.interfaces import Check, Extents, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
@@ -116,8 +116,8 @@ class IndexedReader(Reader):
         known = self._lookup or self._make_lookup()
         return {VALUE: Located(self._extents(known.find(indices, self.part)))}
 
-    def every(self, field: str) -> Extents | None:
-        found = self._lookup.every() if isinstance(self._lookup, FlatLookup) else None
+    def all_extents(self, field: str) -> Extents | None:
+        found = self._lookup.all_extents() if isinstance(self._lookup, InMemoryLookup) else None
         return None if found is None else self._extents(found)
 
     def _extents(self, found: Found) -> Extents:

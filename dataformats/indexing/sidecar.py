@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.indexing.index_cache import Shelf
+from dataformats.indexing.index_cache import IndexCache
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
@@ -87,7 +87,7 @@ def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, A
 
 
 def _inferred_path(files: Sequence[StoredFile], where: str) -> Path:
-    shelf = Shelf("cache" if where == "beside" else where)
+    shelf = IndexCache("cache" if where == "beside" else where)
     state = hashlib.blake2b(digest_size=16)
     for file in files:
         state.update(repr((shelf.resolved(file), file.identity)).encode(errors="surrogateescape"))

@@ -20,12 +20,12 @@ __all__ = [
     "BlobBackend",
     "FieldsBackend",
     "OpenOptions",
-    "Verdict",
+    "SniffResult",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SniffResult:
     """What a backend says of a file's content.
 
     Attributes:
@@ -33,7 +33,7 @@ class Verdict:
         why: The reason where it is not `"yes"`.
     """
 
-    fits: Literal["yes", "damaged", "no"]
+    match: Literal["yes", "damaged", "no"]
     why: str = ""
 
 
@@ -65,7 +65,7 @@ class Backend(ABC):
     name: str
     suffixes: tuple[str, ...] = ()
 
-    def claims(self, name: str) -> bool:
+    def matches_name(self, name: str) -> bool:
         """Return True for the file names in a folder that look like this format's."""
         return name.endswith(self.suffixes)
 
@@ -75,10 +75,10 @@ class Backend(ABC):
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of a folder that are this format's, in reading order."""
-        return [folder.file(name) for name in self.order([name for name in folder.names() if self.claims(name)])]
+        return [folder.file(name) for name in self.order([name for name in folder.names() if self.matches_name(name)])]
 
     @abstractmethod
-    def sniff(self, file: StoredFile) -> Verdict:
+    def sniff(self, file: StoredFile) -> SniffResult:
         """Judge a non-empty file by its content, reading a bounded part of it."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Backend(ABC):
             TypeError: An option that this format does not have.
         """
 
-    def natural(self, kind: Type) -> Type:
+    def portable_type(self, kind: Type) -> Type:
         """Return the type that a conversion gives a field of this type: Granular's integers are numbers elsewhere."""
         numbers = {"int": "int64", "i64": "int64", "u64": "uint64"}
         return replace(kind, codec=numbers[kind.codec]) if kind.codec in numbers and not kind.args else kind
@@ -107,7 +107,7 @@ class BlobBackend(Backend):
         """Return the codec of whole records, judged by some of them."""
         return "bytes"
 
-    def keeps(self, payload: str) -> bool:
+    def accepts_payload(self, payload: str) -> bool:
         """Return True where a conversion keeps this payload of the source unless another is asked for."""
         return True
 
@@ -133,7 +133,7 @@ class FieldsBackend(Backend):
         tells_spec: False where files do not say all of a spec, a shape say, so that our sibling file always must.
     """
 
-    tells_spec: bool = True
+    stores_full_spec: bool = True
 
     @abstractmethod
     def stored_spec(self, spec: Spec, **backend_options: Any) -> Spec:
@@ -156,6 +156,6 @@ class FieldsBackend(Backend):
             **backend_options: What this format adds.
         """
 
-    def continues(self, path: Path, **backend_options: Any) -> bool:
+    def can_append_in_place(self, path: Path, **backend_options: Any) -> bool:
         """Return True where the data at this final name can be appended to in place, as the original does."""
         return False

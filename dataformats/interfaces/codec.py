@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dataformats.batch import Blobs, Column
-from dataformats.batch.inline_values import Around, Window
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice
 from dataformats.errors import SpecError
 from dataformats.spec import Spec, Type
 
@@ -35,9 +35,9 @@ class Codec(ABC):
 
     name: str
     safe: bool = True
-    copyable: bool = True
+    portable: bool = True
 
-    def configured(self, args: Sequence[str]) -> Codec:
+    def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec with the arguments that a type gives in parentheses.
 
         Raises:
@@ -47,7 +47,7 @@ class Codec(ABC):
             raise SpecError(f"codec {self.name!r} takes no arguments, found ({','.join(args)})")
         return self
 
-    def giving(self, declared: Type) -> Codec:
+    def specialized_for(self, declared: Type) -> Codec:
         """Return the codec that may give the column of a declared type at once, where this one's goes to `conform`."""
         return self
 
@@ -63,11 +63,11 @@ class Codec(ABC):
         """Return the values of many blobs as a column: a list, unless the codec knows better."""
         return [self.decode(blob) for blob in blobs]
 
-    def window(self, blobs: Blobs) -> Window | None:
-        """Return a part that these blobs have at the same place, and that `decode_around` does not look at."""
+    def value_slice(self, blobs: Blobs) -> ValueSlice | None:
+        """Return a part that these blobs have at the same place, and that `decode_split` does not look at."""
         return None
 
-    def decode_around(self, around: Around) -> Column | None:
+    def decode_split(self, around: SplitBlobs) -> Column | None:
         """Return the column, made of `around.rows`; `None` where the window is not what it was thought to be."""
         return None
 
@@ -106,7 +106,7 @@ class RecordCodec(Codec):
     """A payload whose values are records with fields. `decode` alone gives the record as its bytes tell it."""
 
     @abstractmethod
-    def recognises(self, blob: bytes) -> bool:
+    def matches(self, blob: bytes) -> bool:
         """Return True where these bytes look like a record of this payload and parse to their end."""
 
     @abstractmethod
@@ -149,11 +149,11 @@ class RecordCoder(ABC):
             CodecError: A value does not decode.
         """
 
-    def window(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Window | None:
-        """Return a part that these records have at the same place, and that `decode_around` does not look at."""
+    def value_slice(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> ValueSlice | None:
+        """Return a part that these records have at the same place, and that `decode_split` does not look at."""
         return None
 
-    def decode_around(self, around: Around, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
+    def decode_split(self, around: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
         """Return what `decode_batch` does; `None` where the window is not what it was thought to be.
 
         Raises:

@@ -36,14 +36,14 @@ class FileWriter(ABC):
         """Complete the file and sync it."""
 
     @abstractmethod
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Let go of the file as it is, for a later resume."""
 
     @abstractmethod
     def discard(self) -> None:
         """Delete the file and whatever stands beside it for a resume."""
 
-    def companions(self) -> Mapping[str, Path | None]:
+    def sidecars(self) -> Mapping[str, Path | None]:
         """Return the files that belong beside the closed one: final name to where each is now.
 
         They get their names just before the file does. `None`: nothing of that name may stand there.

@@ -24,8 +24,8 @@ __all__ = [
     "KernelCheck",
     "Located",
     "Reader",
-    "Streaming",
-    "Stretch",
+    "RecordChunk",
+    "SequentialReader",
 ]
 
 
@@ -94,7 +94,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RecordChunk:
     """Neighbouring records of one file as a sequential reader found them.
 
     Attributes:
@@ -136,7 +136,7 @@ class Reader(ABC):
                 blob a record are asked for `VALUE`.
         """
 
-    def every(self, field: str) -> Extents | None:
+    def all_extents(self, field: str) -> Extents | None:
         """Return where the blob of every record lies, problems included; asked for where that is not much to hold.
 
         Args:
@@ -152,7 +152,7 @@ class Reader(ABC):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
-    def parts(self) -> list[tuple[str, int, int]]:
+    def file_summaries(self) -> list[tuple[str, int, int]]:
         """Return name, records and bytes of each part that is written as one: a file, or a folder of files."""
         sizes = [int(file.identity[0]) for file in self.files]
         return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
@@ -161,7 +161,7 @@ class Reader(ABC):
         """Return the numbers of the files in which the blobs of a field lie."""
         return range(len(self.files))
 
-    def decoded_as(self, field: str, declared: Type) -> Type:
+    def stored_type_for(self, field: str, declared: Type) -> Type:
         """Return the type that decodes the blobs of a field which a spec declares as `declared`.
 
         `bytes`, with the dims of a sequence, is always allowed: the blobs as they are.
@@ -171,11 +171,11 @@ class Reader(ABC):
         """
         raise SpecError("the format has no fields of its own", field=field)
 
-    def faults(self) -> list[FormatError]:
+    def dataset_errors(self) -> list[FormatError]:
         """Return what is wrong with the data set and hurts no record that it counts, for `verify`."""
         return []
 
-    def facts(self) -> dict[str, str]:
+    def metadata(self) -> dict[str, str]:
         """Return what else the files say of themselves, for `info`: compression, a version."""
         return {}
 
@@ -185,9 +185,9 @@ class Reader(ABC):
 
 
 @runtime_checkable
-class Streaming(Protocol):
+class SequentialReader(Protocol):
     """A reader that can go through a file without an index."""
 
-    def stream(self, file: int) -> Iterator[Stretch]:
+    def iter_chunks(self, file: int) -> Iterator[RecordChunk]:
         """Yield the records of one file, in order; damage that ends the file is the last stretch's last problem."""
         ...

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.errors import CodecError, FormatError, SpecError
-from dataformats.interfaces import Located, Stretch
+from dataformats.interfaces import Located, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import Fetched
 
-__all__ = ["Places", "Run", "by_record", "cut", "placed_at", "sound", "subset", "without"]
+__all__ = ["BlobLocations", "RecordRun", "by_record", "cut", "placed_at", "sound", "subset", "without"]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordRun:
     """Neighbouring sound records as they stream by: their first number, their file, where its bytes begin there."""
 
     first: int
@@ -27,9 +27,9 @@ class Run:
     base: int
     blobs: Blobs
 
-    def part(self, begin: int, end: int) -> Run:
+    def part(self, begin: int, end: int) -> RecordRun:
         """Return the records at these positions."""
-        return Run(self.first + begin, self.file, self.base, self.blobs.take(slice(begin, end)))
+        return RecordRun(self.first + begin, self.file, self.base, self.blobs.take(slice(begin, end)))
 
     def place(self, position: int, field: str | None = None) -> tuple[str, int]:
         """Return the file of a record, and the byte where its blob begins."""
@@ -37,7 +37,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class BlobLocations:
     """Where the records of a read lie, for errors.
 
     Attributes:
@@ -93,20 +93,20 @@ def subset(
     return blobs.take(np.flatnonzero(np.repeat(keep, counts))), counts[kept]
 
 
-def sound(stretch: Stretch) -> Iterator[bytes]:
+def sound(stretch: RecordChunk) -> Iterator[bytes]:
     """Yield the blobs of a stretch that have no problem."""
     return (stretch.blobs[i] for i in range(len(stretch.blobs)) if i not in stretch.problems)
 
 
-def cut(stretch: Stretch, first: int, file: str) -> Iterator[tuple[Run, FormatError | None]]:
+def cut(stretch: RecordChunk, first: int, file: str) -> Iterator[tuple[RecordRun, FormatError | None]]:
     """Yield the sound runs of a stretch, each with the problem that follows it."""
     begin = 0
     for position in sorted(stretch.problems):
         problem = stretch.problems[position].at(first + position)
-        yield Run(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, position))), problem
+        yield RecordRun(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, position))), problem
         begin = position + 1
     if begin < len(stretch.blobs):
-        yield Run(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, None))), None
+        yield RecordRun(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, None))), None
 
 
 def placed_at(error: Exception, number: int, place: tuple[str, int]) -> Exception:

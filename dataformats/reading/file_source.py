@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, RecordBatch
-from dataformats.batch.inline_values import Around, Window, Windows, whole
+from dataformats.batch.inline_values import SliceHints, SplitBlobs, ValueSlice, whole
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.columns.decode import FieldDecoder, elements_of
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError, UnknownNameError
@@ -28,29 +28,38 @@ from dataformats.interfaces import (
     Located,
     Reader,
     RecordCoder,
-    Streaming,
+    SequentialReader,
 )
 from dataformats.interfaces.source import Fields, OnCorrupt
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.error_context import Places, Run, by_record, cut, placed_at, sound, subset, without
+from dataformats.reading.error_context import (
+    BlobLocations,
+    RecordRun,
+    by_record,
+    cut,
+    placed_at,
+    sound,
+    subset,
+    without,
+)
 from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
-from dataformats.reading.schema import Decoding, Meaning, Told
+from dataformats.reading.schema import BoundSchema, DatasetSchema, DeclaredSchema
 from dataformats.reading.views import SourceBase
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.blob_read import Fetched, read_blobs
 from dataformats.storage.file_set import FileSet
 from dataformats.storage.files import release
-from dataformats.storage.io_time import WAITED
+from dataformats.storage.io_time import IO_WAIT
 from dataformats.storage.memory_file import MappedFile, cached
 from dataformats.storage.native_read import look_up
 from dataformats.storage.prefetch import read_ahead
 
-__all__ = ["MAX_RECORD_BYTES", "Parts", "StoredSource"]
+__all__ = ["MAX_RECORD_BYTES", "FileSource", "Parts"]
 
 MAX_RECORD_BYTES = 2**31
 """What one record may have unless `max_record_bytes` says otherwise: protobuf's own limit."""
 
-Stored = Mapping[str, tuple[Blobs | Around, "NDArray[np.int64] | None"]]
+Stored = Mapping[str, tuple[Blobs | SplitBlobs, "NDArray[np.int64] | None"]]
 """What was read of each field, and how many blobs each record has of it: see `Located`."""
 
 OnFailure = Literal["raise", "omit", "collect"]
@@ -80,14 +89,14 @@ class Parts:
 
     backend: Backend
     reader: Reader
-    told: Told
+    told: DeclaredSchema
     max_record_bytes: int
     reopen: Callable[[str, str | None, Spec, Any], tuple[Any, ...]] = field(repr=False)
     cache: str | Sequence[str] | None = None
     io: str = "auto"
 
 
-class StoredSource(SourceBase):
+class FileSource(SourceBase):
     """The records of one data set on a disk or behind a URL."""
 
     def __init__(self, parts: Parts) -> None:
@@ -95,10 +104,10 @@ class StoredSource(SourceBase):
         self._reader = parts.reader
         self._opened_files: FileSet | None = self._opened()
         self._lock = threading.RLock()
-        self._meaning = Meaning(parts.backend, parts.reader, parts.told, weakref.WeakMethod(self._samples))
+        self._meaning = DatasetSchema(parts.backend, parts.reader, parts.told, weakref.WeakMethod(self._samples))
         self._n: int | None = None
         self._fingerprint: str | None = None
-        self._windows = Windows()
+        self._windows = SliceHints()
         self._tables = Tables(parts.reader)
         after_fork(self, "_unlock")
 
@@ -144,14 +153,18 @@ class StoredSource(SourceBase):
         if given is not None:
             self._opened_files = self._opened(given)
 
-    def with_spec(self, spec: Spec) -> StoredSource:
+    def with_spec(self, spec: Spec) -> FileSource:
         """Return the same records read under another spec."""
-        return StoredSource(replace(self._parts, told=replace(self._parts.told, spec=spec)))
+        return FileSource(replace(self._parts, told=replace(self._parts.told, spec=spec)))
 
-    def with_opaque_as_bytes(self) -> StoredSource:
+    def with_opaque_as_bytes(self) -> FileSource:
         """Return the same records with the fields that no codec may decode as the bytes that they are."""
         backend = self._parts.backend
-        if self.single or self.spec_is_inferred or (isinstance(backend, FieldsBackend) and not backend.tells_spec):
+        if (
+            self.single
+            or self.spec_is_inferred
+            or (isinstance(backend, FieldsBackend) and not backend.stores_full_spec)
+        ):
             return self  # a format with dtypes of its own has no codecs that could be unknown
         opaque = self._parts.told.codecs.opaque(self.spec)
         return self.with_spec(as_bytes(self.spec, opaque)) if opaque else self
@@ -211,7 +224,7 @@ class StoredSource(SourceBase):
         return tuple(file.name for file in self._reader.files)
 
     def origin(self, index: int) -> tuple[str, int]:
-        names, counts, _ = zip(*self._reader.parts(), strict=True)
+        names, counts, _ = zip(*self._reader.file_summaries(), strict=True)
         return names[int(np.searchsorted(np.cumsum(counts), index, side="right"))], index
 
     @property
@@ -252,7 +265,7 @@ class StoredSource(SourceBase):
         self,
         indices: NDArray[np.int64],
         fields: Mapping[str, bool | range],
-        windows: Callable[[str], Window | None] | None = None,
+        windows: Callable[[str], ValueSlice | None] | None = None,
     ) -> dict[str, tuple[Fetched, Located]]:
         begin = time.perf_counter()
         stored = fields if self._reader.spec is not None else _BLOBS
@@ -260,7 +273,7 @@ class StoredSource(SourceBase):
         extents = [field.extents for field in located.values()]
         apart = [] if windows is None else [windows(name) for name in located]
         fetched = read_blobs(self._files, extents, max_bytes=self._parts.max_record_bytes, windows=apart)
-        WAITED.seconds += time.perf_counter() - begin
+        IO_WAIT.seconds += time.perf_counter() - begin
         return {name: (got, located[name]) for name, got in zip(located, fetched, strict=True)}
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
@@ -279,7 +292,7 @@ class StoredSource(SourceBase):
         return self._located(within(numbers, indices, len(self)), mask, on_failure) if batch is None else batch
 
     def _looked_up(
-        self, numbers: NDArray[np.int64], known: Decoding, mask: Mapping[str, bool | range]
+        self, numbers: NDArray[np.int64], known: BoundSchema, mask: Mapping[str, bool | range]
     ) -> RecordBatch | None:
         """Return the batch by the way that knows nothing but sound records; `None` where these need the other."""
         names = tuple(_BLOBS if self._reader.spec is None else mask)
@@ -293,7 +306,7 @@ class StoredSource(SourceBase):
         windows = self._windows.known
         apart = [windows.get(_window_key(name, mask)) for name in names] if windows else ()
         blobs = look_up(files, indexes, numbers, self._parts.max_record_bytes, apart)
-        WAITED.seconds += time.perf_counter() - begin
+        IO_WAIT.seconds += time.perf_counter() - begin
         if blobs is None:
             return None
         stored = {name: (read, None) for name, read in zip(names, blobs, strict=True)}
@@ -311,10 +324,10 @@ class StoredSource(SourceBase):
             raise damaged[min(damaged)]
         if not damaged:
             stored = {name: (got.read, where.counts) for name, (got, where) in fetched.items()}
-            return self._decode(stored, numbers, mask, on_failure, Places(self._reader.files, fetched))
+            return self._decode(stored, numbers, mask, on_failure, BlobLocations(self._reader.files, fetched))
         kept = without(len(numbers), damaged)
         stored = {name: subset(got.blobs, where.counts, kept, len(numbers)) for name, (got, where) in fetched.items()}
-        places = Places(self._reader.files, fetched, kept)
+        places = BlobLocations(self._reader.files, fetched, kept)
         batch = self._decode(stored, numbers[kept], mask, on_failure, places)
         failed = {int(numbers[position]): error for position, error in damaged.items()}
         return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
@@ -342,7 +355,7 @@ class StoredSource(SourceBase):
     # ---- going through all
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
-        if not isinstance(self._reader, Streaming):
+        if not isinstance(self._reader, SequentialReader):
             yield from scan_by_reading(self, self.steps(), fields)
             return
         mask = self.mask(fields)
@@ -355,7 +368,7 @@ class StoredSource(SourceBase):
                 raise problem
 
     def scan_bytes(self) -> Iterator[bytes]:
-        if not isinstance(self._reader, Streaming):
+        if not isinstance(self._reader, SequentialReader):
             yield from super().scan_bytes()
             return
         for run, problem in self.runs():
@@ -378,17 +391,17 @@ class StoredSource(SourceBase):
             if progress is not None:
                 progress(len(part))
 
-    def runs(self) -> Iterator[tuple[Run, FormatError | None]]:
+    def runs(self) -> Iterator[tuple[RecordRun, FormatError | None]]:
         """Yield the sound runs of records through all files, reading ahead, each with the problem behind it.
 
         Only for readers that stream; a problem that does not end its file is followed by the records behind it.
         """
         first = 0
         reader = self._reader
-        if not isinstance(reader, Streaming):
+        if not isinstance(reader, SequentialReader):
             raise TypeError(f"{self.format} has no sequential reader of its own")
         for number, file in enumerate(reader.files):
-            for stretch in read_ahead(reader.stream(number)):
+            for stretch in read_ahead(reader.iter_chunks(number)):
                 yield from cut(stretch, first, file.name)
                 first += len(stretch.blobs)
 
@@ -401,9 +414,9 @@ class StoredSource(SourceBase):
             yield from self._first(file, each)
 
     def _first(self, file: int, count: int) -> list[bytes]:
-        if isinstance(self._reader, Streaming):
+        if isinstance(self._reader, SequentialReader):
             found: list[bytes] = []
-            for stretch in self._reader.stream(file):
+            for stretch in self._reader.iter_chunks(file):
                 found += itertools.islice(sound(stretch), count - len(found))
                 if len(found) >= count or sum(map(len, found)) > _SAMPLE_BYTES:
                     break
@@ -437,7 +450,7 @@ class StoredSource(SourceBase):
         numbers: NDArray[np.int64],
         mask: Mapping[str, bool | range],
         on_failure: OnFailure,
-        places: Run | Places,
+        places: RecordRun | BlobLocations,
     ) -> RecordBatch:
         """Return the batch of these blobs; where decoding fails, find the record that is to blame."""
         known = self._meaning.decoding
@@ -467,27 +480,29 @@ class StoredSource(SourceBase):
         columns = {} if on_failure == "collect" and not len(kept) else self._columns(good, known, mask)
         return RecordBatch(columns, numbers[kept], by_number, self.single)
 
-    def _columns(self, stored: Stored, known: Decoding, mask: Mapping[str, bool | range]) -> dict[str, Column]:
+    def _columns(self, stored: Stored, known: BoundSchema, mask: Mapping[str, bool | range]) -> dict[str, Column]:
         if known.coder is not None:
             return self._records(known.coder, stored[VALUE][0], mask)
         return {name: self._column(name, known, *stored[name], part) for name, part in mask.items()}
 
-    def _records(self, coder: RecordCoder, read: Blobs | Around, mask: Mapping[str, bool | range]) -> dict[str, Column]:
+    def _records(
+        self, coder: RecordCoder, read: Blobs | SplitBlobs, mask: Mapping[str, bool | range]
+    ) -> dict[str, Column]:
         key = _window_key(VALUE, mask)
-        if isinstance(read, Around):
-            columns = coder.decode_around(read, mask)
+        if isinstance(read, SplitBlobs):
+            columns = coder.decode_split(read, mask)
             if columns is not None:
                 return columns
             self._windows.forget(key)
         blobs = whole(read)
         columns = coder.decode_batch(blobs, mask)
-        self._windows.learn(key, len(blobs), lambda: coder.window(blobs, mask))
+        self._windows.learn(key, len(blobs), lambda: coder.value_slice(blobs, mask))
         return columns
 
-    def _values(self, field: FieldDecoder, read: Blobs | Around, counts: NDArray[np.int64] | None) -> Column:
+    def _values(self, field: FieldDecoder, read: Blobs | SplitBlobs, counts: NDArray[np.int64] | None) -> Column:
         """Return the column of a field that is stored apart."""
         key = _window_key(field.name, {field.name: True})
-        if isinstance(read, Around):
+        if isinstance(read, SplitBlobs):
             column = field.around(read)
             if column is not None:
                 return column
@@ -495,11 +510,16 @@ class StoredSource(SourceBase):
         blobs = whole(read)
         column = field.column(blobs, counts)
         if not field.kind.dims and counts is None:
-            self._windows.learn(key, len(blobs), lambda: field.codec.window(blobs))
+            self._windows.learn(key, len(blobs), lambda: field.codec.value_slice(blobs))
         return column
 
     def _column(
-        self, name: str, known: Decoding, read: Blobs | Around, counts: NDArray[np.int64] | None, part: bool | range
+        self,
+        name: str,
+        known: BoundSchema,
+        read: Blobs | SplitBlobs,
+        counts: NDArray[np.int64] | None,
+        part: bool | range,
     ) -> Column:
         codecs = self._parts.told.codecs
         if self._reader.spec is None:
@@ -507,7 +527,7 @@ class StoredSource(SourceBase):
         field = known.fields.get(name)
         if field is None:
             declared = known.spec[name]
-            field = FieldDecoder(codecs, self._reader.decoded_as(name, declared), declared, name)
+            field = FieldDecoder(codecs, self._reader.stored_type_for(name, declared), declared, name)
             known.fields[name] = field
         if isinstance(part, range) and counts is not None:  # located already: the dims may be fewer than declared
             kind = replace(field.kind, dims=(None, *field.kind.dims[1:]))
@@ -515,7 +535,9 @@ class StoredSource(SourceBase):
         column = self._values(field, read, counts)
         return column if not isinstance(part, range) else elements_of(column, part, name)
 
-    def _blamed(self, error: Exception, numbers: NDArray[np.int64], position: int, places: Run | Places) -> Exception:
+    def _blamed(
+        self, error: Exception, numbers: NDArray[np.int64], position: int, places: RecordRun | BlobLocations
+    ) -> Exception:
         field = getattr(error, "field", None)
         place = places.place(position, field)
         if isinstance(error, CodecError) and self._reader.spec is None and self.single:

@@ -8,17 +8,17 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMismatchError
 from dataformats.indexing.sidecar import load_facts
-from dataformats.interfaces import Backend, OpenOptions, Verdict
+from dataformats.interfaces import Backend, OpenOptions, SniffResult
 from dataformats.interfaces.source import RecordSource
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.reading.file_source import MAX_RECORD_BYTES, Parts, StoredSource
-from dataformats.reading.schema import Told
+from dataformats.reading.file_source import MAX_RECORD_BYTES, FileSource, Parts
+from dataformats.reading.schema import DeclaredSchema
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
-from dataformats.storage.paths import entries
+from dataformats.storage.paths import resolve
 
 __all__ = ["open", "register_backend"]
 
@@ -82,7 +82,7 @@ def open(  # the name that the contract gives it
         >>> src[0]["label"], len(src[0]["image"])
         (0, 64)
     """
-    found = entries(path, storage_options)
+    found = resolve(path, storage_options)
     backend, files = _choose(found, format or _told_format(found))
     needed = [name for name, given in (("payload", payload), ("spec", spec)) if given is None]
     facts = _facts(found, files, needed) if needed else {}
@@ -91,7 +91,7 @@ def open(  # the name that the contract gives it
     named = payload if payload is not None else facts.get("payload")
     options = OpenOptions(verify_checksums, index, progress, operator.index(max_record_bytes))
     reader = backend.open(files, options, **backend_options)
-    resolver = Codecs(codecs, trusted=_named(payload, spec))
+    resolver = CodecResolver(codecs, trusted=_named(payload, spec))
     again = {
         "path": path,
         "format": backend.name,
@@ -107,8 +107,8 @@ def open(  # the name that the contract gives it
         **backend_options,
     }
     reopen = functools.partial(_reduced, again)
-    told = Told(named, wanted, resolver, index)
-    return StoredSource(Parts(backend, reader, told, max_record_bytes, reopen, cache, io))
+    told = DeclaredSchema(named, wanted, resolver, index)
+    return FileSource(Parts(backend, reader, told, max_record_bytes, reopen, cache, io))
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:
@@ -141,9 +141,9 @@ def _reopen(
     payload: str | None,
     spec: dict[str, str],
     shared: Any = None,
-) -> StoredSource:
+) -> FileSource:
     source = open(**again)
-    assert isinstance(source, StoredSource)  # what open() makes; for the type checker
+    assert isinstance(source, FileSource)  # what open() makes; for the type checker
     source.adopt_memory(shared)
     if source.reader.spec is None:  # fields that are stored apart have no spec but the call's or their own
         source.adopt(payload, Spec({name: Type.named(text) for name, text in spec.items()}))
@@ -339,8 +339,8 @@ def _recognise(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
         raise FormatError(what, path=files[0].name, remedy="pass format= if that is what it should be")
     verdicts = {backend.name: (backend, backend.sniff(file)) for backend in _known()}
     for fits in ("yes", "damaged"):
-        matching = [backend for backend, verdict in verdicts.values() if verdict.fits == fits]
-        hinted = [backend for backend in matching if backend is claimed or backend.claims(file.basename)]
+        matching = [backend for backend, verdict in verdicts.values() if verdict.match == fits]
+        hinted = [backend for backend in matching if backend is claimed or backend.matches_name(file.basename)]
         if len(matching) == 1 or len(hinted) == 1:
             return (hinted or matching)[0]
         if matching:
@@ -349,7 +349,7 @@ def _recognise(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
     raise FormatError(f"no known format: {_reasons(verdicts)}", path=file.name, offset_bytes=0)
 
 
-def _reasons(verdicts: Mapping[str, tuple[Backend, Verdict]]) -> str:
+def _reasons(verdicts: Mapping[str, tuple[Backend, SniffResult]]) -> str:
     return "; ".join(f"not {name} ({verdict.why})" for name, (_, verdict) in verdicts.items())
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.decode import FieldDecoder
 from dataformats.errors import CorruptRecordError, SpecError
 from dataformats.fork_hooks import after_fork
@@ -14,7 +14,7 @@ from dataformats.indexing.sidecar import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = ["Decoding", "Meaning", "Told"]
+__all__ = ["BoundSchema", "DatasetSchema", "DeclaredSchema"]
 
 
 Samples = Callable[[], "Callable[[], Iterable[bytes]] | None"]
@@ -22,7 +22,7 @@ Samples = Callable[[], "Callable[[], Iterable[bytes]] | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DeclaredSchema:
     """What the call, or our sibling file, says of the data.
 
     Attributes:
@@ -34,12 +34,12 @@ class Told:
 
     payload: str | None
     spec: Spec | None
-    codecs: Codecs
+    codecs: CodecResolver
     index: str
 
 
 @dataclass(frozen=True, slots=True)
-class Decoding:
+class BoundSchema:
     """What every read needs of it, put together once.
 
     Attributes:
@@ -57,7 +57,7 @@ class Decoding:
     fields: dict[str, FieldDecoder] = field(default_factory=dict)
 
 
-class Meaning:
+class DatasetSchema:
     """Payload, spec and codecs of the records of a reader, each found out when it is asked for. Thread-safe.
 
     Args:
@@ -67,7 +67,7 @@ class Meaning:
         samples: Refers to what yields some sound records, spread over all files: weakly, because its owner owns this.
     """
 
-    def __init__(self, backend: Backend, reader: Reader, told: Told, samples: Samples) -> None:
+    def __init__(self, backend: Backend, reader: Reader, told: DeclaredSchema, samples: Samples) -> None:
         self._backend = backend
         self._reader = reader
         self._told = told
@@ -75,7 +75,7 @@ class Meaning:
         self._payload, self._spec = told.payload, told.spec
         self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
-        self._decoding: Decoding | None = None
+        self._decoding: BoundSchema | None = None
         for name in told.spec or () if reader.spec is not None else ():
             if name not in reader.spec:  # type: ignore[operator]  # it is not None
                 raise SpecError(f"the files have no such field: {', '.join(reader.spec or ())}", field=name)
@@ -163,12 +163,12 @@ class Meaning:
             return self._coder
 
     @property
-    def decoding(self) -> Decoding:
+    def decoding(self) -> BoundSchema:
         """All that a read needs, put together at the first use."""
         known = self._decoding
         if known is None:
             with self._lock:  # or what was adopted meanwhile would be forgotten
-                known = self._decoding = Decoding(self.spec, self.coder, self.single, dict.fromkeys(self.spec, True))
+                known = self._decoding = BoundSchema(self.spec, self.coder, self.single, dict.fromkeys(self.spec, True))
         return known
 
     def adopt(self, payload: str | None, spec: Spec) -> None:

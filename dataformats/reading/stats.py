@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, take_column
 
-__all__ = ["Moments", "is_number", "measure"]
+__all__ = ["RunningStats", "is_number", "measure"]
 
 
-class Moments:
+class RunningStats:
     """Range, mean and variance of numbers that come in parts (Chan, Golub, LeVeque 1979)."""
 
     def __init__(self) -> None:

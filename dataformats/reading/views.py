@@ -17,7 +17,7 @@ from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces.source import Fields, FieldStats, OnCorrupt, RecordSource
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading, steps
-from dataformats.reading.stats import Moments, is_number, measure
+from dataformats.reading.stats import RunningStats, is_number, measure
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.prefetch import read_ahead
 
@@ -159,7 +159,7 @@ class SourceBase(RecordSource):
 
     def stats(self, field: str | None = None) -> FieldStats:
         name = field if field is not None else VALUE
-        moments, missing, records, of_lengths = Moments(), 0, 0, False
+        moments, missing, records, of_lengths = RunningStats(), 0, 0, False
         for batch in self.scan([name]):
             numbers, absent = measure(batch.columns[name])
             of_lengths = not is_number(batch.columns[name])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import Around, Window, whole
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice, whole
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
@@ -36,7 +36,7 @@ class Fetched:
         problems: Position to error, with the path.
     """
 
-    read: Blobs | Around
+    read: Blobs | SplitBlobs
     problems: dict[int, FormatError]
 
     @property
@@ -50,7 +50,7 @@ def read_blobs(
     requests: Sequence[Extents],
     *,
     max_bytes: int,
-    windows: Sequence[Window | None] = (),
+    windows: Sequence[ValueSlice | None] = (),
 ) -> list[Fetched]:
     """Return the blobs of each request, read by one submission.
 

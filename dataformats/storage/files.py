@@ -339,7 +339,7 @@ class ObjectFolder(Folder):
         return sorted(name for name in names if is_data(name))
 
 
-class Globbed(Folder):
+class GlobFolder(Folder):
     """The files that a pattern matched."""
 
     explicit = True

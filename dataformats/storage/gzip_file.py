@@ -20,7 +20,7 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["Inflated"]
+__all__ = ["DecompressedFile"]
 
 _WBITS = {"gzip": 31, "zlib": 15}
 _READ = 16 * 1024  # a checkpoint may keep that much compressed data
@@ -31,7 +31,7 @@ _ALL_CHECKPOINTS = 8192  # of all files of the process, about
 _CURSORS = 4
 _END = 2**63
 
-_LIVE: weakref.WeakSet[Inflated] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +88,7 @@ def _left(state: Any) -> bytes:
     return left
 
 
-class Inflated(StoredFile):
+class DecompressedFile(StoredFile):
     """The decompressed bytes of a file, as a file.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["WAITED"]
+__all__ = ["IO_WAIT"]
 
 
 class _Waited(threading.local):
@@ -17,4 +17,4 @@ class _Waited(threading.local):
     seconds = 0.0
 
 
-WAITED = _Waited()
+IO_WAIT = _Waited()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import Around, Window
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice
 from dataformats.interfaces import Extents, KernelCheck
 from dataformats.kernels import (
     LEFT,
@@ -51,8 +51,8 @@ def held(extents: Extents) -> Any | None:
 
 
 def gather(
-    files: FileSet, requests: Sequence[Extents], max_bytes: int, windows: Sequence[Window | None] = ()
-) -> list[Blobs | Around] | None:
+    files: FileSet, requests: Sequence[Extents], max_bytes: int, windows: Sequence[ValueSlice | None] = ()
+) -> list[Blobs | SplitBlobs] | None:
     """Return the blobs of each request, or `None` where they have to be read the careful way.
 
     Args:
@@ -77,8 +77,8 @@ def look_up(
     indexes: tuple[Any, ...],
     records: NDArray[np.int64],
     max_bytes: int,
-    windows: Sequence[Window | None] = (),
-) -> list[Blobs | Around] | None:
+    windows: Sequence[ValueSlice | None] = (),
+) -> list[Blobs | SplitBlobs] | None:
     """Return the blobs of some records of each field, or `None` where they have to be located first.
 
     Args:
@@ -97,8 +97,8 @@ def _read(
     records: NDArray[np.int64] | None,
     counts: list[int],
     max_bytes: int,
-    windows: Sequence[Window | None],
-) -> list[Blobs | Around] | None:
+    windows: Sequence[ValueSlice | None],
+) -> list[Blobs | SplitBlobs] | None:
     room = np.empty(2 * sum(counts) + len(counts), np.int64)
     laid = lay_out(indexes, records, files.facts, min(max_bytes, _MOST), room)
     if laid is None:
@@ -114,20 +114,20 @@ def _read(
     return _given(room, counts, outs) if done else None
 
 
-def _out(n_bytes: int, n: int, window: Window | None) -> Out:
+def _out(n_bytes: int, n: int, window: ValueSlice | None) -> Out:
     if window is None or n * window.n_bytes > n_bytes:  # most blobs are too short, and its array would exceed them all
         return buffers.empty(n_bytes), None, 0, 0
     return buffers.empty(n_bytes), buffers.empty(n * window.n_bytes), window.begin, window.n_bytes
 
 
-def _given(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) -> list[Blobs | Around]:
-    found: list[Blobs | Around] = []
+def _given(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) -> list[Blobs | SplitBlobs]:
+    found: list[Blobs | SplitBlobs] = []
     at = 0
     for n, (out, rows, begin, n_bytes) in zip(counts, outs, strict=True):
         offsets = room[at : at + n + 1]
         at += 2 * n + 1
         blobs = Blobs(out, offsets[:-1], room[at - n : at], offsets)
-        found.append(blobs if rows is None else Around(blobs, Window(begin, n_bytes), rows.reshape(n, n_bytes)))
+        found.append(blobs if rows is None else SplitBlobs(blobs, ValueSlice(begin, n_bytes), rows.reshape(n, n_bytes)))
     return found
 
 

@@ -14,7 +14,7 @@ from dataformats.storage.concurrent_map import overlapped
 from dataformats.storage.files import (
     FsspecFile,
     FsspecFolder,
-    Globbed,
+    GlobFolder,
     LocalFile,
     LocalFolder,
     ObjectFile,
@@ -22,12 +22,12 @@ from dataformats.storage.files import (
     is_data,
 )
 
-__all__ = ["entries", "is_local", "is_url"]
+__all__ = ["is_local", "is_url", "resolve"]
 
 _MAGIC = frozenset("*?[")
 
 
-def entries(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
+def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
     """Return what `path` names, in the order given; each folder, and the files of each glob, are one entry.
 
     Args:
@@ -49,7 +49,7 @@ def entries(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
     if isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
         if not path:
             raise FileNotFoundError("an empty list of paths")
-        return [entry for part in path for entry in entries(part, storage_options)]
+        return [entry for part in path for entry in resolve(part, storage_options)]
     if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
         return [_from_object(path)]
     raise TypeError(f"expected a path, a list of paths, a URL or a path object, found {type(path).__name__}")
@@ -109,7 +109,7 @@ def _from_object(path: Any) -> StoredFile | Folder:
 def _globbed(pattern: str, files: Mapping[str, StoredFile], folders: Sequence[Folder]) -> list[StoredFile | Folder]:
     """Return the files that a pattern matched, or where it matched none the folders, in natural order."""
     if files:
-        return [Globbed(pattern, dict(files))]
+        return [GlobFolder(pattern, dict(files))]
     if not folders:
         raise FileNotFoundError(f"no file matches {pattern!r}")
     return [*sorted(folders, key=lambda folder: natural_key(folder.name))]

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from dataformats.fork_hooks import after_fork
 from dataformats.kernels import helpers_open
 
-__all__ = ["N_THREADS", "Pool", "helpers", "one_of", "processors", "submit"]
+__all__ = ["N_THREADS", "Pool", "declare_readers", "helpers", "processors", "submit"]
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def one_of(n_readers: int) -> None:
+def declare_readers(n_readers: int) -> None:
     """Say that this thread is one of so many that read at the same time, each with its part of the processors.
 
     To wake others in the middle of a batch costs more than it gives where those have batches of their own to read.

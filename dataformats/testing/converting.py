@@ -35,7 +35,7 @@ class ConvertingConformance:
             report = dataformats.converting.convert(src, there, format, overwrite=True, **options)
             assert (report.records, report.format) == (15, format)
             target, payload = backends.get(format), shop.case.payload
-            keeps = payload is not None and isinstance(target, BlobBackend) and target.keeps(payload)
+            keeps = payload is not None and isinstance(target, BlobBackend) and target.accepts_payload(payload)
             assert report.copied == keeps
             _check(dataformats.reading.opening.open(there), records)
             back = shop.path("back")

@@ -11,9 +11,9 @@ from dataformats.interfaces import FieldsBackend
 from dataformats.interfaces.writer import RecordWriter
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.destination import Target, target
-from dataformats.writing.encoding import Encode, Encoded, Encoding
-from dataformats.writing.shards import Files, OneFile, Shards
+from dataformats.writing.destination import Destination, target
+from dataformats.writing.encoding import Encode, Encoded, WriteSchema
+from dataformats.writing.shards import Output, ShardedFiles, SingleFile
 
 __all__ = ["DatasetWriter", "create", "writer"]
 
@@ -66,7 +66,7 @@ def create(
         >>> dataformats.open(path)[0]
         {'text': 'héllo', 'tokens': array([3, 1, 2])}
     """
-    encoding = Encoding(format, payload, None if spec is None else Spec(spec), backend_options)
+    encoding = WriteSchema(format, payload, None if spec is None else Spec(spec), backend_options)
     return writer(
         path,
         encoding,
@@ -82,7 +82,7 @@ def create(
 
 def writer(
     path: Any,
-    encoding: Encoding,
+    encoding: WriteSchema,
     encode: Encode,
     *,
     shard_records: int | None = None,
@@ -100,25 +100,27 @@ def writer(
     one = shard_records is None and shard_bytes is None
     final = place.final if resume else None
     fields = encoding.backend if one and not overwrite and isinstance(encoding.backend, FieldsBackend) else None
-    if final is not None and fields is not None and fields.continues(final, **encoding.options):
+    if final is not None and fields is not None and fields.can_append_in_place(final, **encoding.options):
         place = place.in_place()
     elif place.exists() and not overwrite:
         done = "is complete: there is nothing to resume" if resume else "exists"
         raise FileExistsError(f"{place.name!r} {done}; pass overwrite=True to replace it")
     elif overwrite:
-        foreign = place.foreign(lambda folder: [file for name in backends for file in backends.get(name).find(folder)])
+        foreign = place.unrelated_file(
+            lambda folder: [file for name in backends for file in backends.get(name).find(folder)]
+        )
         if foreign is not None:
             raise FileExistsError(f"{place.name!r} is a folder with more than data in it, as {foreign!r}: not replaced")
     if not resume:
-        place.start_anew()
+        place.discard_partial()
     elif place.partial != final:
-        place.keep_plan({"format": encoding.backend.name, **(encoding.facts() or {})})
-    files: Files
+        place.check_resume_plan({"format": encoding.backend.name, **(encoding.facts() or {})})
+    files: Output
     try:
         if shard_records is None and shard_bytes is None:
-            files = OneFile(encoding, place, resume)
+            files = SingleFile(encoding, place, resume)
         else:
-            files = Shards(encoding, place, shard_records, shard_bytes, resume)
+            files = ShardedFiles(encoding, place, shard_records, shard_bytes, resume)
     except BaseException:
         if not resume:
             place.discard()
@@ -130,7 +132,7 @@ class DatasetWriter(RecordWriter):
     """Writes one data set, in one file or in shards."""
 
     def __init__(
-        self, place: Target, encoding: Encoding, encode: Encode, files: Files, *, keep: bool, workers: int
+        self, place: Destination, encoding: WriteSchema, encode: Encode, files: Output, *, keep: bool, workers: int
     ) -> None:
         self._place = place
         self._encoding = encoding
@@ -175,7 +177,7 @@ class DatasetWriter(RecordWriter):
                 raise RuntimeError(f"another writer has taken {str(self._place.partial)!r}; what it grows there stays")
             manifest = self._files.finish()
             facts = self._encoding.facts()
-            self._place.publish(None if facts is None else facts | {"files": manifest}, self._files.companions())
+            self._place.publish(None if facts is None else facts | {"files": manifest}, self._files.sidecars())
             self._files.forget()
         except BaseException:
             self.abort()
@@ -187,7 +189,7 @@ class DatasetWriter(RecordWriter):
             return
         self._open = False
         if self._keep or self._place.inode() != self._owned:
-            self._files.leave()
+            self._files.suspend()
         else:
             self._files.discard()
             self._place.discard()

@@ -17,12 +17,12 @@ from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.paths import is_local, is_url
 
-__all__ = ["Target", "target"]
+__all__ = ["Destination", "target"]
 
 _NOTHING: Mapping[str, Path | None] = {}
 
 
-class Target(ABC):
+class Destination(ABC):
     """A name for new data, and the local place where they grow until they get it.
 
     Attributes:
@@ -46,11 +46,11 @@ class Target(ABC):
         """
         raise ValueError(f"resume=True needs a local path, found {self.name!r}")
 
-    def in_place(self) -> Target:
+    def in_place(self) -> Destination:
         """Return the target that appends to what has the name already."""
         return _InPlace(self.final)
 
-    def foreign(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
+    def unrelated_file(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
         """Return a file that would be lost with the folder of this name and is no data that `find` knows; or `None`."""
         return None
 
@@ -61,12 +61,12 @@ class Target(ABC):
         except FileNotFoundError:
             return None
 
-    def start_anew(self) -> None:
+    def discard_partial(self) -> None:
         """Delete what an interrupted writer left."""
         atomic.remove(self.partial)
         self._plan.unlink(missing_ok=True)
 
-    def keep_plan(self, facts: Mapping[str, Any]) -> None:
+    def check_resume_plan(self, facts: Mapping[str, Any]) -> None:
         """Note beside what grows how its records are encoded, and compare with what an interrupted writer noted.
 
         Raises:
@@ -95,15 +95,15 @@ class Target(ABC):
 
         Args:
             facts: What a reader cannot tell from the data.
-            beside: Files that belong beside the new one, by their names there: `FileWriter.companions`.
+            beside: Files that belong beside the new one, by their names there: `FileWriter.sidecars`.
         """
 
     def discard(self) -> None:
         """Delete what has grown."""
-        self.start_anew()
+        self.discard_partial()
 
 
-class _LocalTarget(Target):
+class _LocalTarget(Destination):
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name = str(path)
@@ -117,7 +117,7 @@ class _LocalTarget(Target):
     def exists(self) -> bool:
         return self._path.exists()
 
-    def foreign(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
+    def unrelated_file(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
         if not self._path.is_dir():
             return None
         known = {Path(file.name).resolve() for file in find(LocalFolder(self._path))}
@@ -158,7 +158,7 @@ class _InPlace(_LocalTarget):
         """Delete nothing: the data were there before."""
 
 
-class _BuiltApart(Target):
+class _BuiltApart(Destination):
     """Something that is not on the local disk: built in a temporary folder, which is made when it is needed."""
 
     @functools.cached_property
@@ -247,7 +247,7 @@ class _ObjectTarget(_BuiltApart):
             shutil.copyfileobj(source, sink, 2**20)
 
 
-def target(path: Any, storage_options: dict[str, Any] | None = None) -> Target:
+def target(path: Any, storage_options: dict[str, Any] | None = None) -> Destination:
     """Return the target that a path, a URL or a path object names."""
     if is_local(path):
         return _LocalTarget(Path(path).expanduser())

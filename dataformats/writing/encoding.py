@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import BlobBackend, BlobWriter, Codec, FieldsBackend, FieldsWriter, RecordCodec
 from dataformats.registry import backends
 from dataformats.spec import Spec, Type
 
-__all__ = ["Encode", "Encoded", "Encoding", "refuse"]
+__all__ = ["Encode", "Encoded", "WriteSchema", "refuse"]
 
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
 Encode = Callable[[Any], Encoded]
 
 
-class Encoding:
+class WriteSchema:
     """What records are encoded as.
 
     Args:
@@ -62,7 +62,7 @@ class Encoding:
         Raises:
             SpecError: The payload needs a spec, or holds none, or cannot hold this one.
         """
-        resolver = Codecs(codecs, trusted=trusted)
+        resolver = CodecResolver(codecs, trusted=trusted)
         given = spec if spec is not None else self.spec
         if self.stored is not None and given is not None:
             return FieldsEncoder(given, self.stored, resolver)
@@ -89,7 +89,7 @@ class Encoding:
         told = not isinstance(self.backend, BlobBackend) or self.backend.guess_payload([]) == "bytes"
         if told and self.spec is None and self.payload == "bytes":
             return None
-        tells = isinstance(self.backend, FieldsBackend) and self.backend.tells_spec
+        tells = isinstance(self.backend, FieldsBackend) and self.backend.stores_full_spec
         if tells and self.spec is not None and self.spec == self.stored:
             return None
         spec = {} if self.spec is None else {"spec": self.spec.to_json()}
@@ -106,7 +106,7 @@ class FieldsEncoder:
         codecs: From types to codecs.
     """
 
-    def __init__(self, given: Spec, stored: Spec, codecs: Codecs) -> None:
+    def __init__(self, given: Spec, stored: Spec, codecs: CodecResolver) -> None:
         self._given = given
         self._stored = stored
         self._codecs = codecs

@@ -11,15 +11,15 @@ from typing import Any
 
 from dataformats.interfaces import BlobWriter, FieldsWriter
 from dataformats.storage import atomic
-from dataformats.writing.destination import Target
-from dataformats.writing.encoding import Encoded, Encoding
+from dataformats.writing.destination import Destination
+from dataformats.writing.encoding import Encoded, WriteSchema
 
-__all__ = ["Files", "OneFile", "Shards"]
+__all__ = ["Output", "ShardedFiles", "SingleFile"]
 
 _JOURNAL = ".shards.journal"
 
 
-class Files(ABC):
+class Output(ABC):
     """Where blobs go: one file, or one shard after the other."""
 
     @property
@@ -37,24 +37,24 @@ class Files(ABC):
     def finish(self) -> list[dict[str, Any]]:
         """Complete everything under the partial name; return name, records and bytes of each file."""
 
-    def companions(self) -> Mapping[str, Path | None]:
-        """Return what belongs beside the finished data: `FileWriter.companions`."""
+    def sidecars(self) -> Mapping[str, Path | None]:
+        """Return what belongs beside the finished data: `FileWriter.sidecars`."""
         return {}
 
     def forget(self) -> None:  # noqa: B027  # most keep nothing
         """Delete what was kept for a resume; the data have their name now."""
 
     @abstractmethod
-    def leave(self) -> None: ...
+    def suspend(self) -> None: ...
 
     @abstractmethod
     def discard(self) -> None: ...
 
 
-class OneFile(Files):
+class SingleFile(Output):
     """One file or folder under the partial name."""
 
-    def __init__(self, encoding: Encoding, place: Target, resume: bool) -> None:
+    def __init__(self, encoding: WriteSchema, place: Destination, resume: bool) -> None:
         self._place = place
         self._file = encoding.create(place.partial, resume)
 
@@ -72,23 +72,23 @@ class OneFile(Files):
         self._file.close()
         return [_entry(self._place.name.rsplit("/", 1)[-1], self._file.n_records, self._place.partial)]
 
-    def companions(self) -> Mapping[str, Path | None]:
-        return self._file.companions()
+    def sidecars(self) -> Mapping[str, Path | None]:
+        return self._file.sidecars()
 
-    def leave(self) -> None:
-        self._file.leave()
+    def suspend(self) -> None:
+        self._file.suspend()
 
     def discard(self) -> None:
         self._file.discard()
 
 
-class Shards(Files):
+class ShardedFiles(Output):
     """Files `00000`, `00001`, ... in the partial folder, which get the format's own names at the end."""
 
     def __init__(
         self,
-        encoding: Encoding,
-        place: Target,
+        encoding: WriteSchema,
+        place: Destination,
         most_records: int | None,
         most_bytes: int | None,
         resume: bool,
@@ -134,8 +134,8 @@ class Shards(Files):
         atomic.sync(self._folder)
         return [_entry(name, n, self._folder / name) for name, n in zip(names, self._done, strict=True)]
 
-    def leave(self) -> None:
-        self._file.leave()
+    def suspend(self) -> None:
+        self._file.suspend()
 
     def discard(self) -> None:
         self._file.discard()

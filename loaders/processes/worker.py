@@ -244,7 +244,7 @@ def _load(descriptors: Sequence[int], terms: Terms) -> Make:
 
 def _share_processors(n_workers: int) -> None:
     """Let this worker start as many threads as there are processors for it."""
-    threads.one_of(n_workers)
+    threads.declare_readers(n_workers)
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads.processors())

@@ -19,7 +19,7 @@ from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.collate import plain, stacked
 from dataformats.loaders.loader import Loader
 from dataformats.loaders.ranks import resolve
-from dataformats.storage.threads import one_of
+from dataformats.storage.threads import declare_readers
 
 __all__ = ["BatchDataset", "DeviceCopier", "RecordDataset", "Records", "collate", "to_torch"]
 
@@ -401,7 +401,7 @@ def _worker() -> tuple[int, int]:
     info = torch.utils.data.get_worker_info()
     if info is None:
         return 0, 1
-    one_of(info.num_workers)
+    declare_readers(info.num_workers)
     return info.id, info.num_workers
 
 

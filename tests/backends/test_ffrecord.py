@@ -262,20 +262,20 @@ def test_sniff_golden(entry: dict[str, Any]) -> None:
     expected = "yes" if entry in GOOD or entry["stage"] in ("read", "either") else "damaged"
     if entry["id"] in ("empty_file", "truncated_header"):  # nothing left that tells
         expected = "no"
-    assert verdict.fits == expected, verdict
-    assert verdict.fits == "yes" or verdict.why
+    assert verdict.match == expected, verdict
+    assert verdict.match == "yes" or verdict.why
 
 
 @pytest.mark.parametrize("data", [b"hello, world\n" * 50, b"\x89PNG\r\n\x1a\n" + bytes(100), b"{}"])
 def test_sniff_says_no_to_others(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a").write_bytes(data)
-    assert BACKEND.sniff(LocalFile(tmp_path / "a")).fits == "no"
+    assert BACKEND.sniff(LocalFile(tmp_path / "a")).match == "no"
 
 
 def test_sniff_says_no_to_tfrecords() -> None:
     paths = [path for path in (GOLDEN.parent / "tfrecord").glob("*.tfrecord") if path.stat().st_size]
     assert paths
-    assert {BACKEND.sniff(LocalFile(path)).fits for path in paths} == {"no"}
+    assert {BACKEND.sniff(LocalFile(path)).match for path in paths} == {"no"}
 
 
 # ---- writing
@@ -329,7 +329,7 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
 def test_discard_leaves_nothing(tmp_path: Path) -> None:
     writer = BACKEND.create(tmp_path / "a.ffr")
     writer.append(b"1")
-    writer.leave()
+    writer.suspend()
     assert list(tmp_path.iterdir())
     writer.discard()
     assert list(tmp_path.iterdir()) == []
@@ -362,7 +362,7 @@ def test_an_append_interrupted_halfway_is_not_published(tmp_path: Path) -> None:
     writer._pending.append(b"2")  # where an interrupt can hit: the record is taken and not yet counted
     with pytest.raises(RuntimeError, match="resume=True"):
         writer.close()
-    writer.leave()
+    writer.suspend()
     writer = BACKEND.create(tmp_path / "a.ffr", resume=True)
     writer.close()
     assert blobs_of(tmp_path / "a.ffr") == [b"1", b"2"]
@@ -405,7 +405,7 @@ def left(path: Path, **options: Any) -> None:
     writer = BACKEND.create(path, **options)
     for blob in SMALL:
         writer.append(blob)
-    writer.leave()
+    writer.suspend()
 
 
 def resumed(path: Path, **options: Any) -> int:

@@ -28,7 +28,7 @@ from dataformats.backends.granular import BACKEND
 from dataformats.backends.granular.limits import indexed_layout, parse_limits
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError, TruncatedError, UnknownNameError
-from dataformats.reading.file_source import StoredSource
+from dataformats.reading.file_source import FileSource
 from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import CachedFile
 
@@ -55,13 +55,13 @@ def raw_spec(source: Any) -> dict[str, str]:
     return {name: "bytes[]" if kind.dims else "bytes" for name, kind in source.spec.items()}
 
 
-def open_raw(path: Path, **options: Any) -> StoredSource:
+def open_raw(path: Path, **options: Any) -> FileSource:
     found = dataformats.open(path, format="granular", **options)
-    assert isinstance(found, StoredSource)
+    assert isinstance(found, FileSource)
     if found.reader.spec is None:
         return found
     again = dataformats.open(path, format="granular", spec=raw_spec(found), **options)
-    assert isinstance(again, StoredSource)
+    assert isinstance(again, FileSource)
     return again
 
 
@@ -197,7 +197,7 @@ def test_integers_are_unsigned_in_generation_1_and_signed_later(tmp_path: Path) 
 @by_id([entry for entry in SETS if entry["kind"] == "sharded"])
 def test_shards_and_subsets(entry: dict[str, Any]) -> None:
     whole: Any = open_raw(path_of(entry))
-    assert [n for _, n, _ in whole.reader.parts()] == entry["part_counts"]
+    assert [n for _, n, _ in whole.reader.file_summaries()] == entry["part_counts"]
     records = list(map(joined, whole))
     for subset, rows in entry["subsets"].items():
         start, step = map(int, subset.split("/"))
@@ -660,10 +660,10 @@ def test_what_may_be_read_as_what(stored: str, declared: str, fits: bool, tmp_pa
     reader.spec = dataformats.Spec({"a": stored})
     kind = dataformats.Type.parse(declared)
     if fits:
-        assert reader.decoded_as("a", kind).dims in (kind.dims, ())
+        assert reader.stored_type_for("a", kind).dims in (kind.dims, ())
     else:
         with pytest.raises(SpecError, match="cannot be read as"):
-            reader.decoded_as("a", kind)
+            reader.stored_type_for("a", kind)
 
 
 def test_a_field_that_is_not_there() -> None:
@@ -951,7 +951,7 @@ def test_resume_after_a_cut_at_any_byte(generation: int, tmp_path: Path) -> None
     for row in encoded:
         file.append(row)
     file.flush()
-    file.leave()
+    file.suspend()
     whole = files_in(partial)
     for name, data in whole.items():
         if not name.endswith(".idx"):
@@ -1027,11 +1027,11 @@ def test_generation_2_killed_while_it_closes(tmp_path: Path, monkeypatch: pytest
 
             return guarded
 
-        from dataformats.backends.granular.bag_appender import GrowingBag
+        from dataformats.backends.granular.bag_appender import BagAppender
 
         with monkeypatch.context() as patch:
-            patch.setattr(GrowingBag, "seal", step(GrowingBag.seal))
-            patch.setattr(GrowingBag, "drop_index", step(GrowingBag.drop_index))
+            patch.setattr(BagAppender, "seal", step(BagAppender.seal))
+            patch.setattr(BagAppender, "drop_index", step(BagAppender.drop_index))
             writer: Any = BACKEND.create(path, stored=spec)
             for row in rows:
                 writer.append(row)
@@ -1227,11 +1227,11 @@ def test_remote(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", [b"hello, world\n" * 50, bytes(64), b"{}", b"\x89PNG" + bytes(100)])
 def test_sniff_says_no_to_others(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(data)
-    assert BACKEND.sniff(LocalFile(tmp_path / "a")).fits == "no"
+    assert BACKEND.sniff(LocalFile(tmp_path / "a")).match == "no"
     for other in ("tfrecord", "ffrecord", "syrah", "ofrecord"):
         for path in (GOLDEN.parent / other).rglob("*"):
             if path.is_file() and path.stat().st_size and path.suffix not in (".bag", ".json"):
-                assert BACKEND.sniff(LocalFile(path)).fits == "no", path
+                assert BACKEND.sniff(LocalFile(path)).match == "no", path
 
 
 def test_sniff_knows_a_bag_by_its_content_alone(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from dataformats.backends.ofrecord import BACKEND, OFRecordReader
 from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.errors import DataFormatsError, FormatError, SpecError, TruncatedError
-from dataformats.interfaces import OpenOptions, Streaming
+from dataformats.interfaces import OpenOptions, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import backends
 from dataformats.spec import VALUE
@@ -51,10 +51,10 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def encoded() -> list[bytes]:
-    from dataformats.columns.codec_resolver import Codecs
+    from dataformats.columns.codec_resolver import CodecResolver
     from dataformats.spec import Spec
 
-    return [OFRECORD.bind(Spec(SPEC), Codecs(trusted=True)).encode(value) for value in VALUES]
+    return [OFRECORD.bind(Spec(SPEC), CodecResolver(trusted=True)).encode(value) for value in VALUES]
 
 
 RECORDS = encoded()
@@ -78,7 +78,7 @@ def read(source: OFRecordReader) -> list[bytes | FormatError]:
 def streamed(source: OFRecordReader) -> list[bytes | FormatError]:
     """The same without an index."""
     found: list[bytes | FormatError] = []
-    for stretch in source.stream(0):
+    for stretch in source.iter_chunks(0):
         found += [stretch.problems.get(number, blob) for number, blob in enumerate(stretch.blobs)]
     return found
 
@@ -134,7 +134,7 @@ def test_good_files(entry: dict[str, Any]) -> None:
         assert [Path(path).name for path in source.paths] == entry["parts"]
     if "offsets" in entry:
         reader = opened(FOLDER / entry["path"])
-        assert isinstance(reader, Streaming)
+        assert isinstance(reader, SequentialReader)
         assert (reader.part(0, 0, len(reader.indexes[0])).offset - 8).tolist() == entry["offsets"]
 
 
@@ -255,7 +255,7 @@ def test_absurd_lengths_cost_nothing(length: int, tmp_path: Path) -> None:
         (rest,) = found[3:]
         assert isinstance(rest, FormatError)
         assert rest.offset_bytes == len(SMALL)
-        assert BACKEND.sniff(LocalFile(path)).fits == "damaged"
+        assert BACKEND.sniff(LocalFile(path)).match == "damaged"
         assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
     finally:
         tracemalloc.stop()
@@ -331,7 +331,7 @@ def test_any_name_is_recognised_by_content(tmp_path: Path) -> None:
     ):
         path = tmp_path / "data.bin"
         shutil.copy(FOLDER / entry["path"], path)
-        assert BACKEND.sniff(LocalFile(path)).fits == ("damaged" if entry["error"] else "yes")
+        assert BACKEND.sniff(LocalFile(path)).match == ("damaged" if entry["error"] else "yes")
         assert dataformats.open(path).format == "ofrecord"
 
 
@@ -345,7 +345,7 @@ def test_other_formats_are_not() -> None:
     assert len(paths) > 50
     for path in paths:
         verdict = BACKEND.sniff(LocalFile(path))
-        assert verdict.fits == "no", path
+        assert verdict.match == "no", path
         assert verdict.why
 
 
@@ -369,7 +369,7 @@ def test_other_files_are_taken_at_their_name_alone(content: bytes, tmp_path: Pat
     for name, fits in (("x.bin", "no"), ("x.ofrecord", "damaged"), ("part-7", "damaged")):
         (tmp_path / name).write_bytes(content)
         verdict = BACKEND.sniff(LocalFile(tmp_path / name))
-        assert verdict.fits == fits
+        assert verdict.match == fits
         assert verdict.why
 
 
@@ -377,16 +377,16 @@ def test_records_longer_than_the_look(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with dataformats.create(path, "ofrecord", spec={"image": "bytes", "label": "int32"}) as writer:
         writer.extend({"image": bytes(1_000_000), "label": number} for number in range(3))
-    assert BACKEND.sniff(LocalFile(path)).fits == "yes"
+    assert BACKEND.sniff(LocalFile(path)).match == "yes"
     path.write_bytes(path.read_bytes()[:900_000])
-    assert BACKEND.sniff(LocalFile(path)).fits == "damaged"
+    assert BACKEND.sniff(LocalFile(path)).match == "damaged"
 
 
 def test_names() -> None:
     for name in ("a.ofrecord", "part-0", "part-00000", "part-10"):
-        assert BACKEND.claims(name)
+        assert BACKEND.matches_name(name)
     for name in ("part-", "part-0.crc", "part-r-00000", "xpart-0", "a.tfrecord", "part-1²"):
-        assert not BACKEND.claims(name)
+        assert not BACKEND.matches_name(name)
     assert BACKEND.shard_names("digits", 2) == ["part-00000", "part-00001"]
     assert BACKEND.order(["part-10", "part-002", "part-1"]) == ["part-1", "part-002", "part-10"]
     with pytest.raises(TypeError, match="compression"):
@@ -471,7 +471,7 @@ def test_conversion_to_and_from_tfrecord(tmp_path: Path) -> None:
     assert dataformats.convert(FOLDER / "one.ofrecord", tmp_path / "y", "ofrecord").copied
     assert dataformats.convert(FOLDER / "one.ofrecord", tmp_path / "z.tfrecord", "tfrecord").payload == "example"
     tfrecord = backends.get("tfrecord")
-    assert [tfrecord.keeps(name) for name in ("example", "sequence_example", "msgpack", "ofrecord")] == [  # type: ignore[attr-defined]
+    assert [tfrecord.accepts_payload(name) for name in ("example", "sequence_example", "msgpack", "ofrecord")] == [  # type: ignore[attr-defined]
         *(True, True, True, False)
     ]
 
@@ -484,7 +484,7 @@ def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path)
     writer.flush(sync=True)
     assert path.read_bytes() == SMALL
     writer.append(b"not confirmed")
-    writer.leave()
+    writer.suspend()
     again = BACKEND.create(path, resume=True)
     assert again.n_records == 4
     again.close()

@@ -152,13 +152,13 @@ def test_random_files_with_cuts_and_flips(seed: int, size: int, tiny: Callable[[
 def test_pieces_are_used(tiny: Callable[[int, int], None], monkeypatch: pytest.MonkeyPatch) -> None:
     file = Held(frames([b"data" * 5] * 500))
     taken: list[bool] = []
-    adopt = chain.Chain.adopt
+    adopt = chain.FrameScanner.adopt
 
-    def watched(self: chain.Chain, other: chain.Chain) -> bool:
+    def watched(self: chain.FrameScanner, other: chain.FrameScanner) -> bool:
         taken.append(adopt(self, other))
         return taken[-1]
 
-    monkeypatch.setattr(chain.Chain, "adopt", watched)
+    monkeypatch.setattr(chain.FrameScanner, "adopt", watched)
     tiny(2**24, 1)
     scanned(TFRECORD, file)
     assert taken == []

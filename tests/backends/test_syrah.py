@@ -147,7 +147,7 @@ def test_what_is_stored(entry: dict[str, Any]) -> None:
         assert not got.problems
     items = [b"".join(got.blobs[i] for got in fetched) for i in range(entry["n"])]
     assert [hashlib.sha256(item).hexdigest() for item in items] == entry["records"]["sha256"]
-    assert reader.facts() == {"version": entry["version"]}
+    assert reader.metadata() == {"version": entry["version"]}
 
 
 @by_id(GOOD)
@@ -337,7 +337,7 @@ def test_absurd_headers_cost_nothing(tmp_path: Path, number: int, at: int) -> No
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2**20
-    assert BACKEND.sniff(LocalFile(tmp_path / "a.syr")).fits == "damaged"
+    assert BACKEND.sniff(LocalFile(tmp_path / "a.syr")).match == "damaged"
 
 
 def test_bytes_behind_the_metadata_are_refused(tmp_path: Path) -> None:
@@ -658,7 +658,7 @@ def test_a_file_in_the_making_is_known_as_such(tmp_path: Path) -> None:
     writer = BACKEND.create(tmp_path / "a.syr", stored=Spec({"a": "int8"}))
     writer.append({"a": [b"1"]})
     writer.flush()
-    assert BACKEND.sniff(LocalFile(tmp_path / "a.syr")).fits == "damaged"
+    assert BACKEND.sniff(LocalFile(tmp_path / "a.syr")).match == "damaged"
     with pytest.raises(FormatError, match="unfinished"):
         dataformats.open(tmp_path / "a.syr")
     writer.discard()
@@ -712,7 +712,7 @@ def left_behind(tmp_path: Path, n: int = 6) -> tuple[Path, Path]:
     writer = BACKEND.create(tmp_path / "a", stored=BACKEND.stored_spec(Spec(SPEC)))
     for i in range(n):
         writer.append({"n": [np.int64(i).tobytes()], "data": [bytes([i]) * i]})
-    writer.leave()
+    writer.suspend()
     return tmp_path / "a", tmp_path / "a.journal"
 
 
@@ -779,20 +779,20 @@ def test_sniff_golden(entry: dict[str, Any]) -> None:
     verdict = BACKEND.sniff(LocalFile(GOLDEN / entry["path"]))
     sound = not entry["error"] or entry["stage"] == "either" or entry["id"] in ("fewer_sizes", "layout_0_1_1")
     expected = "yes" if sound else "no" if entry["id"] in ("bad_magic", "empty_file") else "damaged"
-    assert verdict.fits == expected, verdict
-    assert verdict.fits == "yes" or verdict.why
+    assert verdict.match == expected, verdict
+    assert verdict.match == "yes" or verdict.why
 
 
 @pytest.mark.parametrize("data", [b"hello, world\n" * 9, b"GSM radio", b"GS\0", bytes(100), b"{}", b"G"])
 def test_sniff_says_no_to_others(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a").write_bytes(data)
-    assert BACKEND.sniff(LocalFile(tmp_path / "a")).fits == "no"
+    assert BACKEND.sniff(LocalFile(tmp_path / "a")).match == "no"
 
 
 def test_other_formats_are_not_taken() -> None:
     paths = [path for name in ("tfrecord", "ffrecord") for path in (GOLDEN.parent / name).rglob("*") if path.is_file()]
     assert len(paths) > 20
-    assert {BACKEND.sniff(LocalFile(path)).fits for path in paths if path.stat().st_size} == {"no"}
+    assert {BACKEND.sniff(LocalFile(path)).match for path in paths if path.stat().st_size} == {"no"}
 
 
 def test_from_tfrecord_and_back(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.backends.tfrecord.scan import scan
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
-from dataformats.indexing.index_cache import Shelf
-from dataformats.interfaces import OpenOptions, Streaming
+from dataformats.indexing.index_cache import IndexCache
+from dataformats.interfaces import OpenOptions, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
@@ -68,7 +68,7 @@ def streamed(source: TFRecordReader) -> list[bytes | FormatError]:
     """The same without an index."""
     found: list[bytes | FormatError] = []
     for file in range(len(source.files)):
-        for stretch in source.stream(file):
+        for stretch in source.iter_chunks(file):
             found += [stretch.problems.get(number, blob) for number, blob in enumerate(stretch.blobs)]
     return found
 
@@ -101,7 +101,7 @@ def digest(blob: bytes | FormatError) -> tuple[int, str]:
 @pytest.mark.parametrize("entry", GOOD, ids=ids)
 def test_good_files(entry: dict[str, Any], compression: str) -> None:
     source = opened(FOLDER / entry["path"], entry.get("compression") if compression == "named" else "auto")
-    assert isinstance(source, Streaming)
+    assert isinstance(source, SequentialReader)
     found = read(source)
     assert len(found) == entry["n"]
     assert {number: digest(blob) for number, blob in enumerate(found)} == expected_records(entry)
@@ -172,7 +172,7 @@ def test_real_data_end_to_end() -> None:
 def test_tfrecords_are_recognised(path: Path) -> None:
     file = LocalFile(path)
     damaged = path.stem in ("cut_in_length", "absurd")
-    assert BACKEND.sniff(file).fits == "yes" or damaged
+    assert BACKEND.sniff(file).match == "yes" or damaged
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_tfrecords_are_recognised(path: Path) -> None:
 def test_other_files_are_not(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(content or b"\n")
     verdict = BACKEND.sniff(LocalFile(tmp_path / "x.bin"))
-    assert verdict.fits == "no"
+    assert verdict.match == "no"
     assert verdict.why
 
 
@@ -208,7 +208,7 @@ def test_a_first_header_with_one_bit_flipped_is_a_damaged_tfrecord(tmp_path: Pat
     for bit in range(96):
         path = tmp_path / f"{bit}.bin"
         path.write_bytes(flipped(SMALL, bit))
-        assert BACKEND.sniff(LocalFile(path)).fits == "damaged"
+        assert BACKEND.sniff(LocalFile(path)).match == "damaged"
 
 
 @pytest.mark.parametrize("position", [5, 8])
@@ -216,19 +216,19 @@ def test_a_broken_length_checksum_is_told_by_what_is_around_it(position: int, tm
     for data in (SMALL, frame(b"a record alone")):
         path = tmp_path / f"{len(data)}.bin"
         path.write_bytes(data[:8] + b"\xff\x00\x12\x34" + data[12:])
-        assert BACKEND.sniff(LocalFile(path)).fits == "damaged"
+        assert BACKEND.sniff(LocalFile(path)).match == "damaged"
 
 
 @pytest.mark.parametrize("cut", [5, 7, 8, 9, 11, 12, 15, 16])
 def test_a_cut_first_record_is_a_damaged_tfrecord(cut: int, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(SMALL[:cut])
-    assert BACKEND.sniff(LocalFile(tmp_path / "x")).fits == "damaged"
+    assert BACKEND.sniff(LocalFile(tmp_path / "x")).match == "damaged"
 
 
 def test_a_cut_gzip_file_is_told_by_its_name_alone(tmp_path: Path) -> None:
     for name, fits in (("x.tfrecord.gz", "damaged"), ("x.csv.gz", "no")):
         (tmp_path / name).write_bytes(gzip.compress(SMALL)[:12])
-        assert BACKEND.sniff(LocalFile(tmp_path / name)).fits == fits
+        assert BACKEND.sniff(LocalFile(tmp_path / name)).match == fits
 
 
 def test_names() -> None:
@@ -240,9 +240,9 @@ def test_names() -> None:
         "a.tfrecord-00000-of-00003",
         "a-1-of-2.gz",
     ):
-        assert BACKEND.claims(name)
+        assert BACKEND.matches_name(name)
     for name in ("a.tfrecord.index", "a.ffr", "a-00000-of-00003.json", "part-0"):
-        assert not BACKEND.claims(name)
+        assert not BACKEND.matches_name(name)
     assert BACKEND.shard_names("digits", 3) == [f"digits-0000{number}-of-00003.tfrecord" for number in range(3)]
     assert BACKEND.order(["x-10", "x-2"]) == ["x-2", "x-10"]
 
@@ -521,7 +521,7 @@ def test_the_second_opening_scans_nothing(
     place = str(tmp_path / "indexes") if where == "folder" else where
     found = read(opened(path, index=place))
     monkeypatch.setattr(reader, "scan", never)
-    monkeypatch.setattr("dataformats.storage.gzip_file.Inflated._measure", never)
+    monkeypatch.setattr("dataformats.storage.gzip_file.DecompressedFile._measure", never)
     source = opened(path, index=place)
     assert told(read(source)) == told(found)
 
@@ -561,17 +561,17 @@ def test_an_index_made_for_another_compression_is_not_taken(tmp_path: Path) -> N
     shutil.copy(FOLDER / "raw.tfrecord.gz", tmp_path / "x.gz")
     os.utime(tmp_path / "x.gz", (10**9, 10**9))  # long before its index is made
     found = read(opened(tmp_path / "x.gz"))
-    original = INDEXES.exact(opened(tmp_path / "x.gz").files[0], Shelf("cache"))
+    original = INDEXES.exact(opened(tmp_path / "x.gz").files[0], IndexCache("cache"))
     assert original is not None
-    assert INDEXES.exact(LocalFile(tmp_path / "x.gz"), Shelf("cache")) is None
+    assert INDEXES.exact(LocalFile(tmp_path / "x.gz"), IndexCache("cache")) is None
     assert len(found) == 5
 
 
 def test_a_file_that_tells_no_time_has_only_hints(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = read(opened(plain))
     file = ObjectFile(plain)
-    INDEXES.keep(file, Shelf("cache"), scan(file))
-    assert INDEXES.exact(file, Shelf("cache")) is None
+    INDEXES.keep(file, IndexCache("cache"), scan(file))
+    assert INDEXES.exact(file, IndexCache("cache")) is None
     monkeypatch.setattr(reader, "scan", never)
     assert read(BACKEND.open([file], OpenOptions())) == found
     file._handle.close()
@@ -633,7 +633,7 @@ def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path,
     copy = tmp_path / "copy"
     shutil.copy(path, copy)
     writer.append(b"not confirmed")
-    writer.leave()
+    writer.suspend()
     again = BACKEND.create(copy, resume=True, compression=compression)
     assert (again.n_records, again.n_bytes) == (4, len(SMALL))
     again.append(b"fifth")
@@ -709,7 +709,7 @@ def test_records_are_bytes_and_are_copied(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="closed"):
         writer.append(b"late")
     writer.close()
-    writer.leave()
+    writer.suspend()
 
 
 def test_discard_deletes_the_file(tmp_path: Path, compression: str | None) -> None:

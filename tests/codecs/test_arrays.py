@@ -16,12 +16,12 @@ from hypothesis.extra import numpy as arrays
 
 from dataformats.batch import Blobs
 from dataformats.codecs.arrays import ARRAY, NPY
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 
-CODECS = Codecs(trusted=False)
+CODECS = CodecResolver(trusted=False)
 Values = Callable[[str, str], list[tuple[bytes, Any]]]
 DTYPES = [
     *("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"),

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dataformats.batch import Blobs, Nullable, Ragged
-from dataformats.batch.inline_values import Around, Window
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice
 from dataformats.codecs.direct import Direct
 from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.ofrecord import OFRECORD
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError
 from dataformats.spec import Spec
 
@@ -92,7 +92,7 @@ def check(coder: Any, blobs: Blobs, mask: dict[str, Any], monkeypatch: pytest.Mo
 @pytest.mark.parametrize("payload", [EXAMPLE, OFRECORD])
 @pytest.mark.parametrize("inferred", [False, True])
 def test_all_kinds_of_fields(payload: Any, inferred: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    coder = payload.bind(Spec(SPEC), Codecs(trusted=True), inferred=inferred)
+    coder = payload.bind(Spec(SPEC), CodecResolver(trusted=True), inferred=inferred)
     blobs = Blobs.join([coder.encode(record(i)) for i in range(5)])
     masks: Sequence[dict[str, Any]] = [
         dict.fromkeys(SPEC, True),
@@ -114,7 +114,7 @@ def test_all_kinds_of_fields(payload: Any, inferred: bool, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("payload", [EXAMPLE, OFRECORD])
 def test_records_that_do_not_fit(payload: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    codecs = Codecs(trusted=True)
+    codecs = CodecResolver(trusted=True)
     coder = payload.bind(Spec(SPEC), codecs)
     others = {
         "plain": ("int64", 5),
@@ -143,7 +143,7 @@ def test_records_that_do_not_fit(payload: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_an_inferred_spec_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    codecs = Codecs(trusted=True)
+    codecs = CodecResolver(trusted=True)
     spec = Spec({"a": "int64"})
     more = EXAMPLE.bind(Spec({"a": "int64", "b": "int64"}), codecs).encode({"a": 1, "b": 2})
     good = EXAMPLE.bind(spec, codecs).encode({"a": 1})
@@ -156,9 +156,9 @@ def test_what_an_inferred_spec_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_codecs_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = {"a": "bytes", "b": "int64", "c": "nobody"}
-    blob = EXAMPLE.bind(Spec({"a": "bytes", "b": "int64"}), Codecs(trusted=True)).encode({"a": b"xy", "b": 5})
+    blob = EXAMPLE.bind(Spec({"a": "bytes", "b": "int64"}), CodecResolver(trusted=True)).encode({"a": b"xy", "b": 5})
     taken: Any = {"bytes": (bytes, lambda blob: blob[::-1]), "int64": (bytes, bytes)}
-    coder = EXAMPLE.bind(Spec(spec), Codecs(taken, trusted=True))
+    coder = EXAMPLE.bind(Spec(spec), CodecResolver(taken, trusted=True))
     assert check(coder, Blobs.join([blob]), {"a": True}, monkeypatch) == {"a": [b"yx"]}
     assert isinstance(check(coder, Blobs.join([blob]), {"b": True}, monkeypatch), tuple)
     assert isinstance(check(coder, Blobs.join([blob]), {"a": True, "c": True}, monkeypatch), tuple)
@@ -182,20 +182,20 @@ def test_codecs_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_was_read_apart(kind: str, value: Any) -> None:
     spec = Spec({"a": kind, "b": "int64"})
-    coder = EXAMPLE.bind(spec, Codecs(trusted=True))
+    coder = EXAMPLE.bind(spec, CodecResolver(trusted=True))
     blobs = Blobs.join([coder.encode({"b": i, "a": value}) for i in range(3)])
     mask = {"a": True, "b": True}
-    window = coder.window(blobs, mask)
+    window = coder.value_slice(blobs, mask)
     assert window is not None
     assert window.n_bytes == 12
-    begins = Around(blobs, window, np.empty((3, 12), np.uint8)).begins
+    begins = SplitBlobs(blobs, window, np.empty((3, 12), np.uint8)).begins
     rows = np.stack([blobs.buffer[begin : begin + 12] for begin in begins])
     cleared = blobs.buffer.copy()
     for begin in begins:
         cleared[begin : begin + 12] = 0xEE
-    around = Around(Blobs(cleared, blobs.starts, blobs.lengths), window, rows)
-    found, whole = coder.decode_around(around, mask), coder.decode_batch(blobs, mask)
+    around = SplitBlobs(Blobs(cleared, blobs.starts, blobs.lengths), window, rows)
+    found, whole = coder.decode_split(around, mask), coder.decode_batch(blobs, mask)
     assert found is not None
     assert all(same(found[name], whole[name]) for name in mask)
-    moved = Around(around.blobs, Window(window.begin + 1, 12), rows)
-    assert coder.decode_around(moved, mask) is None
+    moved = SplitBlobs(around.blobs, ValueSlice(window.begin + 1, 12), rows)
+    assert coder.decode_split(moved, mask) is None

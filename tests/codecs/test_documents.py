@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dataformats.batch import Blobs
 from dataformats.codecs import documents
 from dataformats.codecs.documents import JSON, MAX_DEPTH, MSGPACK, PICKLE
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
@@ -49,7 +49,7 @@ def test_what_would_come_back_as_something_else_is_refused(codec: Codec, value: 
 )
 def test_bad_json(blob: bytes) -> None:
     with pytest.raises(CodecError):
-        Codecs(trusted=False).decode(Type("json"), Blobs.join([blob]))
+        CodecResolver(trusted=False).decode(Type("json"), Blobs.join([blob]))
 
 
 def test_nesting_is_bounded() -> None:
@@ -86,14 +86,14 @@ def test_nesting_is_bounded() -> None:
 )
 def test_bad_msgpack(blob: bytes) -> None:
     with pytest.raises(CodecError):
-        Codecs(trusted=False).decode(Type("msgpack"), Blobs.join([blob]))
+        CodecResolver(trusted=False).decode(Type("msgpack"), Blobs.join([blob]))
 
 
 @pytest.mark.parametrize("name", ["json", "msgpack"])
 @given(blob=st.binary(max_size=60))
 def test_any_bytes_give_a_value_or_our_error(name: str, blob: bytes) -> None:
     with suppress(CodecError):
-        Codecs(trusted=False).decode(Type(name), Blobs.join([blob]))
+        CodecResolver(trusted=False).decode(Type(name), Blobs.join([blob]))
 
 
 def test_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

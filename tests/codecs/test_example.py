@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.codecs.example import EXAMPLE, SEQUENCE_EXAMPLE, guess
 from dataformats.codecs.messages import EXAMPLE_MESSAGE
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError, UnknownNameError
 from dataformats.spec import Spec
 
@@ -21,7 +21,7 @@ Records = Callable[[str], list[bytes]]
 
 
 def coder(spec: dict[str, str] | Spec, *, inferred: bool = False, codecs: Any = None) -> Any:
-    return EXAMPLE.bind(Spec(spec), Codecs(codecs, trusted=True), inferred=inferred)
+    return EXAMPLE.bind(Spec(spec), CodecResolver(codecs, trusted=True), inferred=inferred)
 
 
 def example(**features: Any) -> bytes:
@@ -416,10 +416,10 @@ def test_round_trips(originals: list[dict[str, Any]]) -> None:
 
 
 def test_payload_objects_say_what_they_are() -> None:
-    assert EXAMPLE.recognises(example(a=1))
-    assert EXAMPLE.recognises(b"")
-    assert SEQUENCE_EXAMPLE.recognises(example(a=1))
-    assert not EXAMPLE.recognises(b"text")
+    assert EXAMPLE.matches(example(a=1))
+    assert EXAMPLE.matches(b"")
+    assert SEQUENCE_EXAMPLE.matches(example(a=1))
+    assert not EXAMPLE.matches(b"text")
 
 
 # ---- damage

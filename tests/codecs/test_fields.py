@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs, Nullable, Ragged
 from dataformats.codecs.arrays import ARRAY
 from dataformats.codecs.documents import PICKLE
-from dataformats.columns.codec_resolver import Codecs, encode_value, register_codec
+from dataformats.columns.codec_resolver import CodecResolver, encode_value, register_codec
 from dataformats.columns.decode import FieldDecoder, spread
 from dataformats.columns.exact import exact
 from dataformats.errors import CodecError, SpecError, UnknownNameError
@@ -20,10 +20,10 @@ from dataformats.interfaces import Codec
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Type
 
-CODECS = Codecs(trusted=True)
+CODECS = CodecResolver(trusted=True)
 
 
-def decode(kind: str, blobs: list[bytes], counts: list[int] | None = None, codecs: Codecs = CODECS) -> Any:
+def decode(kind: str, blobs: list[bytes], counts: list[int] | None = None, codecs: CodecResolver = CODECS) -> Any:
     numbers = None if counts is None else np.array(counts, np.int64)
     return codecs.decode(Type.parse(kind), Blobs.join(blobs), numbers, field="x")
 
@@ -128,7 +128,7 @@ def test_a_batch_of_another_length_is_refused() -> None:
             return []
 
     with pytest.raises(CodecError, match="0 values for 1 blobs"):
-        Codecs({"short": Short()}, trusted=True).decode(Type("short"), Blobs.join([b""]))
+        CodecResolver({"short": Short()}, trusted=True).decode(Type("short"), Blobs.join([b""]))
 
 
 # ---- fields under a declared type
@@ -182,7 +182,7 @@ def test_overrides_win_also_over_numbers_and_arguments() -> None:
     def shout(blob: bytes) -> str:
         return blob.decode().upper()
 
-    codecs = Codecs(
+    codecs = CodecResolver(
         {"utf8": (str.encode, shout), "int8": (str.encode, shout), "int(8)": (bytes, bytes.hex)},
         trusted=False,
     )
@@ -194,13 +194,13 @@ def test_overrides_win_also_over_numbers_and_arguments() -> None:
 @pytest.mark.parametrize("name", ["pickle", "nothing_of_the_kind"])
 def test_files_may_not_name_everything(name: str) -> None:
     with pytest.raises(UnknownNameError, match="pass codecs="):
-        Codecs(trusted=False).codec(Type(name))
+        CodecResolver(trusted=False).codec(Type(name))
 
 
 def test_files_may_name_what_is_safe() -> None:
-    assert Codecs(trusted=False).codec(Type("jpg", ("90",))).name == "jpg"
-    assert Codecs({"pickle": PICKLE}, trusted=False).codec(Type("pickle")) is PICKLE
-    assert Codecs(trusted=True).codec(Type("pickle")) is PICKLE
+    assert CodecResolver(trusted=False).codec(Type("jpg", ("90",))).name == "jpg"
+    assert CodecResolver({"pickle": PICKLE}, trusted=False).codec(Type("pickle")) is PICKLE
+    assert CodecResolver(trusted=True).codec(Type("pickle")) is PICKLE
 
 
 def test_an_entry_point_is_not_even_imported_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,33 +210,33 @@ def test_an_entry_point_is_not_even_imported_for_a_file(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(registered, "_advertised", {"evil": Point()})
     with pytest.raises(UnknownNameError):
-        Codecs(trusted=False).codec(Type("evil"))
+        CodecResolver(trusted=False).codec(Type("evil"))
 
 
 @pytest.mark.usefixtures("clean_registry")
 def test_register_codec() -> None:
     register_codec("upper", str.encode, bytes.decode)
     register_codec("upper", str.encode, bytes.decode)
-    assert decode("upper", [b"a"]) == decode("upper", [b"a"], codecs=Codecs(trusted=True)) == ["a"]
+    assert decode("upper", [b"a"]) == decode("upper", [b"a"], codecs=CodecResolver(trusted=True)) == ["a"]
     with pytest.raises(ValueError, match="registered already"):
         register_codec("upper", str.encode, bytes.hex)
     with pytest.raises(UnknownNameError):
-        Codecs(trusted=False).codec(Type("upper"))
+        CodecResolver(trusted=False).codec(Type("upper"))
     register_codec("upper", str.encode, bytes.hex, safe=True, replace=True)
-    assert decode("upper", [b"a"], codecs=Codecs(trusted=False)) == ["61"]
+    assert decode("upper", [b"a"], codecs=CodecResolver(trusted=False)) == ["61"]
 
 
 @pytest.mark.usefixtures("clean_registry")
 def test_what_takes_a_safe_name_is_not_safe_itself() -> None:
     register_codec("jpg", bytes, bytes, replace=True)
     with pytest.raises(UnknownNameError):
-        Codecs(trusted=False).codec(Type("jpg"))
+        CodecResolver(trusted=False).codec(Type("jpg"))
     with pytest.raises(ValueError, match="number type"):
         register_codec("int8", bytes, bytes)
 
 
 def test_codecs_pickle() -> None:
-    copy = pickle.loads(pickle.dumps(Codecs({"up": (str.encode, bytes.decode)}, trusted=False)))
+    copy = pickle.loads(pickle.dumps(CodecResolver({"up": (str.encode, bytes.decode)}, trusted=False)))
     assert copy.decode(Type("up"), Blobs.join([b"a"])) == ["a"]
     assert copy.trusted is False
 

@@ -13,13 +13,13 @@ from PIL import Image
 
 from dataformats.batch import Blobs
 from dataformats.codecs.images import JPEG, JPG, PNG, WEBP, Jpg, Png, Webp
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 
 RNG = np.random.default_rng(0)
-CODECS = Codecs(trusted=False)
+CODECS = CodecResolver(trusted=False)
 
 
 def pixels(*shape: int, dtype: Any = np.uint8) -> np.ndarray:
@@ -74,9 +74,9 @@ def test_jpg_quality() -> None:
     assert CODECS.encode(Type.parse("jpg(95)"), array) == [saved(Image.fromarray(array), "JPEG", quality=95)]
     for args in (["0"], ["101"], ["x"], ["1", "2"]):
         with pytest.raises(SpecError, match="quality"):
-            JPG.configured(args)
+            JPG.with_args(args)
     with pytest.raises(SpecError, match="no arguments"):
-        PNG.configured(["9"])
+        PNG.with_args(["9"])
 
 
 def test_golden_photos(golden_records: Callable[[str], list[bytes]]) -> None:
@@ -200,9 +200,9 @@ def test_jpeg_is_another_name_of_jpg() -> None:
     assert (JPEG.name, JPG.name) == ("jpeg", "jpg")
     assert JPEG.encode(array) == JPG.encode(array)
     assert CODECS.encode(Type.parse("jpeg(95)"), array) == CODECS.encode(Type.parse("jpg(95)"), array)
-    assert JPEG.configured(["95"]).name == "jpeg"
+    assert JPEG.with_args(["95"]).name == "jpeg"
     with pytest.raises(SpecError, match="jpeg takes a quality"):
-        JPEG.configured(["0"])
+        JPEG.with_args(["0"])
 
 
 # ---- WebP
@@ -212,7 +212,7 @@ def test_jpeg_is_another_name_of_jpg() -> None:
 def test_lossless_webp(array: np.ndarray) -> None:
     if array.shape[2] == 4:
         array[0, 0] = [1, 2, 3, 0]  # the colour of what cannot be seen is kept too
-    codec = WEBP.configured(["lossless"])
+    codec = WEBP.with_args(["lossless"])
     decoded = WEBP.decode(codec.encode(array))
     assert np.array_equal(decoded, array)
     decoded[0] = 0
@@ -231,7 +231,7 @@ def test_lossy_webp_is_close_and_has_a_quality() -> None:
     assert CODECS.encode(Type("webp"), best) == [best]
     for args in (["0"], ["x"], ["90", "lossless"]):
         with pytest.raises(SpecError, match="or 'lossless'"):
-            WEBP.configured(args)
+            WEBP.with_args(args)
 
 
 @pytest.mark.parametrize("value", [pixels(3, 3), pixels(3, 3, 2), pixels(0, 3, 3), np.zeros((3, 3, 3)), b"RIFF", None])

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from dataformats.batch import Blobs
 from dataformats.codecs.integers import I64, INT, MAX_BYTES, U64, Int
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import Type
 
-CODECS = Codecs(trusted=False)
+CODECS = CodecResolver(trusted=False)
 Values = Callable[[str, str], list[tuple[bytes, Any]]]
 
 
@@ -88,7 +88,7 @@ def test_frozen_bytes(kind: str, value: int, blob: str) -> None:
 def test_the_same_byte_is_two_numbers() -> None:
     assert decode("int", b"\xc8") == [-56]
     assert decode("int(unsigned)", b"\xc8") == [200]
-    assert not INT.copyable
+    assert not INT.portable
 
 
 def test_no_bytes_and_too_many_are_read() -> None:

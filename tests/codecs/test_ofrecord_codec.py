@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.codecs.messages import OFRECORD_MESSAGE
 from dataformats.codecs.ofrecord import OFRECORD
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.spec import Spec
 
@@ -22,7 +22,7 @@ LISTS = {bytes: "bytes_list", np.float32: "float_list", float: "double_list", np
 
 
 def coder(spec: dict[str, str], *, inferred: bool = False) -> Any:
-    return OFRECORD.bind(Spec(spec), Codecs(trusted=True), inferred=inferred)
+    return OFRECORD.bind(Spec(spec), CodecResolver(trusted=True), inferred=inferred)
 
 
 def ofrecord(**features: Any) -> bytes:
@@ -177,10 +177,10 @@ def test_inference() -> None:
 
 
 def test_recognition() -> None:
-    assert OFRECORD.recognises(ofrecord(a=1))
-    assert OFRECORD.recognises(b"")
+    assert OFRECORD.matches(ofrecord(a=1))
+    assert OFRECORD.matches(b"")
     for blob in (b"text", b"\n", b"\n\x05hello", b"\x78\x01", bytes(20), b"\x08\x01"):
-        assert not OFRECORD.recognises(blob)
+        assert not OFRECORD.matches(blob)
 
 
 # ---- tolerance of the wire
@@ -204,7 +204,7 @@ def test_what_parsers_must_take(feature: bytes, dtype: Any, values: list[int]) -
     blob = b"\x0a" + bytes([len(entry)]) + entry + b"\x78\x01"
     found = OFRECORD.decode(blob)["a"]
     assert (found.dtype, found.tolist()) == (dtype, values)
-    assert OFRECORD.recognises(blob)
+    assert OFRECORD.matches(blob)
 
 
 # ---- round trips
@@ -282,7 +282,7 @@ def test_cut_at_every_byte_and_every_flipped_bit() -> None:
                 read(spec, blob, inferred=inferred)
             except (CorruptRecordError, SpecError, CodecError) as error:
                 indices.add(error.index)
-        OFRECORD.recognises(blob)
+        OFRECORD.matches(blob)
     assert indices == {0}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import dataformats
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.registry import codecs as registered
 from dataformats.spec import Type
@@ -83,7 +83,7 @@ def run(site: Path, program: str, *, imported: bool) -> Any:
     package = Path(dataformats.__file__).parents[1]
     path = os.pathsep.join([str(site), str(package), os.environ.get("PYTHONPATH", "")])
     begin = (
-        "import json\nimport dataformats\nfrom dataformats.columns.codec_resolver import Codecs\n"
+        "import json\nimport dataformats\nfrom dataformats.columns.codec_resolver import CodecResolver\n"
         "from dataformats.spec import Type\n"
     )
     done = subprocess.run(
@@ -138,14 +138,16 @@ def test_a_file_that_names_it_does_not_even_import_it(site: Path) -> None:
 
 
 def test_packages_are_neither_imported_nor_searched_before_they_are_needed(site: Path) -> None:
-    program = "Codecs(trusted=True).codec(Type('utf8'))\nfrom dataformats.registry import codecs\n"
+    program = "CodecResolver(trusted=True).codec(Type('utf8'))\nfrom dataformats.registry import codecs\n"
     assert run(site, program + "print(json.dumps(codecs._advertised))", imported=False) is None
     names = run(site, program + "print(json.dumps(list(codecs)))", imported=False)
     assert {"shout", "pair", "utf8", "jpg"} <= set(names)
 
 
 def test_an_entry_point_may_be_a_pair(site: Path) -> None:
-    program = "codec = Codecs(trusted=True).codec(Type('pair'))\nprint(json.dumps([codec.name, codec.decode(b'A')]))"
+    program = (
+        "codec = CodecResolver(trusted=True).codec(Type('pair'))\nprint(json.dumps([codec.name, codec.decode(b'A')]))"
+    )
     assert run(site, program, imported=True) == ["pair", "a"]
 
 
@@ -166,7 +168,7 @@ def test_errors_say_what_is_wrong(site: Path, name: str, imported: bool, words: 
     program = f"""
 import traceback
 try:
-    Codecs(trusted=True).codec(Type("{name}"))
+    CodecResolver(trusted=True).codec(Type("{name}"))
 except Exception:
     print(json.dumps(traceback.format_exc()))
 """
@@ -184,7 +186,7 @@ class Keep(logging.Handler):
     def emit(self, record):
         lines.append(record.getMessage())
 logging.getLogger("dataformats").addHandler(Keep())
-codecs = Codecs(trusted=True)
+codecs = CodecResolver(trusted=True)
 print(json.dumps([codecs.codec(Type("jpg")).safe, codecs.codec(Type("twice")).name, sorted(lines)]))
 """
     safe, name, lines = run(site, program, imported=True)
@@ -202,7 +204,7 @@ try:
 except ValueError as error:
     found = [str(error)]
 dataformats.register_codec("shout", str.encode, bytes.decode, safe=True, replace=True)
-found.append(Codecs(trusted=False).codec(Type("shout")).decode(b"A"))
+found.append(CodecResolver(trusted=False).codec(Type("shout")).decode(b"A"))
 print(json.dumps(found))
 """
     message, value = run(site, program, imported=True)
@@ -260,7 +262,7 @@ def test_one_name_for_two_is_an_error() -> None:
 @pytest.mark.usefixtures("clean_registry")
 def test_a_batch_function_makes_the_column() -> None:
     dataformats.register_codec("mine", *PAIR, decode_batch=lambda blobs: blobs.rows(2), safe=True)
-    codecs = Codecs(trusted=False)
+    codecs = CodecResolver(trusted=False)
     from dataformats.batch import Blobs
 
     assert codecs.decode(Type("mine"), Blobs.join([b"ab", b"cd"])).tolist() == [[97, 98], [99, 100]]  # type: ignore[union-attr]  # an ndarray
@@ -277,7 +279,7 @@ def test_only_pickle_may_not_be_named_by_files() -> None:
     assert [name for name in shipped if registered.get(name).name != name] == []
     for name in shipped:
         if name != "pickle":
-            assert Codecs(trusted=False).codec(Type(name)) is registered.get(name)
+            assert CodecResolver(trusted=False).codec(Type(name)) is registered.get(name)
 
 
 def test_every_codec_of_the_wing_is_registered() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.codecs.example import SEQUENCE_EXAMPLE, guess
 from dataformats.codecs.messages import SEQUENCE_MESSAGE
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.spec import Spec
 
@@ -40,7 +40,7 @@ def sequence(context: dict[str, list[Any]], lists: dict[str, list[list[Any]]]) -
 
 
 def coder(spec: dict[str, str] | Spec, *, inferred: bool = False) -> Any:
-    return SEQUENCE_EXAMPLE.bind(Spec(spec), Codecs(trusted=True), inferred=inferred)
+    return SEQUENCE_EXAMPLE.bind(Spec(spec), CodecResolver(trusted=True), inferred=inferred)
 
 
 def read(spec: dict[str, str], *blobs: bytes, part: bool | range = True, inferred: bool = False) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from hypothesis.extra import numpy as arrays
 from dataformats.batch import Blobs
 from dataformats.codecs.documents import MAX_DEPTH
 from dataformats.codecs.trees import TREE
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError
 from dataformats.spec import Type
 
-CODECS = Codecs(trusted=False)
+CODECS = CodecResolver(trusted=False)
 Values = Callable[[str, str], list[tuple[bytes, Any]]]
 LEAVES = (
     st.none()

@@ -17,11 +17,11 @@ import pytest
 from dataformats.batch import Blobs
 from dataformats.codecs import videos
 from dataformats.codecs.videos import MP4, WEBM, Video
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, MissingExtraError, SpecError
 from dataformats.spec import Type
 
-CODECS = Codecs(trusted=False)
+CODECS = CodecResolver(trusted=False)
 BOTH = pytest.mark.parametrize("codec", [MP4, WEBM], ids=["mp4", "webm"])
 
 

@@ -15,7 +15,7 @@ from dataformats.errors import FormatError
 from dataformats.indexing import lookup
 from dataformats.indexing.block_file import ROWS
 from dataformats.indexing.file_index import FileIndex, LazyProblems
-from dataformats.indexing.lookup import BlockLookup, FlatLookup, Found, Lookup
+from dataformats.indexing.lookup import Found, InMemoryLookup, Lookup, PagedLookup
 
 
 def file_index(file: int, n: int, *, stored: bool = True) -> FileIndex:
@@ -68,9 +68,9 @@ def test_flat_and_by_blocks(counts: list[int], stored: bool, local: bool, seed: 
         return tables[file].part(first, stop)
 
     lookups: list[Lookup] = [
-        FlatLookup(starts),
-        BlockLookup(starts, local=local),
-        BlockLookup(starts, local=local, held_bytes=0),
+        InMemoryLookup(starts),
+        PagedLookup(starts, local=local),
+        PagedLookup(starts, local=local, held_bytes=0),
     ]
     for size in (0, 1, 40, 3000):
         indices = rng.integers(0, starts[-1], size) if starts[-1] else np.zeros(0, np.int64)
@@ -82,7 +82,7 @@ def test_many_blocks_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(lookup, "_AT_ONCE", 3)
     counts = [5 * ROWS + 1, 0, 4 * ROWS, 7]
     indices = np.random.default_rng(0).permutation(sum(counts))
-    held = BlockLookup(starts_of(counts), local=True, held_bytes=20_000)
+    held = PagedLookup(starts_of(counts), local=True, held_bytes=20_000)
     found = held.find(indices, lambda file, first, stop: file_index(file, counts[file]).part(first, stop))
     assert_same(found, expected(counts, indices, True))
 
@@ -101,7 +101,7 @@ def test_what_was_used_last_is_held_and_no_more() -> None:
     counts = [100 * ROWS]
     part, asked = counting(counts)
     one = 20 * ROWS + lookup._BLOCK_EXTRA
-    held = BlockLookup(starts_of(counts), local=True, held_bytes=10 * one)
+    held = PagedLookup(starts_of(counts), local=True, held_bytes=10 * one)
     every = np.arange(0, counts[0], ROWS)
     for first in range(0, 100, 5):
         held.find(every[first : first + 5], part)
@@ -117,7 +117,7 @@ def test_what_was_used_last_is_held_and_no_more() -> None:
 def test_a_flat_one_reads_each_file_once_and_when_asked() -> None:
     counts = [50, 60, 70]
     part, asked = counting(counts)
-    flat = FlatLookup(starts_of(counts))
+    flat = InMemoryLookup(starts_of(counts))
     flat.find(np.array([55, 60, 109]), part)
     assert asked == [(1, 0)]
     threads = [threading.Thread(target=flat.find, args=(np.arange(180), part)) for _ in range(4)]
@@ -138,7 +138,7 @@ def test_an_index_that_cannot_be_read_hurts_its_own_records(kind: str) -> None:
             raise FormatError("broken")
         return file_index(file, 10).part(first, stop)
 
-    one = FlatLookup(starts) if kind == "flat" else BlockLookup(starts, local=True)
+    one = InMemoryLookup(starts) if kind == "flat" else PagedLookup(starts, local=True)
     found = one.find(np.arange(0, 30, 3), part)
     right = expected(counts, np.arange(0, 30, 3), True)
     assert found.problems.keys() == {4, 5, 6}

@@ -14,7 +14,7 @@ import pytest
 from dataformats.backends.framed.scan import Frames
 from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.layout import FRAMING, frames
-from dataformats.indexing.index_cache import Shelf
+from dataformats.indexing.index_cache import IndexCache
 from dataformats.storage.files import LocalFile
 
 FILES, RECORDS, BYTES = 10_000, 10_000, 1000
@@ -91,7 +91,7 @@ def write_sparse(path: Path, real: dict[int, bytes]) -> None:
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Sparse files, and their indexes: files of one kind are alike in size and time, so that one index fits all."""
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
-    folder, shelf = tmp_path / "data", Shelf("cache")
+    folder, shelf = tmp_path / "data", IndexCache("cache")
     folder.mkdir()
     made: dict[int, str] = {}
     for number in range(FILES):

@@ -13,7 +13,7 @@ import dataformats
 from dataformats import Type
 from dataformats.batch import Blobs
 from dataformats.batch import inline_values as windows
-from dataformats.batch.inline_values import Around, Window, Windows, common_window, whole
+from dataformats.batch.inline_values import SliceHints, SplitBlobs, ValueSlice, common_slice, whole
 from dataformats.errors import ChecksumError, SpecError
 from dataformats.kernels import reads_batches
 
@@ -162,32 +162,32 @@ def test_common_window() -> None:
     blobs = Blobs.join([b"abcdef", b"abcdefgh"])
     begin, size = np.array([2, 8]), 3
     later, further = np.array([2, 10]), np.array([2, 9])
-    assert common_window(blobs, begin, begin + size) == Window(2, 3)
-    assert common_window(blobs, later, later + size) == Window(-4, 3)
-    assert common_window(blobs, further, further + size) is None
-    assert common_window(blobs, begin, begin + np.array([3, 4])) is None
-    assert common_window(blobs.take(slice(0)), begin[:0], begin[:0]) is None
+    assert common_slice(blobs, begin, begin + size) == ValueSlice(2, 3)
+    assert common_slice(blobs, later, later + size) == ValueSlice(-4, 3)
+    assert common_slice(blobs, further, further + size) is None
+    assert common_slice(blobs, begin, begin + np.array([3, 4])) is None
+    assert common_slice(blobs.take(slice(0)), begin[:0], begin[:0]) is None
 
 
 def test_whole_puts_back_what_fits() -> None:
     texts = [b"abcdef", b"ab", b"uvwxyz"]
-    for window in (Window(1, 3), Window(-5, 3)):
+    for window in (ValueSlice(1, 3), ValueSlice(-5, 3)):
         blobs = Blobs(np.frombuffer(b"".join(texts), np.uint8).copy(), np.array([0, 6, 8]), np.array([6, 2, 6]))
         rows = np.array([list(b"bcd"), list(b"???"), list(b"vwx")], np.uint8)
         for start in (1, 9):
             blobs.buffer[start : start + 3] = 0
-        assert list(whole(Around(blobs, window, rows))) == texts
+        assert list(whole(SplitBlobs(blobs, window, rows))) == texts
 
 
 def test_learning_ends() -> None:
-    known = Windows()
+    known = SliceHints()
     asked: list[int] = []
     for turn in range(10):
         known.learn("x", 100, lambda turn=turn: asked.append(turn))  # type: ignore[misc]  # finds nothing
-        known.learn("y", 2, lambda: Window(0, 9999))
+        known.learn("y", 2, lambda: ValueSlice(0, 9999))
     assert len(asked) == windows._TRIES
     assert not known.known
-    known.learn("z", 100, lambda: Window(4, 9999))
+    known.learn("z", 100, lambda: ValueSlice(4, 9999))
     assert known.known.get("z") == (4, 9999)
     known.forget("z")
     assert known.known.get("z") is None

@@ -19,7 +19,7 @@ from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
-from dataformats.columns.codec_resolver import Codecs
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import DTYPES
 from dataformats.errors import CodecError, SpecError
 from dataformats.kernels import reference, wire_write
@@ -40,7 +40,7 @@ def outcome(
 ) -> Any:
     """Return the bytes of a record, or the error's type and words."""
     monkeypatch.setattr(wire_write, "kernels", lambda: kernel)
-    bound: Any = PAYLOADS[payload].bind(Spec(spec), Codecs(codecs, trusted=True))
+    bound: Any = PAYLOADS[payload].bind(Spec(spec), CodecResolver(codecs, trusted=True))
     try:
         return bound.encode(record)
     except Exception as error:
@@ -139,7 +139,7 @@ def test_what_c_takes_as_it_is() -> None:
     spec = Spec({name: kind for name, (kind, _) in values.items()})
     for shape, lists in ((0, EXAMPLE.lists), (2, OFRECORD.lists)):
         places = {name: (0, name) for name in spec}
-        made = encoder.RecordEncoder(Shape(shape), lists, Codecs(trusted=True), spec, places)
+        made = encoder.RecordEncoder(Shape(shape), lists, CodecResolver(trusted=True), spec, places)
         fields = tuple(tuple(made._field(name, kind)) for name, kind in spec.items())
         plan = _native.wire_plan(shape, fields, np.ndarray, np.generic)
         given = tuple(value for _, value in values.values())
@@ -233,7 +233,7 @@ def test_integers_as_protobuf_writes_them(values: np.ndarray) -> None:
 
 def test_nothing_is_kept() -> None:
     array, text = np.arange(1000, dtype=np.float32), ["some text of its own" + str(i) for i in range(3)]
-    bound = EXAMPLE.bind(Spec({"x": "float32[]", "t": "utf8[]", "n": "int64"}), Codecs(trusted=True))
+    bound = EXAMPLE.bind(Spec({"x": "float32[]", "t": "utf8[]", "n": "int64"}), CodecResolver(trusted=True))
     gc.collect()
     before = [sys.getrefcount(value) for value in (array, text, text[0])]
     for record in (

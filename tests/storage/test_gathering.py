@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dataformats
-from dataformats.batch.inline_values import Around, Window, whole
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice, whole
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck
 from dataformats.interfaces.stored_file import StoredFile
@@ -64,18 +64,18 @@ def extents(rows: list[tuple[int, int, int]], **more: Any) -> Extents:
     return Extents(np.array(file, np.int32), np.array(offset, np.int64), np.array(length, np.int64), **more)
 
 
-def gathered(files: FileSet, *requests: Extents, window: Window | None = None) -> list[list[bytes]] | None:
+def gathered(files: FileSet, *requests: Extents, window: ValueSlice | None = None) -> list[list[bytes]] | None:
     found = gathering.gather(files, requests, 2**31, [window] * len(requests))
     return None if found is None else [list(whole(blobs)) for blobs in found]
 
 
-def draw_window(data: Any) -> Window | None:
-    windows = st.builds(Window, st.integers(-5000, 5000), st.sampled_from([1, 8, 300, 4096]))
-    window: Window | None = data.draw(st.none() | windows)
+def draw_window(data: Any) -> ValueSlice | None:
+    windows = st.builds(ValueSlice, st.integers(-5000, 5000), st.sampled_from([1, 8, 300, 4096]))
+    window: ValueSlice | None = data.draw(st.none() | windows)
     return window
 
 
-def cut(blob: bytes, window: Window) -> bytes | None:
+def cut(blob: bytes, window: ValueSlice) -> bytes | None:
     """Return the bytes of the window, or `None` where the blob is too short for it."""
     begin = window.begin + (len(blob) if window.begin < 0 else 0)
     return blob[begin : begin + window.n_bytes] if 0 <= begin <= len(blob) - window.n_bytes else None
@@ -106,9 +106,9 @@ def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
         assert list(blobs) == [contents[number][offset : offset + length] for number, offset, length in where]
         values, offsets = blobs.contiguous()
         assert values.tobytes() == b"".join(blobs)
-        if isinstance(read, Around):
-            assert window == read.window
-            parts = [cut(blob, read.window) for blob in blobs]
+        if isinstance(read, SplitBlobs):
+            assert window == read.value_slice
+            parts = [cut(blob, read.value_slice) for blob in blobs]
             assert all(part in (None, row.tobytes()) for part, row in zip(parts, read.rows, strict=True))
         assert offsets.tolist() == [0, *np.cumsum(request.length).tolist()]
         assert values.flags.writeable
@@ -149,8 +149,8 @@ def framed(check: FrameCheck, blobs: list[bytes]) -> tuple[bytes, Extents]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("check", FRAMES)
-@pytest.mark.parametrize("window", [None, Window(10, 4000), Window(-9000, 3000)])
-def test_every_flip_is_seen(window: Window | None, check: FrameCheck, way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", [None, ValueSlice(10, 4000), ValueSlice(-9000, 3000)])
+def test_every_flip_is_seen(window: ValueSlice | None, check: FrameCheck, way: str, tmp_path: Path) -> None:
     """Any byte of the frames of records both short and long, one after the other."""
     blobs = [b"", b"x", noise(100), noise(20_000), noise(3)]
     content, request = framed(check, blobs)
@@ -328,7 +328,7 @@ def test_readers_share_the_processors(
     request = extents([(0, at, 3000) for at in range(0, 900_000, 3000)])
 
     def read() -> list[list[bytes]] | None:
-        threads.one_of(n_readers)
+        threads.declare_readers(n_readers)
         return gathered(files, request)
 
     with ThreadPoolExecutor(1) as reader:

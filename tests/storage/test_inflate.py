@@ -13,7 +13,7 @@ import pytest
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage import gzip_file as inflate
 from dataformats.storage.files import LocalFile, release
-from dataformats.storage.gzip_file import Inflated
+from dataformats.storage.gzip_file import DecompressedFile
 
 WBITS = {"gzip": 31, "zlib": 15}
 KINDS = sorted(WBITS)
@@ -58,13 +58,13 @@ def _more(state: "zlib._Decompress", piece: bytes) -> bytes:
         return b""
 
 
-def opened(folder: Path, compressed: bytes, kind: str, name: str = "x") -> Inflated:
+def opened(folder: Path, compressed: bytes, kind: str, name: str = "x") -> DecompressedFile:
     path = folder / name
     path.write_bytes(compressed)
-    return Inflated(LocalFile(path), kind)
+    return DecompressedFile(LocalFile(path), kind)
 
 
-def close(file: Inflated) -> None:
+def close(file: DecompressedFile) -> None:
     release(file.compressed)
 
 
@@ -205,7 +205,7 @@ def test_a_forked_child_reads_on_while_the_parent_reads(tmp_path: Path) -> None:
     assert child.exitcode == 0
 
 
-def _read_in_child(file: Inflated, data: bytes) -> None:
+def _read_in_child(file: DecompressedFile, data: bytes) -> None:
     os._exit(0 if file.pread(400_000, 300_000) == data[400_000:700_000] else 1)
 
 

@@ -14,8 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataformats.indexing.block_file import ROWS, BrokenBlockError, Layout, Rows, digest, layout_of, pack, unpack
-from dataformats.indexing.index_cache import Index, Shelf
+from dataformats.indexing.block_file import (
+    ROWS,
+    BlockLayout,
+    BlockRows,
+    BrokenBlockError,
+    digest,
+    layout_of,
+    pack,
+    unpack,
+)
+from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.storage.files import LocalFile
 
 COLUMNS = {"length": np.arange(40, dtype="<i8") ** 3, "crc": np.arange(40, dtype="<u4"), "same": np.full(40, 7)}
@@ -31,7 +40,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFile:
     return LocalFile(path)
 
 
-def same(rows: Rows, columns: dict[str, Any], first: int, stop: int) -> bool:
+def same(rows: BlockRows, columns: dict[str, Any], first: int, stop: int) -> bool:
     before = int(next(iter(columns.values()))[:first].sum()) if first < stop else 0
     return rows.before == before and all(
         np.array_equal(rows.columns[name], array[first:stop]) for name, array in columns.items()
@@ -103,7 +112,7 @@ def test_the_digest_is_of_numbers_not_of_how_they_are_kept() -> None:
 
 @pytest.mark.parametrize("where", ["cache", "beside", "folder"])
 def test_indexes_come_back(file: LocalFile, where: str, tmp_path: Path) -> None:
-    shelf = Shelf(str(tmp_path / "folder") if where == "folder" else where)
+    shelf = IndexCache(str(tmp_path / "folder") if where == "folder" else where)
     assert shelf.load(file, "kind") is None
     saved = shelf.save(file, "kind", COLUMNS, FACTS)
     assert is_whole(saved)
@@ -116,16 +125,16 @@ def test_indexes_come_back(file: LocalFile, where: str, tmp_path: Path) -> None:
 
 
 def test_links_lead_to_the_same_index(file: LocalFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = Shelf("cache").path(file)
+    saved = IndexCache("cache").path(file)
     (tmp_path / "link").symlink_to(file.name)
     (tmp_path / "folder").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
     for name in (tmp_path / "link", tmp_path / "folder" / "data", Path("data"), Path("folder/data")):
-        assert Shelf("cache").path(LocalFile(name)) == saved
+        assert IndexCache("cache").path(LocalFile(name)) == saved
 
 
 def test_damaged_headers_are_ignored_and_damaged_blocks_are_broken(file: LocalFile) -> None:
-    shelf = Shelf("beside")
+    shelf = IndexCache("beside")
     shelf.save(file, "kind", COLUMNS, FACTS)
     path = raw(shelf.path(file))
     whole = path.read_bytes()
@@ -147,7 +156,7 @@ def test_damaged_headers_are_ignored_and_damaged_blocks_are_broken(file: LocalFi
 
 
 def test_an_index_that_was_replaced_by_another_or_deleted_is_broken(file: LocalFile) -> None:
-    shelf = Shelf("cache")
+    shelf = IndexCache("cache")
     first = shelf.save(file, "kind", COLUMNS, FACTS)
     second = shelf.save(file, "kind", COLUMNS | {"crc": COLUMNS["crc"][::-1]}, FACTS)
     with pytest.raises(BrokenBlockError):
@@ -159,9 +168,9 @@ def test_an_index_that_was_replaced_by_another_or_deleted_is_broken(file: LocalF
 
 
 def test_an_index_that_was_made_again_serves_who_holds_the_first(file: LocalFile) -> None:
-    first = Shelf("cache").save(file, "kind", COLUMNS, FACTS)
-    loaded = Shelf("cache").load(file, "kind")
-    Shelf("cache").save(file, "kind", COLUMNS, FACTS)  # at another time, which its header says
+    first = IndexCache("cache").save(file, "kind", COLUMNS, FACTS)
+    loaded = IndexCache("cache").load(file, "kind")
+    IndexCache("cache").save(file, "kind", COLUMNS, FACTS)  # at another time, which its header says
     assert is_whole(first)
     assert is_whole(loaded)
 
@@ -199,46 +208,46 @@ def columns_of(*columns: Any) -> dict[str, Any]:
 )
 def test_crafted_indexes_are_ignored(file: LocalFile, header: Any) -> None:
     write_index(file, json.dumps(header).encode())
-    assert Shelf("beside").load(file, "kind") is None
+    assert IndexCache("beside").load(file, "kind") is None
 
 
 def test_the_index_that_the_crafted_ones_vary_is_taken(file: LocalFile) -> None:
     write_index(file, json.dumps(columns_of(["x", "|u1", 0])).encode())
-    assert Shelf("beside").load(file, "kind") is not None
+    assert IndexCache("beside").load(file, "kind") is not None
 
 
 @pytest.mark.parametrize("text", [b"[" * 200_000, b" " * 2**21])
 def test_deep_and_long_headers_are_ignored(file: LocalFile, text: bytes) -> None:
     write_index(file, text)
-    assert Shelf("beside").load(file, "kind") is None
+    assert IndexCache("beside").load(file, "kind") is None
 
 
 def write_index(file: LocalFile, text: bytes) -> None:
-    path = raw(Shelf("beside").path(file))
+    path = raw(IndexCache("beside").path(file))
     path.write_bytes(struct.pack("<8sII", b"DFINDEX2", len(text), zlib.crc32(text)) + text)
 
 
 def test_headers_of_any_length(file: LocalFile) -> None:
     facts = {"what": "x" * 10_000}
-    Shelf("cache").save(file, "kind", COLUMNS, facts)
-    found = Shelf("cache").load(file, "kind")
+    IndexCache("cache").save(file, "kind", COLUMNS, facts)
+    found = IndexCache("cache").load(file, "kind")
     assert found is not None
     assert found.facts == facts
     assert same(found.rows(3, 9), COLUMNS, 3, 9)
 
 
 def test_indexes_of_changed_files_are_hints(file: LocalFile, tmp_path: Path) -> None:
-    Shelf("beside").save(file, "kind", COLUMNS, FACTS)
+    IndexCache("beside").save(file, "kind", COLUMNS, FACTS)
     os.utime(tmp_path / "data", ns=(5, 5))
-    found = Shelf("beside").load(LocalFile(tmp_path / "data"), "kind")
+    found = IndexCache("beside").load(LocalFile(tmp_path / "data"), "kind")
     assert found is not None
     assert not found.exact
     (tmp_path / "data").write_bytes(b"more data")
-    assert Shelf("beside").load(LocalFile(tmp_path / "data"), "kind") is None
+    assert IndexCache("beside").load(LocalFile(tmp_path / "data"), "kind") is None
 
 
 def test_places_that_cannot_be_written(file: LocalFile, caplog: pytest.LogCaptureFixture) -> None:
-    shelf = Shelf(f"{file.name}/x")
+    shelf = IndexCache(f"{file.name}/x")
     assert is_whole(shelf.save(file, "kind", COLUMNS, FACTS))
     assert "in memory" in caplog.text
     assert shelf.load(file, "kind") is None
@@ -247,4 +256,4 @@ def test_places_that_cannot_be_written(file: LocalFile, caplog: pytest.LogCaptur
 def test_a_layout_needs_columns() -> None:
     for n, columns in ((-1, COLUMNS), (3, {})):
         with pytest.raises(ValueError, match="layout"):
-            Layout(n, layout_of(COLUMNS).columns if columns else ())
+            BlockLayout(n, layout_of(COLUMNS).columns if columns else ())

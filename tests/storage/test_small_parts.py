@@ -17,7 +17,7 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
-from dataformats.storage.paths import entries, is_local
+from dataformats.storage.paths import is_local, resolve
 from dataformats.storage.prefetch import read_ahead
 
 
@@ -184,13 +184,13 @@ class TestAtomic:
 
 class TestForks:
     def test_a_child_is_told(self) -> None:
-        class Told:
+        class DeclaredSchema:
             told = 0
 
             def tell(self) -> None:
                 self.told += 1
 
-        thing, forgotten = Told(), Told()
+        thing, forgotten = DeclaredSchema(), DeclaredSchema()
         after_fork(thing, "tell")
         after_fork(forgotten, "tell")
         del forgotten
@@ -206,7 +206,7 @@ class TestForks:
 
 class TestLocate:
     def names(self, path: Any) -> list[str]:
-        found = entries(path)
+        found = resolve(path)
         return [name for entry in found for name in (entry.names() if isinstance(entry, Folder) else [entry.name])]
 
     def test_what_a_path_can_be(self, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ class TestLocate:
         assert self.names(f"{tmp_path}/a*") == [a1, str(tmp_path / "a2")]
         assert self.names(f"{tmp_path}/**/b") == [str(tmp_path / "b")]
         assert self.names(tmp_path) == ["[x]", "a1", "a2", "b"]
-        found = entries([a1, f"{tmp_path}/a*"])
+        found = resolve([a1, f"{tmp_path}/a*"])
         assert isinstance(found[0], LocalFile)
         assert isinstance(found[1], Folder)
         assert not isinstance(found[1], StoredFile)
@@ -228,10 +228,10 @@ class TestLocate:
         missing: list[Any] = [tmp_path / "x", f"{tmp_path}/*", [], f"{tmp_path}/[", "memory://nothing/x"]
         for path in [*missing, "memory://nothing/*"]:
             with pytest.raises(FileNotFoundError):
-                entries(path)
+                resolve(path)
         for wrong in (None, 3, b"x", {"x": 1}, object()):
             with pytest.raises(TypeError):
-                entries(wrong)
+                resolve(wrong)
 
     def test_local_or_not(self) -> None:
         assert is_local("x")

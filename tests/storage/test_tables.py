@@ -131,13 +131,13 @@ def test_a_field_is_held_once_whichever_others_it_is_read_with(
     monkeypatch.setattr(tables, "_MOST_CHOICES", 2)
     asked: list[str] = []
     source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
-    every = Reader.every
+    every = Reader.all_extents
 
     def noted(reader: Reader, field: str) -> Any:
         asked.append(field)
         return every(reader, field)
 
-    monkeypatch.setattr(Reader, "every", noted)
+    monkeypatch.setattr(Reader, "all_extents", noted)
     for names in (["index"], ["wave", "index"], ["index", "wave"], ["wave"], ["index"]) * 3:
         batch = source.read(np.arange(20), fields=names)
         assert list(batch.columns) == names
