@@ -22,7 +22,7 @@ from dataformats.loaders.prefetch import Made, Progress, Task, Timings
 from dataformats.loaders.records import Got, Records
 from dataformats.loaders.rng import Randomness
 from dataformats.spec import VALUE
-from dataformats.storage.io_time import IO_WAIT
+from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["BatchMaker", "ColumnCollate", "DamagePolicy", "Functions"]
 

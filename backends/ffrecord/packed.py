@@ -18,7 +18,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.atomic import publish
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.files import release
 from dataformats.storage.paths import resolve
 
 __all__ = ["PackedFolder", "pack_folder"]
@@ -110,7 +109,7 @@ class PackedFolder:
 
     def close(self) -> None:
         """Let go of the file; reading again opens it again."""
-        release(self._file)
+        self._file.release()
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import BlobWriter, OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.files import LocalFile, release
+from dataformats.storage.files import LocalFile
 
 __all__ = ["FramedWriter"]
 
@@ -170,7 +170,7 @@ class FramedWriter(BlobWriter):
                 if n_sound < len(stretch.blobs):
                     return
         finally:
-            release(stored)
+            stored.release()
 
     def _count(self, blobs: Blobs) -> None:
         self.n_records += len(blobs)

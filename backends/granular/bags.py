@@ -15,7 +15,6 @@ from dataformats.backends.granular.limits import (
 from dataformats.errors import FormatError
 from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.files import release
 
 __all__ = ["BAG", "IDX", "index_of", "judge_bag", "layout_of", "limits_of"]
 
@@ -53,7 +52,7 @@ def limits_of(bag: StoredFile, idx: StoredFile | None) -> Limits:
     layout = layout_of(bag, idx)
     holder = bag if idx is None else idx
     table = holder.pread(layout.table_offset, layout.table_bytes)
-    release(holder)
+    holder.release()
     if len(table) < layout.table_bytes:
         raise FormatError("the table of limits ends early", path=holder.name, offset_bytes=layout.table_offset)
     return parse_limits(table, layout)
@@ -69,7 +68,7 @@ def judge_bag(bag: StoredFile) -> SniffResult:
     except FormatError as error:
         why = error.what
     finally:
-        release(bag)
+        bag.release()
     if not why:
         return SniffResult("yes")
     return SniffResult("damaged" if named else "no", why)

@@ -13,7 +13,6 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
-from dataformats.storage.files import release
 
 __all__ = ["REFS", "SPEC", "ColumnFiles", "DataSetFiles", "bags_of", "data_set_files", "find", "group"]
 
@@ -160,7 +159,7 @@ def _read_spec(file: StoredFile) -> Spec:
             raise
         raise FormatError(f"not JSON: {error}", path=file.name, expected="an object of field to type") from error
     finally:
-        release(file)
+        file.release()
     if not isinstance(types, dict) or not all(isinstance(kind, str) for kind in types.values()):
         raise FormatError("not a spec", path=file.name, expected="an object of field to type", found=_short(types))
     for name in types:

@@ -16,7 +16,7 @@ from dataformats.backends.granular.limits import ENTRY_BYTES
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.errors import FormatError, SpecError
 from dataformats.storage.atomic import sync
-from dataformats.storage.files import LocalFile, release
+from dataformats.storage.files import LocalFile
 
 __all__ = ["AHEAD_ROWS", "check_spec", "keep_columns", "keep_referred", "keep_single", "restore_index"]
 
@@ -126,7 +126,7 @@ def restore_index(bag: Path, idx: Path) -> None:
     try:
         limits = limits_of(file, None)
     finally:
-        release(file)
+        file.release()
     partial = idx.with_name(idx.name + ".partial")
     with partial.open("wb") as target:
         target.write(limits.ends.astype("<u8").tobytes())

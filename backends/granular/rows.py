@@ -17,7 +17,6 @@ from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.files import release
 
 __all__ = ["Rows", "Table"]
 
@@ -158,7 +157,7 @@ class Table:
         limits = limits_of(file, None)
         sequences = [is_sequence(kind) for kind in self.files.spec.values()]
         parts = [_parse(file, limits, range(at, min(at + _ROWS, len(limits))), sequences) for at in _begins(limits)]
-        release(file)
+        file.release()
         return Refs.join(parts), limits
 
 

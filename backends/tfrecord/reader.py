@@ -11,7 +11,7 @@ from dataformats.backends.tfrecord.scan import scan
 from dataformats.backends.tfrecord.sniff import Compression, decompressed
 from dataformats.interfaces import OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.concurrent_map import overlapped
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["TFRecordReader"]
 
@@ -37,4 +37,4 @@ class TFRecordReader(FramedReader):
 
 def _decompressed(files: Sequence[StoredFile], compression: Compression) -> list[StoredFile]:
     local = all(file.local is not None for file in files)
-    return overlapped(lambda file: decompressed(file, compression), files, local=local)
+    return concurrent_map(lambda file: decompressed(file, compression), files, local=local)

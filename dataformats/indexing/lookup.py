@@ -14,7 +14,7 @@ from dataformats.errors import FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.block_file import ROWS
 from dataformats.indexing.file_index import FileIndex, LazyProblems
-from dataformats.storage.concurrent_map import overlapped
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["Found", "InMemoryLookup", "Lookup", "PagedLookup", "is_small", "lookup"]
 
@@ -170,7 +170,7 @@ class PagedLookup:
     def _read_all(self, keys: list[int], part: Part) -> list[FileIndex]:
         if self._local:  # threads that share Python make a batch from a warm disk four times slower
             return [self._read(key, part) for key in keys]
-        return overlapped(lambda key: self._read(key, part), keys, local=False)
+        return concurrent_map(lambda key: self._read(key, part), keys, local=False)
 
     def _read(self, key: int, part: Part) -> FileIndex:
         file, first = key >> _MOST_BLOCKS, (key & (1 << _MOST_BLOCKS) - 1) * ROWS

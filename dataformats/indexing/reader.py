@@ -18,7 +18,7 @@ from dataformats.indexing.lookup import Found, InMemoryLookup, Lookup, lookup
 from dataformats.interfaces import Check, Extents, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
-from dataformats.storage.concurrent_map import overlapped
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["FileIndex", "IndexedReader", "LazyProblems", "RecordIndex"]
 
@@ -88,7 +88,7 @@ class IndexedReader(Reader):
 
     def each_file(self, quick: Callable[[int], Made]) -> list[Made]:
         """Return what a function that reads little gives for each file."""
-        return overlapped(quick, range(len(self.files)), local=self._is_local)
+        return concurrent_map(quick, range(len(self.files)), local=self._is_local)
 
     @property
     def counts(self) -> NDArray[np.int64]:

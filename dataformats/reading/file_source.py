@@ -48,11 +48,10 @@ from dataformats.reading.views import SourceBase
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.blob_read import Fetched, read_blobs
 from dataformats.storage.file_set import FileSet
-from dataformats.storage.files import release
-from dataformats.storage.io_time import IO_WAIT
-from dataformats.storage.memory_file import MappedFile, cached
+from dataformats.storage.memory_file import MappedFile, cache_files
 from dataformats.storage.native_read import look_up
-from dataformats.storage.prefetch import read_ahead
+from dataformats.storage.prefetch import prefetch
+from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["MAX_RECORD_BYTES", "FileSource", "Parts"]
 
@@ -124,7 +123,7 @@ class FileSource(SourceBase):
         if self._parts.io == "mmap":
             return FileSet([MappedFile(file) for file in files], "mmap")
         held = self._held(self._parts.cache)
-        in_memory, memory = cached([files[number] for number in held], given)
+        in_memory, memory = cache_files([files[number] for number in held], given)
         for number, file in zip(held, in_memory, strict=True):
             files[number] = file
         return FileSet(files, self._parts.io, memory)
@@ -401,7 +400,7 @@ class FileSource(SourceBase):
         if not isinstance(reader, SequentialReader):
             raise TypeError(f"{self.format} has no sequential reader of its own")
         for number, file in enumerate(reader.files):
-            for stretch in read_ahead(reader.iter_chunks(number)):
+            for stretch in prefetch(reader.iter_chunks(number)):
                 yield from cut(stretch, first, file.name)
                 first += len(stretch.blobs)
 
@@ -551,7 +550,7 @@ class FileSource(SourceBase):
 
     def close(self) -> None:
         for file in self._reader.files:
-            release(file)
+            file.release()
         self._opened_files = None  # a read that still runs in another thread keeps what it reads from
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_column
 from dataformats.interfaces.source import Fields, RecordSource
-from dataformats.storage.prefetch import read_ahead
+from dataformats.storage.prefetch import prefetch
 
 __all__ = ["as_indices", "as_numbers", "digest_of", "scan_by_reading", "steps", "until_failure", "within"]
 
@@ -59,7 +59,7 @@ def within(numbers: NDArray[np.int64], indices: ArrayLike | range, length: int) 
 
 def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields) -> Iterator[RecordBatch]:
     """Yield all records of a source by reads of these steps, one ahead."""
-    for batch in read_ahead(source.read(part, fields, "omit") for part in steps):
+    for batch in prefetch(source.read(part, fields, "omit") for part in steps):
         yield from until_failure(batch)
 
 

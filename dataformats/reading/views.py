@@ -19,7 +19,7 @@ from dataformats.interfaces.source import Fields, FieldStats, OnCorrupt, RecordS
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading, steps
 from dataformats.reading.stats import RunningStats, is_number, measure
 from dataformats.spec import VALUE, Spec
-from dataformats.storage.prefetch import read_ahead
+from dataformats.storage.prefetch import prefetch
 
 __all__ = ["SourceBase", "batch_of"]
 
@@ -51,7 +51,7 @@ class SourceBase(RecordSource):
 
     def scan_bytes(self) -> Iterator[bytes]:
         """Yield the stored payloads of all records in order, as `read_bytes` gives them."""
-        for blobs in read_ahead(self.read_bytes(part) for part in self.steps()):
+        for blobs in prefetch(self.read_bytes(part) for part in self.steps()):
             yield from blobs
 
     def origin(self, index: int) -> tuple[str, int] | None:

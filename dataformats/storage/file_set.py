@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import reads_batches
 from dataformats.storage.engines import NAMES, engine
-from dataformats.storage.files import LocalFile, give_back, take
+from dataformats.storage.files import LocalFile, borrow_descriptors, return_descriptors
 from dataformats.storage.memory_file import MemoryFile, SharedMemory
 
 __all__ = ["FileSet"]
@@ -95,11 +95,12 @@ class FileSet(Sequence[StoredFile]):
             FormatError: A file was replaced or changed since it was first looked at.
         """
         if len(numbers) == len(self._local):
-            return np.array(take(self._local), np.int32)
+            return np.array(borrow_descriptors(self._local), np.int32)
         found = self.no_descriptors.copy()
-        found[numbers] = take([self._local[number] for number in numbers])
+        found[numbers] = borrow_descriptors([self._local[number] for number in numbers])
         return found
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """Let go of what `take` gave for these numbers."""
-        give_back(self._local if len(numbers) == len(self._local) else [self._local[number] for number in numbers])
+        every = len(numbers) == len(self._local)
+        return_descriptors(self._local if every else [self._local[number] for number in numbers])

@@ -1,4 +1,4 @@
-"""Files wherever they lie: local, behind an fsspec URL, or behind a path object; and folders of them."""
+"""Files and folders on the local disk, and a bounded set of open descriptors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.storage.folders import is_data
 
 resource: ModuleType | None
 try:
@@ -20,11 +20,10 @@ try:
 except ImportError:  # Windows
     resource = None
 
-__all__ = ["FsspecFile", "LocalFile", "ObjectFile", "give_back", "most_open", "take"]
+__all__ = ["LocalFile", "LocalFolder", "borrow_descriptors", "max_open_files", "return_descriptors"]
 
 _MAX_OPEN = 256
 _FEW_OPEN = 4  # up to here nobody asks what the process may have open, which costs as much as a read
-_OURS = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
 
 
 class LocalFile(StoredFile):
@@ -45,7 +44,7 @@ class LocalFile(StoredFile):
     def read_into(self, offset: int, out: memoryview) -> int:
         done, descriptor = 0, None
         try:
-            (descriptor,) = take([self])
+            (descriptor,) = borrow_descriptors([self])
             while done < len(out):
                 n = os.preadv(descriptor, [out[done:]], offset + done)
                 if n == 0:
@@ -54,7 +53,7 @@ class LocalFile(StoredFile):
             self._check_unchanged(os.fstat(descriptor))
         finally:
             if descriptor is not None:
-                give_back([self])
+                return_descriptors([self])
         if done < len(out) and offset + done < self.size:
             raise TruncatedError(
                 "the file became shorter while it was open",
@@ -117,7 +116,7 @@ class _Descriptors:
         for entry in self._open.values():
             entry[1] = 0  # whoever borrowed it stayed in the parent
 
-    def take(self, files: Sequence[LocalFile]) -> list[int]:
+    def borrow(self, files: Sequence[LocalFile]) -> list[int]:
         """Return descriptors of files, which stay open until `give_back`.
 
         Raises:
@@ -144,13 +143,13 @@ class _Descriptors:
         return [file.open_descriptor(), 0]
 
     def give_back(self, files: Sequence[LocalFile]) -> None:
-        """Let go of what `take` gave for these files."""
+        """Let go of what `borrow` gave for these files."""
         with self._lock:
             for file in files:
                 self._open[file][1] -= 1
 
     def _close_spare(self) -> None:
-        for file in list(self._open)[: max(0, len(self._open) + 1 - most_open())]:
+        for file in list(self._open)[: max(0, len(self._open) + 1 - max_open_files())]:
             self._close_unless_borrowed(file)
 
     def release(self, file: LocalFile) -> None:
@@ -163,7 +162,7 @@ class _Descriptors:
             os.close(entry[0])
 
 
-def most_open() -> int:
+def max_open_files() -> int:
     """Return how many descriptors may stay open, and be borrowed at once: a quarter of the process's, 256 at most."""
     if resource is None:
         return _MAX_OPEN
@@ -172,83 +171,8 @@ def most_open() -> int:
 
 
 _DESCRIPTORS = _Descriptors()
-take = _DESCRIPTORS.take
-give_back = _DESCRIPTORS.give_back
-
-
-def release(file: StoredFile) -> None:
-    """Close what is open of a file; reading it again opens it again."""
-    file.release()
-
-
-class FsspecFile(StoredFile):
-    """A file behind an fsspec file system, read by ranges."""
-
-    def __init__(self, fs: Any, path: str) -> None:
-        info = fs.info(path)
-        if info.get("type") == "directory":
-            raise IsADirectoryError(f"{fs.unstrip_protocol(path)!r} is a folder, expected a file")
-        self._fs = fs
-        self._path = path
-        self.name = str(fs.unstrip_protocol(path))
-        self.size = int(info["size"] or 0)
-        version = [info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")]
-        self.identity = (str(self.size), *(str(part) for part in version if part is not None))
-
-    def read_into(self, offset: int, out: memoryview) -> int:
-        data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
-        out[: len(data)] = data
-        if len(data) < len(out) and offset + len(data) < self.size:
-            raise TruncatedError("the file became shorter while it was open", path=self.name, expected=self.size)
-        return len(data)
-
-    def folder(self) -> Folder:
-        """Return the folder that the file lies in."""
-        return FsspecFolder(self._fs, self._fs._parent(self._path))
-
-    def sibling(self, name: str) -> StoredFile | None:
-        path = f"{self._fs._parent(self._path)}/{name}"
-        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
-
-
-class ObjectFile(StoredFile):
-    """A file behind a path object that has `open`, `/` and `exists`."""
-
-    def __init__(self, path: Any) -> None:
-        self._path = path
-        self.name = str(path)
-        self._lock = threading.Lock()
-        self._handle: Any = path.open("rb")
-        self.size = int(self._handle.seek(0, os.SEEK_END))
-        self.identity = (str(self.size),)
-        after_fork(self, "_reopen")
-
-    def _reopen(self) -> None:
-        self._lock = threading.Lock()
-        self._handle = None  # its position is shared with the parent
-
-    def release(self) -> None:
-        with self._lock:
-            if self._handle is not None:
-                self._handle.close()
-            self._handle = None
-
-    def read_into(self, offset: int, out: memoryview) -> int:
-        with self._lock:
-            if self._handle is None:
-                self._handle = self._path.open("rb")
-            self._handle.seek(offset)
-            data = self._handle.read(len(out))
-        out[: len(data)] = data
-        return len(data)
-
-    def sibling(self, name: str) -> StoredFile | None:
-        return _beside(self._path, name)
-
-    def folder(self) -> Folder | None:
-        """Return the folder that the file lies in, if the path object tells."""
-        parent = getattr(self._path, "parent", None)
-        return None if parent is None else ObjectFolder(parent)
+borrow_descriptors = _DESCRIPTORS.borrow
+return_descriptors = _DESCRIPTORS.give_back
 
 
 class LocalFolder(Folder):
@@ -279,94 +203,3 @@ class LocalFolder(Folder):
     def sibling(self, name: str) -> StoredFile | None:
         path = self._path.resolve().with_name(name)
         return LocalFile(path) if path.is_file() else None
-
-
-class FsspecFolder(Folder):
-    """A folder behind an fsspec file system."""
-
-    def __init__(self, fs: Any, path: str) -> None:
-        self._fs = fs
-        self._path = path.rstrip("/")
-        self.name = str(fs.unstrip_protocol(path))
-
-    def names(self) -> list[str]:
-        return self._entries("file")
-
-    def file(self, name: str) -> StoredFile:
-        return FsspecFile(self._fs, f"{self._path}/{name}")
-
-    def folders(self) -> list[str]:
-        return self._entries("directory")
-
-    def folder(self, name: str) -> Folder:
-        return FsspecFolder(self._fs, f"{self._path}/{name}")
-
-    def _entries(self, kind: str) -> list[str]:
-        entries = self._fs.ls(self._path, detail=True)
-        names = [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == kind]
-        return sorted(name for name in names if is_data(name))
-
-    def sibling(self, name: str) -> StoredFile | None:
-        path = f"{self._fs._parent(self._path)}/{name}"
-        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
-
-
-class ObjectFolder(Folder):
-    """A folder behind a path object that has `glob` and `/`."""
-
-    def __init__(self, path: Any) -> None:
-        self._path = path
-        self.name = str(path)
-
-    def names(self) -> list[str]:
-        return self._entries(folders=False)
-
-    def file(self, name: str) -> StoredFile:
-        return ObjectFile(self._path / name)
-
-    def folders(self) -> list[str]:
-        return self._entries(folders=True)
-
-    def folder(self, name: str) -> Folder:
-        return ObjectFolder(self._path / name)
-
-    def sibling(self, name: str) -> StoredFile | None:
-        return _beside(self._path, name)
-
-    def _entries(self, *, folders: bool) -> list[str]:
-        entries = [entry for entry in self._path.glob("*") if _is_file(entry) != folders]
-        names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries)
-        return sorted(name for name in names if is_data(name))
-
-
-class GlobFolder(Folder):
-    """The files that a pattern matched."""
-
-    explicit = True
-
-    def __init__(self, pattern: str, files: dict[str, StoredFile]) -> None:
-        self.name = pattern
-        self._files = files
-
-    def names(self) -> list[str]:
-        return sorted(self._files)
-
-    def file(self, name: str) -> StoredFile:
-        return self._files[name]
-
-
-def is_data(name: str) -> bool:
-    """Return False for hidden files and for those that this package keeps beside data."""
-    return not name.startswith(".") and not name.endswith(_OURS)
-
-
-def _beside(path: Any, name: str) -> StoredFile | None:
-    """Return the file called `name` beside a path object, or `None`, as where it does not know its folder."""
-    parent = getattr(path, "parent", None)
-    there = None if parent is None else parent / name
-    return ObjectFile(there) if there is not None and there.exists() else None
-
-
-def _is_file(path: Any) -> bool:
-    check = getattr(path, "is_file", None) or getattr(path, "isfile", None)
-    return bool(check()) if check else True

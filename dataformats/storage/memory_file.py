@@ -18,7 +18,7 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
 
-__all__ = ["CachedFile", "MappedFile", "MemoryFile", "SharedMemory", "cached"]
+__all__ = ["CachedFile", "MappedFile", "MemoryFile", "SharedMemory", "cache_files"]
 
 _STEP = 8 * 2**20
 _PAGE = 4096
@@ -149,7 +149,7 @@ class CachedFile(MemoryFile):
         return room
 
 
-def cached(files: Sequence[StoredFile], given: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
+def cache_files(files: Sequence[StoredFile], given: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
     """Return files that are held in memory, and the memory of those whose size is known before they are read.
 
     Args:

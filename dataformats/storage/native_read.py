@@ -27,8 +27,8 @@ from dataformats.kernels import (
     read_laid,
 )
 from dataformats.storage.file_set import FileSet
-from dataformats.storage.files import most_open
-from dataformats.storage.threads import helpers
+from dataformats.storage.files import max_open_files
+from dataformats.storage.threads import kernel_threads
 
 __all__ = ["gather", "held", "look_up"]
 
@@ -133,7 +133,7 @@ def _given(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) ->
 
 def _read_groups(files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int]) -> bool:
     """Read from many files, a few at a time."""
-    most = max(_FEW, most_open() // 4)  # other threads borrow some as well
+    most = max(_FEW, max_open_files() // 4)  # other threads borrow some as well
     groups = [numbers[first : first + most] for first in range(0, len(numbers), most)]
     return all(_read_group(files, held, outs, group, is_rest=group is not groups[0]) for group in groups)
 
@@ -150,7 +150,7 @@ def _read_group(
         numbers: Which files.
         is_rest: Whether another call has read what lies in memory; `None`: there are no other calls.
     """
-    pool, n_threads = helpers()
+    pool, n_threads = kernel_threads()
     if not numbers:
         return read_laid(held, outs, files.no_descriptors, None, pool, n_threads)
     taken = False

@@ -10,17 +10,10 @@ from typing import Any
 from dataformats.errors import MissingExtraError
 from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.concurrent_map import overlapped
-from dataformats.storage.files import (
-    FsspecFile,
-    FsspecFolder,
-    GlobFolder,
-    LocalFile,
-    LocalFolder,
-    ObjectFile,
-    ObjectFolder,
-    is_data,
-)
+from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.storage.folders import GlobFolder, is_data
+from dataformats.storage.remote import FsspecFile, FsspecFolder, ObjectFile, ObjectFolder
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["is_local", "is_url", "resolve"]
 
@@ -91,7 +84,7 @@ def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     if _MAGIC & set(path) and not fs.exists(path):
         kinds = {name: about["type"] for name, about in fs.glob(path, detail=True).items()}
         names = [name for name, kind in kinds.items() if kind == "file"]
-        made = overlapped(lambda name: FsspecFile(fs, name), names, local=False)
+        made = concurrent_map(lambda name: FsspecFile(fs, name), names, local=False)
         folders = [FsspecFolder(fs, name) for name, kind in kinds.items() if kind == "directory"]
         return _globbed(text, dict(zip(names, made, strict=True)), folders)
     return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]

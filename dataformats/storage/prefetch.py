@@ -8,14 +8,14 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-__all__ = ["read_ahead"]
+__all__ = ["prefetch"]
 
 T = TypeVar("T")
 _END = object()
 _PATIENCE_S = 10.0
 
 
-def read_ahead(items: Iterator[T]) -> Iterator[T]:
+def prefetch(items: Iterator[T]) -> Iterator[T]:
     """Yield the items of an iterator that runs one item ahead, in a thread of its own.
 
     What it raises is raised here after the items before. The thread ends with the iteration, also where the consumer

@@ -1,60 +1,92 @@
-"""Pools of threads, one of each kind a process; which threads share the work of large batches."""
+"""Thread pools, each thread's share of the processors, and the time each thread waits for storage."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from dataformats.fork_hooks import after_fork
 from dataformats.kernels import helpers_open
 
-__all__ = ["N_THREADS", "Pool", "declare_readers", "helpers", "processors", "submit"]
+__all__ = [
+    "IO_WAIT",
+    "N_THREADS",
+    "ThreadPool",
+    "concurrent_map",
+    "declare_readers",
+    "kernel_threads",
+    "processors",
+    "submit",
+]
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
 
-_MOST_HELPERS = 7  # more would wait for the same memory
+_MAX_KERNEL_THREADS = 7  # more would wait for the same memory
+_MAP_THREADS = 16
+_FEW = 4
+_FEW_LOCAL = 64  # starting threads costs as much as this many reads from a warm disk
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def declare_readers(n_readers: int) -> None:
-    """Say that this thread is one of so many that read at the same time, each with its part of the processors.
+    """Declare that this thread is one of `n_readers` concurrent readers, so that each uses its share of processors.
 
-    To wake others in the middle of a batch costs more than it gives where those have batches of their own to read.
+    Waking other threads in the middle of a batch costs more than it gains if those read batches of their own.
     """
-    _OF_THREAD.readers = n_readers
+    _THREAD.readers = n_readers
 
 
 def processors() -> int:
-    """Return how many threads may do the work of this one."""
-    return max(1, N_THREADS // getattr(_OF_THREAD, "readers", 1))
+    """Return how many threads may work on a batch of this thread: at least 1."""
+    return max(1, N_THREADS // getattr(_THREAD, "readers", 1))
 
 
-def helpers() -> tuple[Any, int]:
-    """Return the threads that help kernels with large batches, and how many may do the work of this one, it included.
+def kernel_threads() -> tuple[Any, int]:
+    """Return the thread pool of the kernels, and how many threads may work on a batch, the caller included.
 
-    `None` and 1 where there are none, or all have work of their own.
+    Returns `(None, 1)` if there is no pool or all processors are in use.
     """
     n = processors()
-    return (_HELPERS.opened(), n) if n > 1 else (None, 1)
+    return (_KERNEL_THREADS.opened(), n) if n > 1 else (None, 1)
 
 
 def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
-    """Have work done by a thread of the pool. It must not wait for other work of the pool."""
+    """Run `work` in a thread of the shared pool. It must not wait for other work in that pool."""
     return _POOL.executor().submit(work, *arguments, **named)
 
 
-class Pool:
-    """Threads that are started at first use, and again in a forked child.
+def concurrent_map(function: Callable[[Item], Result], items: Sequence[Item], *, local: bool) -> list[Result]:
+    """Return `[function(item) for item in items]`, many at once, so that a slow disk or server is waited for once.
 
     Args:
-        n_threads: At most so many.
-        name: What their names begin with.
+        function: A short read; thread-safe. Its exceptions are raised here.
+        items: The arguments.
+        local: True if it reads from the local disk: a few items then need no threads.
+    """
+    if len(items) <= (_FEW_LOCAL if local else _FEW):
+        return [function(item) for item in items]
+    # Several items per task: submitting each one would cost more than a warm read.
+    step = -(-len(items) // (4 * _MAP_THREADS)) if local else 1
+    tasks = [items[first : first + step] for first in range(0, len(items), step)]
+    with ThreadPoolExecutor(min(_MAP_THREADS, len(tasks))) as threads:
+        results = threads.map(lambda task: [function(item) for item in task], tasks)
+        return [result for part in results for result in part]
+
+
+class ThreadPool:
+    """A thread pool that starts at first use, and again in a forked child.
+
+    Args:
+        n_threads: The most threads.
+        name: The prefix of their names.
     """
 
     def __init__(self, n_threads: int, name: str) -> None:
@@ -68,32 +100,45 @@ class Pool:
         self._executor, self._lock = None, threading.Lock()
 
     def executor(self) -> ThreadPoolExecutor:
-        """Return what takes their work."""
+        """Return the running executor."""
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._n_threads, thread_name_prefix=self._name)
             return self._executor
 
 
-class _Helpers:
-    """Threads of the kernels, opened at first use, and again in a forked child."""
+class _KernelThreads:
+    """The native thread pool: opened at first use, and again in a forked child."""
 
     def __init__(self) -> None:
         self._forget()
         after_fork(self, "_forget")
 
     def _forget(self) -> None:
-        self._opened: Any = None
+        self._pool: Any = None
 
     def opened(self) -> Any:
-        if self._opened is None:
+        if self._pool is None:
             try:
-                self._opened = helpers_open(min(N_THREADS - 1, _MOST_HELPERS))
+                self._pool = helpers_open(min(N_THREADS - 1, _MAX_KERNEL_THREADS))
             except OSError:
                 return None
-        return self._opened
+        return self._pool
 
 
-_POOL = Pool(N_THREADS, "dataformats-batch")
-_HELPERS = _Helpers()
-_OF_THREAD = threading.local()
+class _IOWait(threading.local):
+    """How long this thread has waited for storage.
+
+    Attributes:
+        seconds: Time in all reads of blobs so far, checksums included.
+    """
+
+    seconds = 0.0
+
+
+IO_WAIT = _IOWait()
+"""The time that the current thread has waited for storage, for reports of what limits a loader."""
+
+_POOL = ThreadPool(N_THREADS, "dataformats-batch")
+_KERNEL_THREADS = _KernelThreads()
+_THREAD = threading.local()

@@ -24,7 +24,7 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import backends
 from dataformats.spec import VALUE
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.files import LocalFile, release
+from dataformats.storage.files import LocalFile
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "ofrecord"
@@ -93,7 +93,7 @@ def both_ways(path: Path, **options: Any) -> list[bytes | FormatError]:
     found = read(source)
     assert told(streamed(source)) == told(found) == told(read(opened(path, **options)))
     for file in source.files:
-        release(file)
+        file.release()
     return found
 
 

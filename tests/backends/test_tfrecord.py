@@ -28,7 +28,8 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
 from dataformats.storage.blob_read import read_blobs
-from dataformats.storage.files import LocalFile, ObjectFile, release
+from dataformats.storage.files import LocalFile
+from dataformats.storage.remote import ObjectFile
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "tfrecord"
@@ -75,7 +76,7 @@ def streamed(source: TFRecordReader) -> list[bytes | FormatError]:
 
 def close(source: TFRecordReader) -> None:
     for file in source.files:
-        release(getattr(file, "compressed", file))
+        getattr(file, "compressed", file).release()
 
 
 def told(found: list[bytes | FormatError]) -> list[object]:

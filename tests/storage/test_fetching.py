@@ -14,7 +14,8 @@ import pytest
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.engines import Piece, fetch, fetching
-from dataformats.storage.files import FsspecFile, LocalFile, ObjectFile
+from dataformats.storage.files import LocalFile
+from dataformats.storage.remote import FsspecFile, ObjectFile
 
 DATA = np.random.default_rng(3).bytes(300_000)
 

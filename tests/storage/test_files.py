@@ -10,7 +10,9 @@ import pytest
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import Folder
 from dataformats.storage import files
-from dataformats.storage.files import LocalFile, LocalFolder, ObjectFile, ObjectFolder, is_data, release
+from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.storage.folders import is_data
+from dataformats.storage.remote import ObjectFile, ObjectFolder
 
 
 @pytest.fixture
@@ -30,9 +32,9 @@ def test_reading_by_position(path: Path) -> None:
         assert file.read_all(200) == bytes(range(200))
         with pytest.raises(FormatError, match="199"):
             file.read_all(199)
-        release(file)
+        file.release()
         assert file.pread(0, 2) == b"\0\1"
-        release(file)
+        file.release()
 
 
 def test_short_reads_are_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +62,7 @@ def test_changed_files(path: Path, change: str) -> None:
         path.unlink()
     with pytest.raises(FormatError, match="data"):
         file.pread(150, 10)
-    release(file)
+    file.release()
     with pytest.raises((FormatError, FileNotFoundError), match="data"):
         file.pread(0, 10)
 
@@ -82,7 +84,7 @@ def test_a_file_may_be_closed_while_another_is_opened(path: Path, monkeypatch: p
     open_descriptor = one.open_descriptor
 
     def close_and_open() -> int:
-        release(other)
+        other.release()
         return open_descriptor()
 
     monkeypatch.setattr(one, "open_descriptor", close_and_open)
@@ -100,7 +102,7 @@ def test_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [file.pread(1, 1)[0] for file in opened] == list(range(30))
         assert len(files._DESCRIPTORS._open) <= 6
     for file in opened:
-        release(file)
+        file.release()
     assert files._DESCRIPTORS._open == {}
 
 
@@ -123,7 +125,7 @@ def test_folders(tmp_path: Path) -> None:
         assert folder.folders() == ["inner"]
         file = folder.file("a")
         assert file.pread(0, 9) == b"a"
-        release(file)
+        file.release()
         assert folder.folder("inner").names() == []
     assert LocalFolder(tmp_path / "inner").sibling("a") is not None
     assert LocalFolder(tmp_path / "inner").sibling("c") is None

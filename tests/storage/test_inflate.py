@@ -12,7 +12,7 @@ import pytest
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage import gzip_file as inflate
-from dataformats.storage.files import LocalFile, release
+from dataformats.storage.files import LocalFile
 from dataformats.storage.gzip_file import DecompressedFile
 
 WBITS = {"gzip": 31, "zlib": 15}
@@ -65,7 +65,7 @@ def opened(folder: Path, compressed: bytes, kind: str, name: str = "x") -> Decom
 
 
 def close(file: DecompressedFile) -> None:
-    release(file.compressed)
+    file.compressed.release()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
-from dataformats.storage.prefetch import read_ahead
+from dataformats.storage.prefetch import prefetch
 
 
 def threads() -> list[str]:
@@ -35,9 +35,9 @@ def ended() -> bool:
 
 class TestAhead:
     def test_everything_comes_in_order(self) -> None:
-        assert list(read_ahead(iter(range(100)))) == list(range(100))
-        assert list(read_ahead(iter([]))) == []
-        assert list(read_ahead(iter([None, None]))) == [None, None]
+        assert list(prefetch(iter(range(100)))) == list(range(100))
+        assert list(prefetch(iter([]))) == []
+        assert list(prefetch(iter([None, None]))) == [None, None]
         assert threads() == []
 
     def test_one_item_is_made_ahead(self) -> None:
@@ -48,7 +48,7 @@ class TestAhead:
                 made.append(i)
                 yield i
 
-        ahead = read_ahead(items())
+        ahead = prefetch(items())
         assert next(ahead) == 0
         deadline = time.monotonic() + 60
         while made != [0, 1] and time.monotonic() < deadline:
@@ -64,7 +64,7 @@ class TestAhead:
 
         found: list[int] = []
         with pytest.raises(ZeroDivisionError):
-            found.extend(read_ahead(items()))
+            found.extend(prefetch(items()))
         assert found == [1]
         assert threads() == []
 
@@ -77,7 +77,7 @@ class TestAhead:
             finally:
                 closed.append(True)
 
-        for item in read_ahead(items()):
+        for item in prefetch(items()):
             if item == 3:
                 break
         gc.collect()
@@ -98,7 +98,7 @@ class TestAhead:
             finally:
                 closed.set()
 
-        cycle: list[Any] = [read_ahead(items())]
+        cycle: list[Any] = [prefetch(items())]
         assert next(cycle[0]) == 0
         cycle.append(cycle)
         gc.disable()
@@ -124,7 +124,7 @@ class TestAhead:
             finally:
                 closed.set()
 
-        cycle: list[Any] = [read_ahead(items())]
+        cycle: list[Any] = [prefetch(items())]
         with lock:
             assert next(cycle[0]) == 0
             assert begun.wait(60)

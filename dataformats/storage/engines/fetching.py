@@ -9,8 +9,8 @@ from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.files import FsspecFile
-from dataformats.storage.threads import Pool
+from dataformats.storage.remote import FsspecFile
+from dataformats.storage.threads import ThreadPool
 
 __all__ = ["Piece", "fetch"]
 
@@ -18,7 +18,7 @@ _THREADS = min(16, 4 * (os.cpu_count() or 1))
 _INLINE_PIECES = 4
 _INLINE_BYTES = 64 * 1024
 _SPLIT_BYTES = 8 * 2**20
-_POOL = Pool(_THREADS, "dataformats-io")
+_POOL = ThreadPool(_THREADS, "dataformats-io")
 
 
 @dataclass(frozen=True, slots=True)

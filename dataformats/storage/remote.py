@@ -1,0 +1,154 @@
+"""Files and folders that are not on the local disk: behind an fsspec file system, or behind a path object."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from dataformats.errors import TruncatedError
+from dataformats.fork_hooks import after_fork
+from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.storage.folders import is_data
+
+__all__ = ["FsspecFile", "FsspecFolder", "ObjectFile", "ObjectFolder"]
+
+
+class FsspecFile(StoredFile):
+    """A file behind an fsspec file system, read by ranges."""
+
+    def __init__(self, fs: Any, path: str) -> None:
+        info = fs.info(path)
+        if info.get("type") == "directory":
+            raise IsADirectoryError(f"{fs.unstrip_protocol(path)!r} is a folder, expected a file")
+        self._fs = fs
+        self._path = path
+        self.name = str(fs.unstrip_protocol(path))
+        self.size = int(info["size"] or 0)
+        version = [info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")]
+        self.identity = (str(self.size), *(str(part) for part in version if part is not None))
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
+        out[: len(data)] = data
+        if len(data) < len(out) and offset + len(data) < self.size:
+            raise TruncatedError("the file became shorter while it was open", path=self.name, expected=self.size)
+        return len(data)
+
+    def folder(self) -> Folder:
+        """Return the folder that the file lies in."""
+        return FsspecFolder(self._fs, self._fs._parent(self._path))
+
+    def sibling(self, name: str) -> StoredFile | None:
+        path = f"{self._fs._parent(self._path)}/{name}"
+        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
+
+
+class FsspecFolder(Folder):
+    """A folder behind an fsspec file system."""
+
+    def __init__(self, fs: Any, path: str) -> None:
+        self._fs = fs
+        self._path = path.rstrip("/")
+        self.name = str(fs.unstrip_protocol(path))
+
+    def names(self) -> list[str]:
+        return self._entries("file")
+
+    def file(self, name: str) -> StoredFile:
+        return FsspecFile(self._fs, f"{self._path}/{name}")
+
+    def folders(self) -> list[str]:
+        return self._entries("directory")
+
+    def folder(self, name: str) -> Folder:
+        return FsspecFolder(self._fs, f"{self._path}/{name}")
+
+    def _entries(self, kind: str) -> list[str]:
+        entries = self._fs.ls(self._path, detail=True)
+        names = [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == kind]
+        return sorted(name for name in names if is_data(name))
+
+    def sibling(self, name: str) -> StoredFile | None:
+        path = f"{self._fs._parent(self._path)}/{name}"
+        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
+
+
+class ObjectFile(StoredFile):
+    """A file behind a path object that has `open`, `/` and `exists`."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+        self.name = str(path)
+        self._lock = threading.Lock()
+        self._handle: Any = path.open("rb")
+        self.size = int(self._handle.seek(0, os.SEEK_END))
+        self.identity = (str(self.size),)
+        after_fork(self, "_reopen")
+
+    def _reopen(self) -> None:
+        self._lock = threading.Lock()
+        self._handle = None  # its position is shared with the parent
+
+    def release(self) -> None:
+        with self._lock:
+            if self._handle is not None:
+                self._handle.close()
+            self._handle = None
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        with self._lock:
+            if self._handle is None:
+                self._handle = self._path.open("rb")
+            self._handle.seek(offset)
+            data = self._handle.read(len(out))
+        out[: len(data)] = data
+        return len(data)
+
+    def sibling(self, name: str) -> StoredFile | None:
+        return _beside(self._path, name)
+
+    def folder(self) -> Folder | None:
+        """Return the folder that the file lies in, if the path object tells."""
+        parent = getattr(self._path, "parent", None)
+        return None if parent is None else ObjectFolder(parent)
+
+
+class ObjectFolder(Folder):
+    """A folder behind a path object that has `glob` and `/`."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+        self.name = str(path)
+
+    def names(self) -> list[str]:
+        return self._entries(folders=False)
+
+    def file(self, name: str) -> StoredFile:
+        return ObjectFile(self._path / name)
+
+    def folders(self) -> list[str]:
+        return self._entries(folders=True)
+
+    def folder(self, name: str) -> Folder:
+        return ObjectFolder(self._path / name)
+
+    def sibling(self, name: str) -> StoredFile | None:
+        return _beside(self._path, name)
+
+    def _entries(self, *, folders: bool) -> list[str]:
+        entries = [entry for entry in self._path.glob("*") if _is_file(entry) != folders]
+        names = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries)
+        return sorted(name for name in names if is_data(name))
+
+
+def _beside(path: Any, name: str) -> StoredFile | None:
+    """Return the file called `name` beside a path object, or `None`, as where it does not know its folder."""
+    parent = getattr(path, "parent", None)
+    there = None if parent is None else parent / name
+    return ObjectFile(there) if there is not None and there.exists() else None
+
+
+def _is_file(path: Any) -> bool:
+    check = getattr(path, "is_file", None) or getattr(path, "isfile", None)
+    return bool(check()) if check else True
