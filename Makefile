@@ -37,9 +37,8 @@ test-native: .venv/stamp
 	DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto
 
 # What kernels have no part in, be it because their twins give the same numbers: processes that die, statistics.
-ONCE := --ignore=tests/loaders/test_processes.py --ignore=tests/loaders/test_train.py \
-    --ignore=tests/loaders/test_order_statistics.py
-PARTS := --ignore=tests/kernels --ignore=tests/codecs --ignore=tests/storage
+ONCE := --ignore=tests/deep
+PARTS := --ignore=tests/kernels --ignore=tests/codecs --ignore=tests/storage --ignore=tests/indexing
 
 test-reference: .venv/stamp
 	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto $(ONCE)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.loaders.plan import Plan, Shuffle
-from tests.kernels import permutation_statistics as statistics
+from tests.deep.statistics import permutation_statistics as statistics
 
 Order = NDArray[np.int64]
 Walk = tuple[int, int]

@@ -6,8 +6,6 @@ import importlib
 import importlib.util
 import itertools
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from dataformats import kernels
 from dataformats.kernels import reference
 from dataformats.kernels.reference import permutation as twin
+from tests.deep.statistics import permutation_statistics as statistics
 
 try:
     _native: Any = importlib.import_module("dataformats.kernels._native")
@@ -64,21 +63,6 @@ SAMPLES: list[tuple[Key, int, list[int]]] = [  # of the indices 0, 1, domain // 
         [7271963088039406314, 7343951246155721483, 4042506443620299797, 613462312360741947, 299310796986234840],
     ),
 ]
-
-
-def load_statistics() -> Any:
-    """tests/ has no packages, so that the module beside this one is loaded by its path."""
-    path = Path(__file__).with_name("permutation_statistics.py")
-    spec = importlib.util.spec_from_file_location("permutation_statistics", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-statistics = load_statistics()
 
 
 def forth(suite: Any, indices: NDArray[np.int64], domain: int, key: Key) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
 """The pages of docs/: the Python blocks of each run, one after the other, and print what they say; links lead
 somewhere; the table of types says what the formats do.
 
-The pages of codecs are run by tests/codecs/test_docs.py, block by block.
+The pages of codecs are run by tests/deep/docs/test_codec_pages.py, block by block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataformats.interfaces import FieldsBackend
 from dataformats.registry import backends
 from dataformats.spec import Spec, Type
 
-CHECKOUT = Path(__file__).parents[1]
+CHECKOUT = Path(__file__).parents[3]
 DOCS = CHECKOUT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

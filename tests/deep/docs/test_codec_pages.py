@@ -13,7 +13,7 @@ import pytest
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES
 
-PAGES = Path(__file__).parents[2] / "docs" / "codecs"
+PAGES = Path(__file__).parents[3] / "docs" / "codecs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 ROW = re.compile(r"^\| \[(.*?)\]\((.*?)\) \|(.*)\|$", re.MULTILINE)

@@ -634,7 +634,7 @@ def test_a_script_without_a_guard(tmp_path: Path, method: str) -> None:
 
 @pytest.fixture(scope="module")
 def digits() -> Any:
-    path = Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord"
+    path = Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord"
     return dataformats.open(str(path), spec={"image": "uint8[8,8]", "label": "int64"})
 
 

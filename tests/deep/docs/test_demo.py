@@ -13,7 +13,7 @@ import pytest
 
 import dataformats
 
-DEMO = Path(__file__).parents[1] / "examples" / "demo.py"
+DEMO = Path(__file__).parents[3] / "examples" / "demo.py"
 
 pytestmark = pytest.mark.skipif(
     not DEMO.exists(), reason="runs the demo of a checkout, and these tests stand outside one"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "train.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "train.py"
 
 pytestmark = [
     pytest.mark.skipif(not EXAMPLE.exists(), reason="runs an example of a checkout, and these tests stand outside one"),

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.loaders import shuffle as shuffling
 from dataformats.loaders.plan import Plan, Shuffle
+from tests.deep.statistics import permutation_statistics as statistics
 
 GLOBAL = Shuffle.of(True)
 MOST = 4.0  # deviations of a figure that are still chance
@@ -25,21 +22,6 @@ LARGE = [2**20 - 1, 2**20, 2**20 + 1, 10**6, 1_281_167, 2**25, 10**8, 2**29 + 1,
 WALKS = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
 
 Order = NDArray[np.int64]
-
-
-def load_statistics() -> Any:
-    """tests/ has no packages, so that the module of the kernels' tests is loaded by its path."""
-    path = Path(__file__).parents[1] / "kernels" / "permutation_statistics.py"
-    spec = importlib.util.spec_from_file_location("permutation_statistics", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-statistics = load_statistics()
 
 
 def span(n: int) -> tuple[int, int]:
