@@ -1,7 +1,7 @@
 # Each target makes its own environment from nothing.
 
 PYTHON ?= python3
-KERNELS := $(wildcard dataformats/kernels/*.c dataformats/kernels/*.h)
+KERNELS := $(wildcard dataformats/kernels/*/*.c dataformats/kernels/*/*.h)
 BUILD := pyproject.toml setup.py
 CHECKED := dataformats backends codecs loaders tests setup.py $(wildcard examples)
 PIP_FLAGS := --quiet --disable-pip-version-check

@@ -17,8 +17,9 @@ COMPILE_ARGS = ["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden", "-
 
 native = Extension(
     "dataformats.kernels._native",
-    sources=sorted(glob("dataformats/kernels/*.c")),
-    depends=sorted(glob("dataformats/kernels/*.h")),
+    sources=sorted(glob("dataformats/kernels/*/*.c")),
+    depends=sorted(glob("dataformats/kernels/*/*.h")),
+    include_dirs=["dataformats/kernels"],
     extra_compile_args=COMPILE_ARGS if os.name != "nt" else [],
     define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED_API else [],
     py_limited_api=LIMITED_API,

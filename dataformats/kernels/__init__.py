@@ -12,16 +12,15 @@ from dataformats.kernels.batch import (
     MAX_FRAMING,
     FrameCheck,
     Out,
-    helpers_open,
     hold_extents,
     lay_out,
     read_laid,
     reads_batches,
+    thread_pool_open,
 )
-from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, masked_crc32c
+from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, mask, masked_crc32c
 from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import gather
-from dataformats.kernels.masking import mask
 from dataformats.kernels.permutation import permute, permute_back
 from dataformats.kernels.scan import ENDS, FULL, UNSOUND, scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
@@ -39,7 +38,6 @@ __all__ = [
     "crc32c_extents",
     "describe",
     "gather",
-    "helpers_open",
     "hold_extents",
     "implementation",
     "lay_out",
@@ -52,4 +50,5 @@ __all__ = [
     "scan_ofrecord",
     "scan_tfrecord",
     "scan_tfrecord_header",
+    "thread_pool_open",
 ]

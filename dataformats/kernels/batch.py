@@ -15,11 +15,11 @@ __all__ = [
     "MAX_FRAMING",
     "FrameCheck",
     "Out",
-    "helpers_open",
     "hold_extents",
     "lay_out",
     "read_laid",
     "reads_batches",
+    "thread_pool_open",
 ]
 
 MAX_FRAMING = 64
@@ -115,7 +115,7 @@ def read_laid(
         outs: Where the blobs of each field go.
         fds: int32[n_files], descriptors, or `LEFT`.
         engine: What reads files; `None`: one call after the other.
-        helpers: What `helpers_open` gave: threads that help with a large batch; `None`: none do.
+        helpers: What `thread_pool_open` gave: threads that help with a large batch; `None`: none do.
         n_threads: How many threads share the work at most, this one included.
         with_memory: False: what lies in memory is left to another call.
     """
@@ -123,7 +123,7 @@ def read_laid(
     return done
 
 
-def helpers_open(most: int) -> Any:
+def thread_pool_open(most: int) -> Any:
     """Return what `read_laid` takes: at most so many threads, in [0, 64], of which none is started yet.
 
     A forked child has none of them, and opens its own.
@@ -131,4 +131,4 @@ def helpers_open(most: int) -> Any:
     Raises:
         OSError: The system has no such threads, or no memory.
     """
-    return kernels().helpers_open(most)
+    return kernels().thread_pool_open(most)

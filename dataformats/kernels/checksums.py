@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.kernels.dispatch import kernels
-from dataformats.kernels.masking import mask
+from dataformats.kernels.reference.checksums import mask
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
-__all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents", "masked_crc32c"]
+__all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents", "mask", "masked_crc32c"]
 
 
 def crc32c(data: BytesLike, value: int = 0) -> int:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from dataformats.fork_hooks import after_fork
-from dataformats.kernels import helpers_open
+from dataformats.kernels import thread_pool_open
 
 __all__ = [
     "IO_WAIT",
@@ -120,7 +120,7 @@ class _KernelThreads:
     def opened(self) -> Any:
         if self._pool is None:
             try:
-                self._pool = helpers_open(min(N_THREADS - 1, _MAX_KERNEL_THREADS))
+                self._pool = thread_pool_open(min(N_THREADS - 1, _MAX_KERNEL_THREADS))
             except OSError:
                 return None
         return self._pool

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crc32.h"
-#include "crc32c.h"
-#include "crc_copy.h"
+#include "checksum/crc.h"
+#include "checksum/crc_copy.h"
 
 static void require(int truth) {
     if (!truth) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "permutation.h"
+#include "permute/permutation.h"
 
 #define MOST 600 /* more than one block */
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crc32c.h"
-#include "scan.h"
-#include "tfrecord.h"
+#include "checksum/crc.h"
+#include "scan/scan.h"
+#include "scan/tfrecord.h"
 
 #define MOST 4096 /* bytes of a file */
 #define ROOM (MOST / 8 + 1)

@@ -103,10 +103,10 @@ def replay(targets: list[Path], folder: Path, cc: str) -> int:
 
 def built_kernels(compiler: str, flags: list[str], folder: Path) -> list[Path]:
     """Return the objects of the kernels, without the wrapper for Python."""
-    sources = [path for path in sorted(KERNELS.glob("*.c")) if not path.name.startswith(("py_", "_native"))]
-    objects = [folder / f"{path.stem}.o" for path in sources]
+    sources = [path for path in sorted(KERNELS.glob("*/*.c")) if path.parent.name != "python"]
+    objects = [folder / f"{path.parent.name}_{path.stem}.o" for path in sources]
     for source, made in zip(sources, objects, strict=True):
-        run([compiler, *FLAGS, *flags, "-c", source, "-o", made])
+        run([compiler, *FLAGS, *flags, f"-I{KERNELS}", "-c", source, "-o", made])
     return objects
 
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire.h"
-#include "wire_columns.h"
-#include "wire_write.h"
+#include "wire/wire.h"
+#include "wire/wire_columns.h"
+#include "wire/wire_write.h"
 
 #define CHECK(condition) ((condition) ? (void)0 : abort())
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats import kernels
-from dataformats.kernels import FrameCheck, helpers_open, hold_extents, lay_out, read_laid
+from dataformats.kernels import FrameCheck, hold_extents, lay_out, read_laid, thread_pool_open
 
 pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="the twin is the careful way of storage.reading")
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -111,7 +111,7 @@ def test_threads_share_a_large_batch(n_threads: int, tmp_path: Path) -> None:
     ]
     with path.open("rb") as file:
         fds = np.array([-1, file.fileno()], np.int32)
-        helpers = helpers_open(n_threads // 2)  # fewer than asked for, too
+        helpers = thread_pool_open(n_threads // 2)  # fewer than asked for, too
         assert read_laid(laid[0], tuple(outs), fds, None, helpers, n_threads)
     for (out, window, _, _), part in zip(outs, (rows, rows[:9]), strict=True):
         blobs = [memory[at : at + n].tobytes() for _, at, n in part]
@@ -129,7 +129,7 @@ def test_a_blob_that_is_not_sound_is_seen_by_whoever_reads_it() -> None:
     starts = np.arange(0, 4_000_000, 4000)
     where = np.zeros(1000, np.int32), starts, np.full(1000, 4000)
     sums = kernels.crc32_extents(memory, starts, where[2])
-    helpers = helpers_open(3)
+    helpers = thread_pool_open(3)
     for wrong in (None, 0, 500, 999):
         stored = sums.copy()
         if wrong is not None:
@@ -145,7 +145,7 @@ def test_helpers_serve_several_threads_and_no_child() -> None:
     """Many callers at once, more than there are helpers; a forked child reads alone."""
     memory = np.random.default_rng(0).integers(0, 256, 2_000_000, np.uint8)
     rows = [(0, at, 5000) for at in range(0, 2_000_000, 5000)]
-    helpers = helpers_open(2)
+    helpers = thread_pool_open(2)
 
     def read(number: int) -> bool:
         laid = lay_out((held(rows),), None, facts([len(memory)], [memory.ctypes.data]), 2**31, np.empty(801, np.int64))
@@ -162,7 +162,7 @@ def test_helpers_serve_several_threads_and_no_child() -> None:
             os._exit(0 if read(0) else 1)
         assert os.waitpid(child, 0)[1] == 0
     with pytest.raises(ValueError, match=r"most must be in \[0, 64\], found 65"):
-        helpers_open(65)
+        thread_pool_open(65)
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -219,7 +219,7 @@ def test_room_that_was_changed_is_not_read_to(at: int, place: int) -> None:
     assert laid is not None
     room[at] = place
     fds = np.full(1, -1, np.int32)
-    assert not read_laid(laid[0], ((out, None, 0, 0),), fds, None, helpers_open(1), 2)
+    assert not read_laid(laid[0], ((out, None, 0, 0),), fds, None, thread_pool_open(1), 2)
 
 
 def test_more_threads_than_there_can_be() -> None:
@@ -228,5 +228,5 @@ def test_more_threads_than_there_can_be() -> None:
     laid = lay_out((held([(0, 0, 4)]),), None, facts([4], [memory.ctypes.data]), 4, np.empty(3, np.int64))
     assert laid is not None
     outs = ((out, None, 0, 0),)
-    assert read_laid(laid[0], outs, np.full(1, -1, np.int32), None, helpers_open(2), 2**31 - 2)
+    assert read_laid(laid[0], outs, np.full(1, -1, np.int32), None, thread_pool_open(2), 2**31 - 2)
     assert out.tolist() == [0, 1, 2, 3]

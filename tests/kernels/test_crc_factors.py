@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-HEADER = Path(__file__).parents[2] / "dataformats" / "kernels" / "crc_fold.h"
+HEADER = Path(__file__).parents[2] / "dataformats" / "kernels" / "checksum" / "crc_fold.h"
 POLYNOMIALS = {"crc32": 0x104C11DB7, "crc32c": 0x11EDC6F41}  # of degree 32, highest power first
 DISTANCES = (2048, 1536, 1024, 512, 384, 256, 128)  # in bits
 

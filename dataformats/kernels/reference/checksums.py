@@ -12,7 +12,7 @@ import functools
 import operator
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     BytesLike = Buffer | NDArray[Any]  # to type checkers, an ndarray is a Buffer only from Python 3.12
 
 CRC32C_POLYNOMIAL = 0x82F63B78  # 0x1EDC6F41 with its bits reversed: RFC 3720, section 12.1
+MASK_DELTA = 0xA282EAD8  # kMaskDelta of tensorflow/core/lib/hash/crc32c.h
 PLAIN_LOOP_BYTES = 1024  # up to here a loop over the bytes beats the fixed cost of some hundred numpy calls
 PIECE_BYTES = 1 << 20  # bounds the temporary arrays to a few times this
 
@@ -71,6 +72,22 @@ def crc32_extents(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray
         ValueError: An extent does not lie in `buffer`, or the arrays differ in length. Nothing was read then.
     """
     _write_extents(crc32, buffer, starts, lengths, out)
+
+
+@overload
+def mask(crc: int) -> int: ...
+@overload
+def mask(crc: Words) -> Words: ...
+def mask(crc: int | Words) -> int | Words:
+    """Return TFRecord's masked form of a CRC-32C: rotated right by 15 bits, plus a constant, modulo 2**32.
+
+    The mask keeps the CRC strong for data that contain CRCs themselves. Takes one CRC, or a uint32 array of them.
+    """
+    if isinstance(crc, np.ndarray):
+        right, left, delta = np.uint32(15), np.uint32(17), np.uint32(MASK_DELTA)
+        return ((crc >> right) | (crc << left)) + delta
+    crc = int(crc)
+    return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
 
 
 def _register_after_bytes(register: int, octets: NDArray[np.uint8]) -> int:

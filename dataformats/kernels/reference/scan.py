@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.kernels.masking import mask
-from dataformats.kernels.reference.checksums import byte_table, octets_of
+from dataformats.kernels.reference.checksums import byte_table, mask, octets_of
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike

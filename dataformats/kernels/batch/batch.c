@@ -1,0 +1,459 @@
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* st_mtim */
+#endif
+#include "batch/batch.h"
+
+#include <stdlib.h>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/stat.h>
+#include <sys/types.h>
+#define DATAFORMATS_POSIX 1
+#endif
+
+#include "checksum/crc_copy.h"
+#include "io/request.h"
+#include "scan/tfrecord.h"
+
+#define GAP 4096             /* neighbours no further apart than a page are read as one */
+#define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
+#define DIRECT_BYTES 4096    /* from here on a blob is read to its place; shorter ones are copied there */
+#define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* of scratch memory for each blob that is read to its place */
+#define RUN_EFFORT 4096       /* a system call takes as long as copying so much; and reading twice as long as that */
+#define GROUP 64             /* blobs that are copied together */
+
+/* ---- planning */
+
+/* Whether a blob lies in its file, and has its place at `at`, in [0, n_out]. */
+static int fits(const batch *plan, const batch_field *field, int64_t row, int64_t at) {
+    const layout_extents *extents = &field->extents;
+    const int32_t file = extents->file[row];
+    const batch_window *window = &field->window;
+    return file >= 0 && file < plan->n_files && field->place[row] == at && extents->length[row] <= field->n_out - at &&
+           (window->n_bytes == 0 || row < window->n_out / window->n_bytes) &&
+           layout_lies_in(plan->files[file].n_bytes, extents->offset[row], extents->length[row], field->head,
+                          field->tail);
+}
+
+/* Whether there is nothing to be read for a row: an empty blob without framing. */
+static int is_nothing(const batch_field *field, int64_t row) {
+    return field->head + field->extents.length[row] + field->tail == 0;
+}
+
+/* Whether the file of a row is read through its descriptor. */
+static int is_read(const batch *plan, const batch_field *field, int64_t row) {
+    const batch_file *file = &plan->files[field->extents.file[row]];
+    return file->memory == NULL && file->fd != BATCH_LEFT;
+}
+
+static int by_place(const void *left, const void *right) {
+    const batch_span *a = left, *b = right;
+    if (a->file != b->file) {
+        return a->file < b->file ? -1 : 1;
+    }
+    return a->start == b->start ? 0 : a->start < b->start ? -1 : 1;
+}
+
+static void sort_spans(batch_span *spans, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        if (by_place(&spans[i - 1], &spans[i]) > 0) {
+            qsort(spans, (size_t)n, sizeof *spans, by_place);
+            return;
+        }
+    }
+}
+
+static int is_long(const batch_span *span) { return span->stop - span->start >= DIRECT_BYTES; }
+
+/* Whether a run that begins so has blobs that are read to their places: long ones, and short ones beside them. */
+static int begins_long(const batch_span *first, int64_t n) { return is_long(first) || (n > 1 && is_long(first + 1)); }
+
+/* Whether the blobs of a run are read to their places: such ones, or a single one that has no framing. */
+static int direct(const batch *plan, const batch_run *run) {
+    const batch_span *span = &plan->spans[run->first];
+    const batch_field *field = &plan->fields[span->field];
+    return begins_long(span, run->n) || (run->n == 1 && field->head + field->tail == 0);
+}
+
+/* Whether `next` is read together with the run that began with `first` and now ends with `last`. */
+static int joins(const batch_span *first, const batch_span *last, const batch_span *next) {
+    return next->file == last->file && next->start >= last->stop && next->start - last->stop <= GAP &&
+           next->stop - first->start <= RUN_BYTES &&
+           (next == first + 1 || begins_long(first, next - first) || !is_long(next)) &&
+           next - first < READ_MAX_PARTS / BATCH_SPAN_PARTS;
+}
+
+static int64_t scratch_of(const batch *plan, const batch_run *run) {
+    const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
+    return direct(plan, run) ? GAP + run->n * FRAMING_BYTES : (last->stop - first->start + 63) & ~(int64_t)63;
+}
+
+static void cut_runs(batch *plan) {
+    const batch_span *spans = plan->spans;
+    plan->n_runs = 0;
+    plan->n_scratch = 0;
+    for (int64_t first = 0; first < plan->n_spans;) {
+        int64_t end = first + 1;
+        while (end < plan->n_spans && joins(&spans[first], &spans[end - 1], &spans[end])) {
+            end++;
+        }
+        batch_run *run = &plan->runs[plan->n_runs++];
+        *run = (batch_run){first, end - first, 0, 0};
+        const int64_t n_scratch = scratch_of(plan, run);
+        plan->n_scratch = n_scratch > plan->n_scratch ? n_scratch : plan->n_scratch;
+        first = end;
+    }
+}
+
+int batch_plan(batch *plan) {
+    plan->n_spans = 0;
+    for (int64_t number = 0; number < plan->n_fields; number++) {
+        const batch_field *field = &plan->fields[number];
+        int64_t at = 0;
+        for (int64_t row = 0; row < field->extents.n; row++) {
+            if (!fits(plan, field, row, at)) {
+                return -1;
+            }
+            at += field->extents.length[row];
+            if (is_read(plan, field, row) && !is_nothing(field, row)) {
+                const int64_t start = field->extents.offset[row] - field->head;
+                const int64_t stop = field->extents.offset[row] + field->extents.length[row] + field->tail;
+                plan->spans[plan->n_spans++] =
+                    (batch_span){start, stop, row, field->extents.file[row], (int32_t)number};
+            }
+        }
+        if (field->place[field->extents.n] != at) {
+            return -1;
+        }
+    }
+    sort_spans(plan->spans, plan->n_spans);
+    cut_runs(plan);
+    return 0;
+}
+
+int64_t batch_effort(const batch *plan) {
+    int64_t effort = plan->n_runs * RUN_EFFORT;
+    for (int64_t number = 0; number < plan->n_fields; number++) {
+        const batch_field *field = &plan->fields[number];
+        effort += field->place[field->extents.n];
+    }
+    for (int64_t i = 0; i < plan->n_spans; i++) {
+        effort += plan->spans[i].stop - plan->spans[i].start;
+    }
+    return effort;
+}
+
+/* ---- the parts of a blob */
+
+#define BLOB_PIECES 3
+
+/* A piece of a blob, and where it goes. */
+typedef struct {
+    uint8_t *to;
+    int64_t at, n_bytes;
+} blob_piece;
+
+/* Return how many pieces a blob has: one, or with a window what is before it, it, and what is behind it. */
+static int pieces_of(const batch_field *field, int64_t row, blob_piece pieces[BLOB_PIECES]) {
+    const batch_window *window = &field->window;
+    const int64_t length = field->extents.length[row];
+    const int64_t begin = window->begin + (window->begin < 0 ? length : 0);
+    uint8_t *to = field->out + field->place[row];
+    if (window->n_bytes == 0 || begin < 0 || window->n_bytes > length || begin > length - window->n_bytes) {
+        pieces[0] = (blob_piece){to, 0, length};
+        return 1;
+    }
+    const int64_t end = begin + window->n_bytes;
+    pieces[0] = (blob_piece){to, 0, begin};
+    pieces[1] = (blob_piece){window->out + row * window->n_bytes, begin, window->n_bytes};
+    pieces[2] = (blob_piece){to + end, end, length - end};
+    return BLOB_PIECES;
+}
+
+/* ---- verifying */
+
+static crc_kernel *sum_of(const batch *plan, const batch_field *field) {
+    switch (field->check) {
+    case BATCH_CRC32:
+        return field->extents.stored == NULL ? NULL : plan->crc32;
+    case BATCH_TFRECORD:
+        return plan->crc32c;
+    default:
+        return NULL;
+    }
+}
+
+static int framing_is_sound(const batch *plan, const batch_field *field, int64_t row, const uint8_t *head,
+                            const uint8_t *tail, uint32_t crc) {
+    const uint64_t length = (uint64_t)field->extents.length[row];
+    switch (field->check) {
+    case BATCH_UNCHECKED:
+        return 1;
+    case BATCH_CRC32:
+        return field->extents.stored == NULL || field->extents.stored[row] == crc;
+    case BATCH_LENGTH:
+        return load64_le(head) == length;
+    case BATCH_TFRECORD:
+        return load64_le(head) == length && tfrecord_head_is_sound(plan->crc32c, head) &&
+               load32_le(tail) == tfrecord_masked(crc) &&
+               (field->extents.stored == NULL || field->extents.stored[row] == load32_le(tail));
+    }
+    return 0;
+}
+
+/* A blob that is there, its framing around it. */
+typedef struct {
+    int64_t row;
+    const uint8_t *from;
+} arrival;
+
+/* Bring blobs of one field, at most GROUP, to their places. Return whether all are sound. */
+static int deliver(const batch *plan, const batch_field *field, const arrival *arrivals, int64_t n) {
+    blob_piece pieces[GROUP][BLOB_PIECES];
+    int n_pieces[GROUP];
+    uint32_t crcs[GROUP];
+    for (int64_t i = 0; i < n; i++) {
+        n_pieces[i] = pieces_of(field, arrivals[i].row, pieces[i]);
+        crcs[i] = 0;
+    }
+    for (int number = 0; number < BLOB_PIECES; number++) {
+        crc_copy copies[GROUP];
+        int64_t of[GROUP], n_copies = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const blob_piece *piece = &pieces[i][number];
+            if (number < n_pieces[i] && piece->n_bytes > 0) {
+                copies[n_copies] =
+                    (crc_copy){piece->to, arrivals[i].from + piece->at, (size_t)piece->n_bytes, crcs[i]};
+                of[n_copies++] = i;
+            }
+        }
+        crc_copies(sum_of(plan, field), copies, (size_t)n_copies);
+        for (int64_t i = 0; i < n_copies; i++) {
+            crcs[of[i]] = copies[i].crc;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = arrivals[i].row;
+        const uint8_t *from = arrivals[i].from;
+        if (!framing_is_sound(plan, field, row, from - field->head, from + field->extents.length[row], crcs[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- from memory */
+
+/* Copy those of the rows `[first, stop)` that lie in memory. */
+static int copy_rows(const batch *plan, const batch_field *field, int64_t first, int64_t stop) {
+    arrival arrivals[GROUP];
+    int64_t n = 0;
+    for (int64_t row = first; row < stop; row++) {
+        const uint8_t *memory = plan->files[field->extents.file[row]].memory;
+        if (memory != NULL || is_nothing(field, row)) {
+            arrivals[n++] = (arrival){row, memory == NULL ? field->out : memory + field->extents.offset[row]};
+        }
+        if (n == GROUP || (n > 0 && row == stop - 1)) {
+            if (!deliver(plan, field, arrivals, n)) {
+                return 0;
+            }
+            n = 0;
+        }
+    }
+    return 1;
+}
+
+int batch_copy(const batch *plan, int64_t share, int64_t n_shares) {
+    for (int64_t number = 0; number < plan->n_fields; number++) {
+        const batch_field *field = &plan->fields[number];
+        const int64_t n = field->extents.n, each = field->place[n] / n_shares;
+        const int64_t first = share == 0 ? 0 : layout_row_at(field->place, n, each * share);
+        const int64_t stop = share == n_shares - 1 ? n : layout_row_at(field->place, n, each * (share + 1));
+        if (!copy_rows(plan, field, first, stop)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- from files */
+
+#ifdef DATAFORMATS_POSIX
+
+static void add_part(read_request *request, void *base, int64_t n_bytes) {
+    if (n_bytes > 0) {
+        request->parts[request->n_parts++] = (read_part){base, (size_t)n_bytes};
+    }
+}
+
+/* Scratch memory of a direct run: room for what lies between its blobs, which nobody wants, and then for the
+ * framing of each. */
+static uint8_t *framing_of(uint8_t *scratch, int64_t span) { return scratch + GAP + span * FRAMING_BYTES; }
+
+static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, read_request *request, read_part *parts) {
+    const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
+    *request = (read_request){plan->files[first->file].fd, 0, first->start, last->stop - first->start, parts, 0, 0};
+    if (!direct(plan, run)) {
+        add_part(request, scratch, request->length);
+        return;
+    }
+    for (int64_t i = 0; i < run->n; i++) {
+        const batch_span *span = first + i;
+        const batch_field *field = &plan->fields[span->field];
+        uint8_t *framing = framing_of(scratch, i);
+        add_part(request, scratch, i == 0 ? 0 : span->start - span[-1].stop);
+        add_part(request, framing, field->head);
+        blob_piece pieces[BLOB_PIECES];
+        const int n = pieces_of(field, span->row, pieces);
+        for (int piece = 0; piece < n; piece++) {
+            add_part(request, pieces[piece].to, pieces[piece].n_bytes);
+        }
+        add_part(request, framing + BATCH_MAX_FRAMING, field->tail);
+    }
+}
+
+/* Verify what was read to its place. */
+static int verify(const batch *plan, const batch_span *span, const uint8_t *framing) {
+    const batch_field *field = &plan->fields[span->field];
+    crc_kernel *kernel = sum_of(plan, field);
+    blob_piece pieces[BLOB_PIECES];
+    const int n = kernel == NULL ? 0 : pieces_of(field, span->row, pieces);
+    uint32_t crc = 0;
+    for (int i = 0; i < n; i++) {
+        crc = kernel(crc, pieces[i].to, (size_t)pieces[i].n_bytes);
+    }
+    return framing_is_sound(plan, field, span->row, framing, framing + BATCH_MAX_FRAMING, crc);
+}
+
+/* Bring what was read to scratch memory to its places. */
+static int deliver_scratch(const batch *plan, const batch_run *run, const uint8_t *scratch) {
+    const batch_span *first = &plan->spans[run->first];
+    arrival arrivals[GROUP];
+    int64_t n = 0;
+    for (int64_t i = 0; i < run->n; i++) {
+        const batch_span *span = first + i;
+        const batch_field *field = &plan->fields[span->field];
+        arrivals[n++] = (arrival){span->row, scratch + (span->start - first->start) + field->head};
+        if (n == GROUP || i == run->n - 1 || span[1].field != span->field) {
+            if (!deliver(plan, field, arrivals, n)) {
+                return 0;
+            }
+            n = 0;
+        }
+    }
+    return 1;
+}
+
+static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch) {
+    if (!direct(plan, run)) {
+        return deliver_scratch(plan, run, scratch);
+    }
+    for (int64_t i = 0; i < run->n; i++) {
+        if (!verify(plan, &plan->spans[run->first + i], framing_of(scratch, i))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Read without waiting for a disk. Return 1 if all came, 0 if it has to be waited for. */
+static int read_warm(read_request *request) {
+    request_begin(request);
+    return request_try(request) == REQUEST_READ && request->error == 0 && request->done == request->length;
+}
+
+static int unchanged(const batch_file *file) {
+    struct stat info;
+    if (file->mtime_ns < 0) {
+        return 1;
+    }
+    if (fstat(file->fd, &info) != 0 || info.st_nlink == 0) {
+        return 0;
+    }
+#ifdef __APPLE__
+    const struct timespec changed = info.st_mtimespec;
+#else
+    const struct timespec changed = info.st_mtim;
+#endif
+    return info.st_size == file->n_bytes &&
+           (int64_t)changed.tv_sec * 1000000000 + changed.tv_nsec == file->mtime_ns;
+}
+
+static int all_unchanged(const batch *plan) {
+    int32_t last = -1;
+    for (int64_t i = 0; i < plan->n_spans; i++) {
+        const int32_t file = plan->spans[i].file;
+        if (file != last && !unchanged(&plan->files[file])) {
+            return 0;
+        }
+        last = file;
+    }
+    return 1;
+}
+
+int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
+              read_part *parts) {
+    const int try_first = read_tries_first(engine);
+    if (engine != NULL && !try_first) {
+        return 0;
+    }
+    for (int64_t i = plan->n_runs * share / n_shares; i < plan->n_runs * (share + 1) / n_shares; i++) {
+        batch_run *run = &plan->runs[i];
+        read_request request;
+        place_op(plan, run, scratch, &request, parts);
+        run->is_done = try_first ? read_warm(&request) : run_requests(NULL, &request, 1) < 0;
+        if (run->is_done ? !deliver_run(plan, run, scratch) : engine == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int64_t batch_left(batch *plan, int64_t *n_scratch) {
+    int64_t n = 0;
+    *n_scratch = 0;
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        if (!plan->runs[i].is_done) {
+            plan->runs[n] = plan->runs[i];
+            plan->runs[n].scratch = *n_scratch;
+            *n_scratch += scratch_of(plan, &plan->runs[n++]);
+        }
+    }
+    return n;
+}
+
+int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_request *requests, read_part *parts) {
+    for (int64_t i = 0; i < n; i++) {
+        const batch_run *run = &plan->runs[i];
+        place_op(plan, run, scratch + run->scratch, &requests[i], parts + BATCH_SPAN_PARTS * run->first);
+    }
+    if (n > 0 && run_requests(engine, requests, n) >= 0) {
+        return -1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (!deliver_run(plan, &plan->runs[i], scratch + plan->runs[i].scratch)) {
+            return -1;
+        }
+    }
+    return all_unchanged(plan) ? 0 : -1;
+}
+
+#else
+
+int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
+              read_part *parts) {
+    (void)engine, (void)share, (void)n_shares, (void)scratch, (void)parts;
+    return plan->n_runs == 0 ? 0 : -1; /* the caller reads in its own way */
+}
+
+int64_t batch_left(batch *plan, int64_t *n_scratch) {
+    *n_scratch = 0;
+    return plan->n_runs;
+}
+
+int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_request *requests, read_part *parts) {
+    (void)plan, (void)engine, (void)scratch, (void)requests, (void)parts;
+    return n == 0 ? 0 : -1;
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* The wrapper of what comes before a read: an index that is held, and what is laid out of it. */
+#include "python/py_layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "scan/tfrecord.h"
+
+#define EXTENTS "dataformats.extents"
+#define LAID "dataformats.laid"
+
+/* ---- an index that is held */
+
+typedef struct {
+    Py_buffer file, offset, length, stored;
+    batch_field field; /* without places and outputs */
+} held_extents;
+
+static void free_extents(held_extents *held) {
+    PyBuffer_Release(&held->file);
+    PyBuffer_Release(&held->offset);
+    PyBuffer_Release(&held->length);
+    PyBuffer_Release(&held->stored);
+    free(held);
+}
+
+static void destroy_extents(PyObject *capsule) { free_extents(PyCapsule_GetPointer(capsule, EXTENTS)); }
+
+static int take_extents(PyObject *const *args, held_extents *held) {
+    long head, tail, check;
+    if (take_array(args[0], &held->file, 0, "il", 4, "file must be an int32 array") < 0 ||
+        take_int64(args[1], &held->offset, "offset must be an int64 array") < 0 ||
+        take_int64(args[2], &held->length, "length must be an int64 array") < 0 ||
+        (args[3] != Py_None &&
+         take_array(args[3], &held->stored, 0, "IL", 4, "stored must be a uint32 array, or None") < 0) ||
+        take_small(args[4], "head", BATCH_MAX_FRAMING, &head) < 0 ||
+        take_small(args[5], "tail", BATCH_MAX_FRAMING, &tail) < 0 ||
+        take_small(args[6], "check", BATCH_TFRECORD, &check) < 0) {
+        return -1;
+    }
+    const Py_ssize_t n = held->offset.len / 8;
+    if (held->file.len / 4 != n || held->length.len / 8 != n || (args[3] != Py_None && held->stored.len / 4 != n)) {
+        PyErr_SetString(PyExc_ValueError, "file, offset, length and stored must be equally long");
+        return -1;
+    }
+    if ((check == BATCH_LENGTH && head < 8) || (check == BATCH_TFRECORD && (head < TFRECORD_HEAD || tail < TFRECORD_TAIL))) {
+        PyErr_SetString(PyExc_ValueError, "the check needs a longer head or tail");
+        return -1;
+    }
+    held->field.extents =
+        (layout_extents){held->file.buf, held->offset.buf, held->length.buf, held->stored.buf, n};
+    held->field.head = head;
+    held->field.tail = tail;
+    held->field.check = (batch_check)check;
+    return 0;
+}
+
+static PyObject *native_hold_extents(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    if (check_count("hold_extents", n_args, 7, 7) < 0) {
+        return NULL;
+    }
+    held_extents *held = calloc(1, sizeof *held);
+    if (held == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *capsule = take_extents(args, held) < 0 ? NULL : PyCapsule_New(held, EXTENTS, destroy_extents);
+    if (capsule == NULL) {
+        free_extents(held);
+    }
+    return capsule;
+}
+
+/* ---- what is laid out */
+
+static void free_laid(laid_out *laid) {
+    Py_XDECREF(laid->indexes);
+    PyBuffer_Release(&laid->sizes);
+    PyBuffer_Release(&laid->room);
+    free(laid->rows);
+    free(laid->files);
+    free(laid->fields);
+    free(laid);
+}
+
+static void destroy_laid(PyObject *capsule) { free_laid(PyCapsule_GetPointer(capsule, LAID)); }
+
+/* Fill the files from their addresses, sizes and times. */
+static int take_files(PyObject *const *args, laid_out *laid) {
+    Py_buffer memories, mtimes;
+    if (take_array(args[0], &memories, 0, "LQ", 8, "memories must be a uint64 array") < 0) {
+        return -1;
+    }
+    if (take_int64(args[1], &laid->sizes, "sizes must be an int64 array") < 0 ||
+        take_int64(args[2], &mtimes, "mtimes must be an int64 array") < 0) {
+        PyBuffer_Release(&memories);
+        return -1;
+    }
+    const int64_t n = laid->sizes.len / 8;
+    if (memories.len / 8 != n || mtimes.len / 8 != n) {
+        PyErr_SetString(PyExc_ValueError, "memories, sizes and mtimes must be equally long");
+    } else if ((laid->files = room_for(n, sizeof *laid->files)) != NULL) {
+        for (int64_t i = 0; i < n; i++) {
+            laid->files[i] = (batch_file){(const uint8_t *)(uintptr_t)((const uint64_t *)memories.buf)[i], -1,
+                                          ((const int64_t *)laid->sizes.buf)[i], ((const int64_t *)mtimes.buf)[i]};
+        }
+        laid->n_files = n;
+    }
+    PyBuffer_Release(&memories);
+    PyBuffer_Release(&mtimes);
+    return laid->files == NULL ? -1 : 0;
+}
+
+/* Fill the fields from the capsules of their indexes. */
+static int take_indexes(PyObject *tuple, laid_out *laid) {
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "indexes must be a tuple");
+        return -1;
+    }
+    laid->n_fields = PyTuple_Size(tuple);
+    if ((laid->fields = room_for(laid->n_fields, sizeof *laid->fields)) == NULL) {
+        return -1;
+    }
+    for (int64_t i = 0; i < laid->n_fields; i++) {
+        const held_extents *held = PyCapsule_GetPointer(PyTuple_GetItem(tuple, i), EXTENTS);
+        if (held == NULL) {
+            return -1;
+        }
+        laid->fields[i] = held->field;
+    }
+    Py_INCREF(tuple);
+    laid->indexes = tuple;
+    return 0;
+}
+
+/* Point each field to the extents of these records in place of all. Return 1, 0 where one is no record, or -1. */
+static int look_up(laid_out *laid, const int64_t *records, int64_t n) {
+    const size_t each = (size_t)n * (sizeof(int64_t) * 2 + sizeof(int32_t) + sizeof(uint32_t));
+    if ((laid->rows = room_for(laid->n_fields, each)) == NULL) {
+        return -1;
+    }
+    for (int64_t i = 0; i < laid->n_fields; i++) {
+        layout_extents *all = &laid->fields[i].extents;
+        int64_t *offset = (int64_t *)(void *)(laid->rows + (size_t)i * each), *length = offset + n;
+        int32_t *file = (int32_t *)(void *)(length + n);
+        uint32_t *stored = (uint32_t *)(void *)(file + n);
+        if (layout_look_up(all, records, n, file, offset, length, stored) >= 0) {
+            return 0;
+        }
+        *all = (layout_extents){file, offset, length, all->stored == NULL ? NULL : stored, n};
+    }
+    return 1;
+}
+
+/* Lay the blobs of each field out in `room`. Return 1, 0 where one does not fit, or -1 with an exception set. */
+static int lay_out_all(laid_out *laid, int64_t max_bytes) {
+    int64_t *at = laid->room.buf, left = laid->room.len / 8;
+    for (int64_t i = 0; i < laid->n_fields; i++) {
+        batch_field *field = &laid->fields[i];
+        const int64_t n = field->extents.n;
+        if (left < 2 * n + 1) {
+            PyErr_SetString(PyExc_ValueError, "room must be 2 n + 1 long for each field of n blobs");
+            return -1;
+        }
+        for (int64_t row = 0; row < n; row++) { /* what layout_places asks for them is in the cache then */
+            at[n + 1 + row] = field->extents.length[row];
+        }
+        if (layout_places(&field->extents, laid->sizes.buf, laid->n_files, field->head, field->tail, max_bytes, at) < 0) {
+            return 0;
+        }
+        field->place = at;
+        field->extents.length = at + n + 1;
+        at += 2 * n + 1;
+        left -= 2 * n + 1;
+    }
+    return 1;
+}
+
+/* Return a new list of the numbers of the files in which blobs lie and that are not in memory. */
+static PyObject *files_used(const laid_out *laid) {
+    uint8_t *is_used = calloc((size_t)laid->n_files + 1, 1);
+    PyObject *numbers = is_used == NULL ? PyErr_NoMemory() : PyList_New(0);
+    for (int64_t i = 0; numbers != NULL && i < laid->n_fields; i++) {
+        const layout_extents *extents = &laid->fields[i].extents;
+        for (int64_t row = 0; row < extents->n; row++) {
+            const int32_t file = extents->file[row];
+            if (file >= 0 && file < laid->n_files) { /* it was; but `room` may have been written over it */
+                is_used[file] = 1;
+            }
+        }
+    }
+    for (int64_t i = 0; numbers != NULL && i < laid->n_files; i++) {
+        if (!is_used[i] || laid->files[i].memory != NULL) {
+            continue;
+        }
+        PyObject *number = PyLong_FromLongLong(i);
+        if (number == NULL || PyList_Append(numbers, number) < 0) {
+            Py_CLEAR(numbers);
+        }
+        Py_XDECREF(number);
+    }
+    free(is_used);
+    return numbers;
+}
+
+/* Return (capsule of `laid`, bytes of all blobs of each field, files used), which owns `laid`; NULL with an exception
+ * set, and the caller still does. */
+static PyObject *given(laid_out *laid) {
+    PyObject *sums = PyList_New(0), *files = files_used(laid), *capsule = NULL, *found = NULL;
+    for (int64_t i = 0; sums != NULL && i < laid->n_fields; i++) {
+        PyObject *sum = PyLong_FromLongLong(laid->fields[i].place[laid->fields[i].extents.n]);
+        if (sum == NULL || PyList_Append(sums, sum) < 0) {
+            Py_CLEAR(sums);
+        }
+        Py_XDECREF(sum);
+    }
+    if (sums != NULL && files != NULL && (found = PyTuple_New(3)) != NULL) {
+        capsule = PyCapsule_New(laid, LAID, destroy_laid);
+    }
+    if (capsule == NULL) {
+        Py_XDECREF(sums);
+        Py_XDECREF(files);
+        Py_XDECREF(found);
+        return NULL;
+    }
+    PyTuple_SetItem(found, 0, capsule);
+    PyTuple_SetItem(found, 1, sums);
+    PyTuple_SetItem(found, 2, files);
+    return found;
+}
+
+/* Fill `laid`. Return 1, 0 where the blobs cannot be laid out, or -1 with an exception set. */
+static int take_laid(PyObject *const *args, laid_out *laid) {
+    const long long max_bytes = PyLong_AsLongLong(args[5]);
+    if ((max_bytes == -1 && PyErr_Occurred()) || take_indexes(args[0], laid) < 0 || take_files(&args[2], laid) < 0 ||
+        take_array(args[6], &laid->room, PyBUF_WRITABLE, "lq", 8, "room must be a writable int64 array") < 0) {
+        return -1;
+    }
+    if (args[1] != Py_None) {
+        Py_buffer records;
+        if (take_int64(args[1], &records, "records must be an int64 array, or None") < 0) {
+            return -1;
+        }
+        const int there = look_up(laid, records.buf, records.len / 8);
+        PyBuffer_Release(&records);
+        if (there != 1) {
+            return there;
+        }
+    }
+    return lay_out_all(laid, max_bytes);
+}
+
+laid_out *laid_in(PyObject *capsule) { return PyCapsule_GetPointer(capsule, LAID); }
+
+static PyObject *native_lay_out(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    if (check_count("lay_out", n_args, 7, 7) < 0) {
+        return NULL;
+    }
+    laid_out *laid = calloc(1, sizeof *laid);
+    if (laid == NULL) {
+        return PyErr_NoMemory();
+    }
+    const int done = take_laid(args, laid);
+    PyObject *found = done == 1 ? given(laid) : NULL;
+    if (found == NULL) {
+        free_laid(laid);
+    }
+    if (done == 0) {
+        Py_RETURN_NONE;
+    }
+    return found;
+}
+
+PyMethodDef layout_methods[] = {
+    FAST(hold_extents, "hold_extents(file, offset, length, stored, head, tail, check, /)\n--\n\n"
+                       "Return a capsule of where blobs lie, which holds on to the arrays."),
+    FAST(lay_out, "lay_out(indexes, records, memories, sizes, mtimes, max_bytes, room, /)\n--\n\n"
+                  "Lay the blobs of records out back to back; return (capsule, bytes of each field, files), or None "
+                  "where they cannot be."),
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,431 @@
+/* The wrapper of reading: from the records of a batch to its columns, in one call. The arrays are the caller's,
+ * made by functions of its own once it is known how many values there are. */
+#include "python/py_native.h"
+
+#include <string.h>
+
+#include "wire/wire_columns.h"
+
+#define PLAN "dataformats.wire_columns_plan"
+#define MOST_BYTES ((int64_t)1 << 60) /* sums of a few of these do not overflow */
+
+/* What a column has become: see wire_columns.py. */
+enum { MADE = 1, APART = 2 };
+
+typedef struct {
+    wire_target target;
+    PyObject *make; /* of `targets` */
+} field;
+
+typedef struct {
+    wire_shape shape;
+    wire_names names;
+    PyObject *targets, *make_int64s;
+    int is_closed; /* there must be no names but these */
+    int64_t n_fields;
+    field *fields;
+    uint8_t memory[]; /* of fields, and of what `names` points to */
+} plan;
+
+/* What a column is filled into. */
+typedef struct {
+    PyObject *first, *second;
+    Py_buffer first_view, second_view;
+} output;
+
+/* What a call holds on to; all but the views lies in `memory`. */
+typedef struct {
+    const plan *plan;
+    Py_buffer buffer, starts, lengths;
+    int64_t n_records;
+    wire_window window;
+    void *memory;
+    wire_feature *features;
+    wire_column *columns;
+    output *outputs;
+    wire_target *targets;
+    int64_t *after;
+    uint8_t *strays;
+} batch;
+
+/* ---- arguments */
+
+static int take_window(PyObject *given, wire_window *window) {
+    long long begin, n_bytes;
+    *window = (wire_window){0, 0};
+    if (given == Py_None) {
+        return 0;
+    }
+    if (!PyTuple_Check(given) || PyTuple_Size(given) != 2) {
+        PyErr_SetString(PyExc_TypeError, "window must be None, or begin and bytes");
+        return -1;
+    }
+    begin = PyLong_AsLongLong(PyTuple_GetItem(given, 0));
+    n_bytes = PyLong_AsLongLong(PyTuple_GetItem(given, 1));
+    if (PyErr_Occurred()) {
+        return -1;
+    }
+    if (begin < -MOST_BYTES || begin > MOST_BYTES || n_bytes < 1 || n_bytes > MOST_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "window must begin in a record, and have a byte at least");
+        return -1;
+    }
+    *window = (wire_window){begin, n_bytes};
+    return 0;
+}
+
+/* Return the memory that everything of a call takes, cut into its parts; NULL with an exception set. */
+static void *cut_memory(batch *b) {
+    const size_t n_fields = (size_t)b->plan->n_fields, n_records = (size_t)b->n_records;
+    const size_t each = sizeof *b->columns + sizeof *b->outputs + sizeof *b->targets;
+    const size_t n_after = (size_t)b->plan->names.n_names + 1;
+    if (n_records >= SIZE_MAX / 2 / (n_fields + 1) / sizeof *b->features) {
+        return PyErr_NoMemory();
+    }
+    const size_t n_features = n_fields * n_records;
+    uint8_t *at = PyMem_Malloc(n_features * sizeof *b->features + n_fields * each + n_after * 8 + n_records + 1);
+    b->memory = at;
+    if (at == NULL) {
+        return PyErr_NoMemory();
+    }
+    b->outputs = (output *)at;
+    memset(b->outputs, 0, n_fields * sizeof *b->outputs);
+    b->targets = (wire_target *)(at += n_fields * sizeof *b->outputs);
+    b->columns = (wire_column *)(at += n_fields * sizeof *b->targets);
+    b->features = (wire_feature *)(at += n_fields * sizeof *b->columns);
+    b->after = (int64_t *)(at += n_features * sizeof *b->features);
+    b->strays = at + n_after * 8;
+    return b->memory;
+}
+
+/* Take (plan, buffer, starts, lengths, window). Return 0, or -1 with an exception set. */
+static int take(PyObject *const *args, batch *b) {
+    b->plan = PyCapsule_GetPointer(args[0], PLAN);
+    if (b->plan == NULL || take_window(args[4], &b->window) < 0 || take_bytes(args[1], &b->buffer) < 0 ||
+        take_int64(args[2], &b->starts, "starts must be a contiguous int64 array of one dimension") < 0 ||
+        take_int64(args[3], &b->lengths, "lengths must be a contiguous int64 array of one dimension") < 0) {
+        return -1;
+    }
+    if (b->starts.len != b->lengths.len) {
+        PyErr_Format(PyExc_ValueError, "starts and lengths must be equally long, found %zd and %zd",
+                     b->starts.len / 8, b->lengths.len / 8);
+        return -1;
+    }
+    b->n_records = b->starts.len / 8;
+    return cut_memory(b) == NULL ? -1 : 0;
+}
+
+static void let_go_of(output *out) {
+    PyBuffer_Release(&out->first_view);
+    PyBuffer_Release(&out->second_view);
+    Py_CLEAR(out->first);
+    Py_CLEAR(out->second);
+}
+
+static void let_go(batch *b) {
+    for (int64_t i = 0; b->memory != NULL && i < b->plan->n_fields; i++) {
+        let_go_of(&b->outputs[i]);
+    }
+    PyMem_Free(b->memory);
+    PyBuffer_Release(&b->buffer);
+    PyBuffer_Release(&b->starts);
+    PyBuffer_Release(&b->lengths);
+}
+
+/* ---- without the GIL, where there is much to do */
+
+static int has_stray(const batch *b) { return memchr(b->strays, 1, (size_t)b->n_records) != NULL; }
+
+static int has_apart(const batch *b) {
+    for (int64_t i = 0; i < b->plan->n_fields; i++) {
+        if (b->columns[i].is_apart) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Find the features and see what they can become. Return 0 where that is nobody's but the caller's to judge. */
+static int find(batch *b) {
+    const plan *p = b->plan;
+    if (b->n_records == 0 || wire_find(p->shape, b->buffer.buf, b->buffer.len, b->starts.buf, b->lengths.buf,
+                                       b->n_records, &p->names, b->after, b->features, b->strays) >= 0 ||
+        (p->is_closed && has_stray(b))) {
+        return 0;
+    }
+    for (int64_t i = 0; i < p->n_fields; i++) {
+        b->targets[i] = p->fields[i].target;
+    }
+    wire_columns_fit(b->targets, p->n_fields, b->features, b->n_records, b->starts.buf, b->lengths.buf, b->window,
+                     b->columns);
+    return b->window.n_bytes == 0 || has_apart(b);
+}
+
+static void fill(batch *b) {
+    for (int64_t i = 0; i < b->plan->n_fields; i++) {
+        output *out = &b->outputs[i];
+        if (b->columns[i].fits) {
+            b->columns[i].fits =
+                wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i],
+                                 b->features + i * b->n_records, b->n_records, &b->columns[i],
+                                 out->first_view.buf, out->second_view.buf);
+        }
+    }
+}
+
+/* Return the bytes that are looked at: those that were read apart are not. Nothing is known of the lengths yet. */
+static int64_t bytes_to_find(const batch *b) {
+    const int64_t *lengths = b->lengths.buf;
+    int64_t n_bytes = 0;
+    for (int64_t i = 0; i < b->n_records && n_bytes < RELEASE_GIL_BYTES; i++) {
+        const int64_t apart = b->window.n_bytes;
+        n_bytes += lengths[i] > apart && lengths[i] <= b->buffer.len ? lengths[i] - apart : 0;
+    }
+    return n_bytes;
+}
+
+static int64_t bytes_to_fill(const batch *b) {
+    int64_t n_bytes = 0;
+    for (int64_t i = 0; i < b->plan->n_fields; i++) {
+        n_bytes += b->columns[i].is_apart ? 0 : b->columns[i].n_bytes;
+    }
+    return n_bytes;
+}
+
+static int find_freely(batch *b) {
+    int found;
+    if (bytes_to_find(b) < RELEASE_GIL_BYTES) {
+        return find(b);
+    }
+    Py_BEGIN_ALLOW_THREADS found = find(b);
+    Py_END_ALLOW_THREADS
+    return found;
+}
+
+static void fill_freely(batch *b) {
+    if (bytes_to_fill(b) < RELEASE_GIL_BYTES) {
+        fill(b);
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS fill(b);
+    Py_END_ALLOW_THREADS
+}
+
+/* ---- arrays */
+
+static int overlap(const Py_buffer *a, const Py_buffer *b) {
+    const uintptr_t begin = (uintptr_t)a->buf, other = (uintptr_t)b->buf;
+    return begin < other + (size_t)b->len && other < begin + (size_t)a->len;
+}
+
+/* Fill `view` with an array of exactly so many bytes, which `make(n)` returns. NULL with an exception set. */
+static PyObject *made(const batch *b, PyObject *make, int64_t n, int64_t n_bytes, Py_buffer *view) {
+    PyObject *number = PyLong_FromLongLong(n);
+    PyObject *array = number == NULL ? NULL : PyObject_CallFunctionObjArgs(make, number, NULL);
+    Py_XDECREF(number);
+    if (array == NULL || PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    if (view->len != n_bytes || (uintptr_t)view->buf % 8 != 0) {
+        PyErr_Format(PyExc_ValueError, "expected an aligned array of %lld bytes, found %zd", (long long)n_bytes,
+                     view->len);
+        Py_DECREF(array);
+        return NULL;
+    }
+    if (overlap(view, &b->buffer)) {
+        PyErr_SetString(PyExc_ValueError, "expected an array of its own, found one over the records");
+        Py_DECREF(array);
+        return NULL;
+    }
+    return array;
+}
+
+/* Make the arrays of a column that fits. Return 0, or -1 with an exception set. */
+static int make_arrays(const batch *b, int64_t i, output *out) {
+    const wire_column *column = &b->columns[i];
+    const field *f = &b->plan->fields[i];
+    const int is_placed = f->target.output == WIRE_PLACED;
+    if (!column->is_apart) {
+        PyObject *make = is_placed ? b->plan->make_int64s : f->make;
+        out->first = made(b, make, column->values, column->n_bytes, &out->first_view);
+        if (out->first == NULL) {
+            return -1;
+        }
+    }
+    if (f->target.output != WIRE_DENSE) {
+        const int64_t n = b->n_records + !is_placed;
+        out->second = made(b, b->plan->make_int64s, n, n * 8, &out->second_view);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int make_all(const batch *b) {
+    for (int64_t i = 0; i < b->plan->n_fields; i++) {
+        if (b->columns[i].fits && make_arrays(b, i, &b->outputs[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Put the features of a name, as they were found, in the place of its column. */
+static int put_features(const batch *b, int64_t i, output *out) {
+    const int64_t n_bytes = b->n_records * (int64_t)sizeof(wire_feature);
+    let_go_of(out);
+    out->first = made(b, b->plan->make_int64s, n_bytes / 8, n_bytes, &out->first_view);
+    if (out->first == NULL) {
+        return -1;
+    }
+    memcpy(out->first_view.buf, b->features + i * b->n_records, (size_t)n_bytes);
+    return 0;
+}
+
+/* Return (how, first, second) of a column; NULL with an exception set. */
+static PyObject *described(const batch *b, int64_t i) {
+    const wire_column *column = &b->columns[i];
+    output *out = &b->outputs[i];
+    if (!column->fits && put_features(b, i, out) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("(iOO)", (column->fits ? MADE : 0) | (column->is_apart ? APART : 0),
+                         out->first == NULL ? Py_None : out->first, out->second == NULL ? Py_None : out->second);
+}
+
+static PyObject *described_all(const batch *b) {
+    PyObject *all = PyTuple_New((Py_ssize_t)b->plan->n_fields);
+    for (int64_t i = 0; all != NULL && i < b->plan->n_fields; i++) {
+        PyObject *one = described(b, i);
+        if (one == NULL || PyTuple_SetItem(all, (Py_ssize_t)i, one) < 0) {
+            Py_CLEAR(all);
+        }
+    }
+    return all;
+}
+
+static PyObject *columns_of(batch *b) {
+    if (!find_freely(b)) {
+        Py_RETURN_NONE;
+    }
+    if (make_all(b) < 0) {
+        return NULL;
+    }
+    fill_freely(b);
+    return described_all(b);
+}
+
+static PyObject *native_wire_columns(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    batch b;
+    memset(&b, 0, sizeof b);
+    PyObject *columns =
+        check_count("wire_columns", n_args, 5, 5) < 0 || take(args, &b) < 0 ? NULL : columns_of(&b);
+    let_go(&b);
+    return columns;
+}
+
+/* ---- plans */
+
+static void release_plan(plan *p) {
+    Py_XDECREF(p->targets);
+    Py_XDECREF(p->make_int64s);
+    PyMem_Free(p);
+}
+
+static void drop_plan(PyObject *capsule) { release_plan(PyCapsule_GetPointer(capsule, PLAN)); }
+
+/* Fill a field from (output, letter, width, size, make). */
+static int plan_field(PyObject *described, field *f) {
+    int kind, letter, width;
+    long long size;
+    if (!PyArg_ParseTuple(described, "iCiLO", &kind, &letter, &width, &size, &f->make)) {
+        return -1;
+    }
+    const int is_width = width == 1 || width == 2 || width == 4 || width == 8;
+    if (kind < 0 || kind >= WIRE_OUTPUTS || !is_width || size < 1 || size > INT32_MAX || letter == 0 ||
+        letter > 'z' || strchr("biuf", letter) == NULL) {
+        PyErr_SetString(PyExc_ValueError, "no such column");
+        return -1;
+    }
+    f->target = (wire_target){(wire_output)kind, (char)letter, width, size};
+    return 0;
+}
+
+/* Return the bytes of all names, tuples (part, name); -1 with an exception set. */
+static Py_ssize_t bytes_of_names(PyObject *names) {
+    Py_ssize_t n_bytes = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++) {
+        int part;
+        PyObject *name;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(names, i), "iS", &part, &name)) {
+            return -1;
+        }
+        n_bytes += PyBytes_Size(name);
+    }
+    return n_bytes;
+}
+
+/* Copy names to memory that has room for them. */
+static wire_names copied_names(PyObject *names, Py_ssize_t n_wanted, int64_t *ends, uint8_t *parts, uint8_t *bytes) {
+    const Py_ssize_t n_names = PyTuple_Size(names);
+    int64_t done = 0;
+    for (Py_ssize_t i = 0; i < n_names; i++) {
+        PyObject *pair = PyTuple_GetItem(names, i), *name = PyTuple_GetItem(pair, 1);
+        const Py_ssize_t n_bytes = PyBytes_Size(name);
+        memcpy(bytes + done, PyBytes_AsString(name), (size_t)n_bytes);
+        parts[i] = PyLong_AsLong(PyTuple_GetItem(pair, 0)) != 0;
+        ends[i] = done += n_bytes;
+    }
+    return (wire_names){bytes, ends, parts, n_names, n_wanted};
+}
+
+static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int is_closed, PyObject *make_int64s) {
+    const Py_ssize_t n_bytes = bytes_of_names(names), n_names = PyTuple_Size(names), n_fields = PyTuple_Size(targets);
+    if (n_bytes < 0) {
+        return NULL;
+    }
+    const size_t of_fields = (size_t)n_fields * sizeof(field), of_ends = (size_t)n_names * 8;
+    plan *p = PyMem_Malloc(sizeof *p + of_fields + of_ends + (size_t)(n_names + n_bytes) + 1);
+    if (p == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    uint8_t *const ends = p->memory + of_fields, *const parts = ends + of_ends;
+    *p = (plan){.shape = shape, .targets = targets, .make_int64s = make_int64s, .is_closed = is_closed};
+    p->n_fields = n_fields;
+    p->fields = (field *)p->memory;
+    p->names = copied_names(names, n_fields, (int64_t *)ends, parts, parts + n_names);
+    Py_INCREF(targets);
+    Py_INCREF(make_int64s);
+    return p;
+}
+
+static PyObject *native_wire_columns_plan(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    if (check_count("wire_columns_plan", n_args, 5, 5) < 0) {
+        return NULL;
+    }
+    const long shape = PyLong_AsLong(args[0]);
+    if (shape < 0 || shape >= WIRE_SHAPES || !PyTuple_CheckExact(args[1]) || !PyTuple_CheckExact(args[2]) ||
+        PyTuple_Size(args[2]) > PyTuple_Size(args[1])) {
+        return PyErr_Format(PyExc_TypeError, "expected a shape, a tuple of names, a tuple of as many columns or fewer");
+    }
+    plan *p = new_plan((wire_shape)shape, args[1], args[2], args[3] == Py_True, args[4]);
+    PyObject *capsule = p == NULL ? NULL : PyCapsule_New(p, PLAN, drop_plan);
+    if (p != NULL && capsule == NULL) {
+        release_plan(p);
+    }
+    for (int64_t i = 0; capsule != NULL && i < p->n_fields; i++) {
+        if (plan_field(PyTuple_GetItem(args[2], (Py_ssize_t)i), &p->fields[i]) < 0) {
+            Py_CLEAR(capsule);
+        }
+    }
+    return capsule;
+}
+
+PyMethodDef wire_columns_methods[] = {
+    FAST(wire_columns_plan, "wire_columns_plan(shape, names, outputs, closed, make_int64s, /)\n--\n\n"
+                            "Return how the columns of records are made."),
+    FAST(wire_columns, "wire_columns(plan, buffer, starts, lengths, window, /)\n--\n\n"
+                       "Return the columns of records; None where something is to be said of them."),
+    {NULL, NULL, 0, NULL},
+};

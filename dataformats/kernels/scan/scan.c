@@ -1,0 +1,56 @@
+#include "scan/scan.h"
+
+#include "scan/tfrecord.h"
+
+scan_found scan_tfrecord(crc_kernel *crc32c, const uint8_t *window, int64_t n_bytes, int64_t at,
+                         int64_t *lengths, uint32_t *footers, int64_t room) {
+    scan_found found = {0, at, SCAN_ENDS};
+    while (found.stop <= n_bytes - TFRECORD_HEAD) {
+        const uint8_t *header = window + found.stop;
+        const uint64_t length = load64_le(header);
+        if (found.n_frames == room) {
+            found.why = SCAN_FULL;
+            break;
+        }
+        if (length > SCAN_MAX_LENGTH || !tfrecord_head_is_sound(crc32c, header)) {
+            found.why = SCAN_UNSOUND;
+            break;
+        }
+        const int64_t footer = found.stop + TFRECORD_HEAD + (int64_t)length;
+        lengths[found.n_frames] = (int64_t)length;
+        footers[found.n_frames] = footer <= n_bytes - TFRECORD_TAIL ? load32_le(window + footer) : 0;
+        found.n_frames++;
+        found.stop = footer + TFRECORD_TAIL;
+    }
+    return found;
+}
+
+scan_found scan_ofrecord(const uint8_t *window, int64_t n_bytes, int64_t at, int64_t *lengths, int64_t room) {
+    scan_found found = {0, at, SCAN_ENDS};
+    while (found.stop <= n_bytes - SCAN_OFRECORD_HEAD) {
+        const uint64_t length = load64_le(window + found.stop); /* a negative one is past the longest */
+        if (found.n_frames == room) {
+            found.why = SCAN_FULL;
+            break;
+        }
+        if (length > SCAN_MAX_LENGTH) {
+            found.why = SCAN_UNSOUND;
+            break;
+        }
+        lengths[found.n_frames++] = (int64_t)length;
+        found.stop += SCAN_OFRECORD_HEAD + (int64_t)length;
+    }
+    return found;
+}
+
+int64_t scan_tfrecord_header(crc_kernel *crc32c, const uint8_t *window, int64_t n_bytes, int64_t at,
+                             int64_t most) {
+    for (; at <= n_bytes - TFRECORD_HEAD; at++) {
+        /* The length first: it refuses nearly everything, and costs less than the checksum. */
+        const uint64_t length = load64_le(window + at);
+        if (length <= SCAN_MAX_LENGTH && (int64_t)length <= most && tfrecord_head_is_sound(crc32c, window + at)) {
+            return at;
+        }
+    }
+    return -1;
+}

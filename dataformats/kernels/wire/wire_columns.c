@@ -1,0 +1,200 @@
+#include "wire/wire_columns.h"
+
+#include <string.h>
+
+/* ---- what fits */
+
+/* Return the only kind of some features, or WIRE_ABSENT. */
+static int only_kind(const wire_survey *survey) {
+    for (int kind = WIRE_BYTES; kind < WIRE_KINDS; kind++) {
+        if (survey->kinds == (int64_t)1 << (kind + 1)) {
+            return kind;
+        }
+    }
+    return WIRE_ABSENT;
+}
+
+static int is_unparsed(int kind) { return kind == WIRE_BYTES || kind == WIRE_FLOATS || kind == WIRE_DOUBLES; }
+
+static int lies_in(const wire_feature *features, int64_t n_records, const int64_t *starts, const int64_t *lengths,
+                   wire_window window) {
+    for (int64_t i = 0; i < n_records; i++) {
+        const int64_t begin = starts[i] + window.begin + (window.begin < 0 ? lengths[i] : 0);
+        if (features[i].form != WIRE_VALUES || features[i].begin != begin ||
+            features[i].end != begin + window.n_bytes) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Return whether numbers of a kind are the same in the target's type, or can be tried one by one. */
+static int converts(int kind, const wire_target *target) {
+    if (is_unparsed(kind)) {
+        return target->letter == 'f' && target->width == wire_width(kind);
+    }
+    return target->letter != 'f';
+}
+
+static int have_bytes(const wire_feature *features, int64_t n_records, int64_t n_bytes) {
+    for (int64_t i = 0; i < n_records; i++) {
+        if (features[i].end - features[i].begin != n_bytes) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int fits_dense(const wire_target *target, const wire_feature *features, int64_t n_records,
+                      const wire_survey *survey, const wire_column *column) {
+    if (column->kind == WIRE_BYTES) {
+        return survey->least == 1 && survey->most == 1 && !(column->is_apart && target->letter == 'b') &&
+               have_bytes(features, n_records, target->size * target->width);
+    }
+    return converts(column->kind, target) && survey->least == target->size && survey->most == target->size;
+}
+
+static int fits_ragged(const wire_target *target, const wire_feature *features, int64_t n_records,
+                       const wire_column *column) {
+    if (column->kind == WIRE_BYTES || !converts(column->kind, target)) {
+        return 0;
+    }
+    for (int64_t i = 0; target->size != 1 && i < n_records; i++) {
+        if (features[i].count % target->size != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int64_t bytes_in(const wire_feature *features, int64_t n_records) {
+    int64_t n_bytes = 0;
+    for (int64_t i = 0; i < n_records; i++) {
+        n_bytes += features[i].end - features[i].begin;
+    }
+    return n_bytes;
+}
+
+static void fit(const wire_target *target, const wire_feature *features, int64_t n_records,
+                const wire_survey *survey, wire_column *column) {
+    const int is_one_value = column->kind == WIRE_BYTES && survey->least == 1 && survey->most == 1;
+    switch (target->output) {
+    case WIRE_DENSE:
+        column->fits = fits_dense(target, features, n_records, survey, column);
+        column->values = n_records;
+        column->n_bytes = column->fits ? n_records * target->size * target->width : 0;
+        return;
+    case WIRE_RAGGED:
+        column->fits = fits_ragged(target, features, n_records, column);
+        column->values = survey->total / target->size;
+        column->n_bytes = column->fits ? survey->total * target->width : 0;
+        return;
+    case WIRE_JOINED:
+        column->fits = is_one_value;
+        column->values = column->n_bytes = is_one_value ? bytes_in(features, n_records) : 0;
+        return;
+    case WIRE_PLACED:
+        column->fits = is_one_value && !column->is_apart;
+        column->values = n_records;
+        column->n_bytes = n_records * 8;
+        return;
+    default:
+        return;
+    }
+}
+
+void wire_columns_fit(const wire_target *targets, int64_t n_targets, const wire_feature *features, int64_t n_records,
+                      const int64_t *starts, const int64_t *lengths, wire_window window, wire_column *columns) {
+    int is_found = window.n_bytes == 0;
+    for (int64_t i = 0; i < n_targets; i++, features += n_records) {
+        const wire_survey survey = wire_survey_of(features, n_records);
+        wire_column *column = &columns[i];
+        *column = (wire_column){.kind = only_kind(&survey)};
+        column->is_apart = !is_found && is_unparsed(column->kind) && survey.least > 0 &&
+                           lies_in(features, n_records, starts, lengths, window);
+        is_found |= column->is_apart;
+        if (column->kind != WIRE_ABSENT) {
+            fit(&targets[i], features, n_records, &survey, column);
+        }
+    }
+}
+
+/* ---- filling */
+
+static wire_range range_of(const wire_target *target) {
+    const int bits = target->width * 8;
+    if (target->letter == 'b') {
+        return (wire_range){0, 1, 1};
+    }
+    if (target->letter == 'u') { /* from lists, whose integers end before 2^63 */
+        return (wire_range){0, bits == 64 ? INT64_MAX : ((int64_t)1 << bits) - 1, target->width};
+    }
+    const int64_t most = (int64_t)(((uint64_t)1 << (bits - 1)) - 1);
+    return (wire_range){-most - 1, most, target->width};
+}
+
+static void write_offsets(const wire_target *target, const wire_feature *features, int64_t n_records,
+                          int64_t *offsets) {
+    const int joined = target->output == WIRE_JOINED;
+    offsets[0] = 0;
+    for (int64_t i = 0; i < n_records; i++) {
+        offsets[i + 1] = offsets[i] + (joined ? features[i].end - features[i].begin
+                                              : target->size == 1 ? features[i].count
+                                                                  : features[i].count / target->size);
+    }
+}
+
+/* The one bytes value of each record, back to back. */
+static int join(const uint8_t *buffer, int64_t n_bytes, const wire_feature *features, int64_t n_records,
+                uint8_t *out, const uint8_t *end) {
+    for (int64_t i = 0; i < n_records; i++) {
+        const int64_t begin = features[i].begin, length = features[i].end - begin;
+        if (begin < 0 || length < 0 || features[i].end > n_bytes || length > end - out) {
+            return 0;
+        }
+        if (length > 0) {
+            memcpy(out, buffer + begin, (size_t)length);
+        }
+        out += length;
+    }
+    return out == end;
+}
+
+static int are_bools(const uint8_t *bytes, int64_t n_bytes) {
+    uint8_t bits = 0;
+    for (int64_t i = 0; i < n_bytes; i++) {
+        bits |= bytes[i];
+    }
+    return bits <= 1;
+}
+
+static void write_places(const wire_feature *features, int64_t n_records, int64_t *starts, int64_t *lengths) {
+    for (int64_t i = 0; i < n_records; i++) {
+        starts[i] = features[i].begin;
+        lengths[i] = features[i].end - features[i].begin;
+    }
+}
+
+int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_target *target,
+                     const wire_feature *features, int64_t n_records, const wire_column *column, void *values,
+                     int64_t *offsets) {
+    if (target->output == WIRE_PLACED) {
+        write_places(features, n_records, values, offsets);
+        return 1;
+    }
+    if (target->output != WIRE_DENSE) {
+        write_offsets(target, features, n_records, offsets);
+    }
+    if (column->is_apart) {
+        return 1;
+    }
+    if (column->kind == WIRE_BYTES) {
+        return join(buffer, n_bytes, features, n_records, values, (uint8_t *)values + column->n_bytes) &&
+               (target->output == WIRE_JOINED || target->letter != 'b' || are_bools(values, column->n_bytes));
+    }
+    if (is_unparsed(column->kind)) {
+        return wire_numbers(shape, buffer, n_bytes, features, n_records, column->kind, values, column->n_bytes) < 0;
+    }
+    return wire_integers(shape, buffer, n_bytes, features, n_records, column->kind, range_of(target), values,
+                         column->n_bytes) < 0;
+}
