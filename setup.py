@@ -6,6 +6,7 @@ kernels). `DATAFORMATS_REQUIRE_NATIVE=1` makes a failing compile fail the build.
 
 import os
 import sysconfig
+import tempfile
 from glob import glob
 
 from setuptools import Extension, setup
@@ -26,7 +27,9 @@ native = Extension(
     optional=os.environ.get("DATAFORMATS_REQUIRE_NATIVE") != "1",
 )
 
-setup(
-    ext_modules=[native],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED_API else {},
-)
+# A build starts in an empty folder: modules that were deleted since an earlier build stay out of the package.
+with tempfile.TemporaryDirectory(prefix="dataformats-build-") as scratch:
+    options = {"build": {"build_base": scratch}}
+    if LIMITED_API:
+        options["bdist_wheel"] = {"py_limited_api": "cp311"}
+    setup(ext_modules=[native], options=options)

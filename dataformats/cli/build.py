@@ -21,8 +21,8 @@ EXTRAS = {"torch": "torch", "arrow": "pyarrow", "s3": "s3fs", "gcs": "gcsfs", "v
 
 
 def version() -> str:
-    """Return the version of this package, as installed."""
-    return _version("dataformats") or "unknown (not installed)"
+    """Return the version of this package."""
+    return str(importlib.import_module("dataformats").__version__)
 
 
 def build() -> dict[str, Any]:
