@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataformats.codecs.feature_maps import FeatureMap
-from dataformats.codecs.lists import OFRECORD_LISTS
-from dataformats.codecs.messages import OFRECORD_MESSAGE, parse
+from dataformats.codecs.features.feature_maps import FeatureMap
+from dataformats.codecs.features.lists import OFRECORD_LISTS
+from dataformats.codecs.features.messages import OFRECORD_MESSAGE, parse
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import Shape
 

@@ -12,25 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Ragged, concat_columns, take_column
-from dataformats.codecs.columns import Target, refuse, to_column
-from dataformats.codecs.encoder import RecordEncoder
-from dataformats.codecs.features import (
+from dataformats.codecs.features.columns import Target, refuse, to_column
+from dataformats.codecs.features.encoder import RecordEncoder
+from dataformats.codecs.features.feature import (
     FEATURE,
     Facts,
     encode_feature,
     feature_value,
     number_feature,
 )
-from dataformats.codecs.found import FeatureColumn, find
-from dataformats.codecs.lists import EXAMPLE_LISTS, MISSING
-from dataformats.codecs.messages import SEQUENCE_MESSAGE, parse
-from dataformats.codecs.payloads import (
+from dataformats.codecs.features.feature_column import FeatureColumn, find
+from dataformats.codecs.features.lists import EXAMPLE_LISTS, MISSING
+from dataformats.codecs.features.messages import SEQUENCE_MESSAGE, parse
+from dataformats.codecs.features.payloads import (
     check_known,
     check_types,
     looks_like,
     range_of,
 )
-from dataformats.codecs.wire import delimited
+from dataformats.codecs.features.wire import delimited
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.decode import check_part, numbered, offsets_of
 from dataformats.columns.exact import exact

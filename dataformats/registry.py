@@ -150,10 +150,10 @@ codecs: Registry[Codec] = Registry(
         "array": "dataformats.codecs.arrays:ARRAY",
         "npy": "dataformats.codecs.arrays:NPY",
         "tree": "dataformats.codecs.trees:TREE",
-        "feature": "dataformats.codecs.features:FEATURE",
+        "feature": "dataformats.codecs.features.feature:FEATURE",
         "example": "dataformats.codecs.example:EXAMPLE",
         "ofrecord": "dataformats.codecs.ofrecord:OFRECORD",
-        "sequence_example": "dataformats.codecs.example:SEQUENCE_EXAMPLE",
+        "sequence_example": "dataformats.codecs.sequence_example:SEQUENCE_EXAMPLE",
     },
 )
 """The codecs of single values and of payloads; numbers (`float32[28,28]`) are types, not names in here."""

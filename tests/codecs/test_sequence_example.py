@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats.batch import Blobs, Ragged, RecordBatch
-from dataformats.codecs.example import SEQUENCE_EXAMPLE, guess
-from dataformats.codecs.messages import SEQUENCE_MESSAGE
+from dataformats.codecs.features.messages import SEQUENCE_MESSAGE
+from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.spec import Spec
@@ -195,7 +195,7 @@ def test_writing() -> None:
     )
     written = coder(spec).encode(record)
     assert SEQUENCE_MESSAGE.FromString(written) == SEQUENCE_MESSAGE.FromString(expected)
-    assert guess([written]) == "sequence_example"
+    assert SEQUENCE_EXAMPLE.matches(written)
     assert coder({"n": "int64[]"}).encode({}) == b""
     assert coder({"n": "int64[]"}).encode({"n": []}) == sequence({}, {"n": []})
     for wrong in ({"n": 5}, {"n": "text"}, {"t": "text"}, {"x": 1}, {"id": None}):
@@ -239,5 +239,5 @@ def test_cut_at_every_byte_and_every_flipped_bit() -> None:
             found = SEQUENCE_EXAMPLE.infer([blob])
             read(found.to_json(), blob, inferred=True)
             SEQUENCE_EXAMPLE.decode(blob)
-        guess([blob])
+        SEQUENCE_EXAMPLE.matches(blob)
     assert indices == {0}

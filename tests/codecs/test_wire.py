@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dataformats.codecs.lists import BYTES, FLOATS, INTEGERS
-from dataformats.codecs.messages import EXAMPLE_MESSAGE, FEATURE_MESSAGE
-from dataformats.codecs.wire import (
+from dataformats.codecs.features.lists import BYTES, FLOATS, INTEGERS
+from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, FEATURE_MESSAGE
+from dataformats.codecs.features.wire import (
     delimited,
     map_entry,
     packed_bytes,

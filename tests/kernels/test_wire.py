@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataformats.codecs.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE
-from dataformats.codecs.wire import delimited, varint
+from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE
+from dataformats.codecs.features.wire import delimited, varint
 from dataformats.kernels import gather, reference
 from dataformats.kernels.wire import Names, Shape, find_features
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataformats.codecs.wire import delimited, varint
+from dataformats.codecs.features.wire import delimited, varint
 from dataformats.kernels import reference
 from dataformats.kernels.buffers import empty, rows
 from dataformats.kernels.wire import Shape

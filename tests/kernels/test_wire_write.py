@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dataformats.codecs import encoder
 from dataformats.codecs.example import EXAMPLE
-from dataformats.codecs.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
+from dataformats.codecs.features import encoder
+from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
 from dataformats.columns.codec_resolver import CodecResolver

@@ -16,7 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from dataformats.codecs.lists import BYTES, DOUBLES, EXAMPLE_LISTS, FLOATS, INT32S, INTEGERS, OFRECORD_LISTS, Lists
+from dataformats.codecs.features.lists import (
+    BYTES,
+    DOUBLES,
+    EXAMPLE_LISTS,
+    FLOATS,
+    INT32S,
+    INTEGERS,
+    OFRECORD_LISTS,
+    Lists,
+)
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsBackend
 from dataformats.registry import backends

@@ -10,8 +10,8 @@ import pytest
 
 from dataformats.batch import Blobs, Nullable, Ragged
 from dataformats.batch.inline_values import SplitBlobs, ValueSlice
-from dataformats.codecs.direct import Direct
 from dataformats.codecs.example import EXAMPLE
+from dataformats.codecs.features.fast_path import Direct
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError

@@ -9,9 +9,9 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged
 from dataformats.batch.inline_values import SplitBlobs
-from dataformats.codecs.columns import Target, to_column
-from dataformats.codecs.features import FEATURE
-from dataformats.codecs.found import FeatureColumn
+from dataformats.codecs.features.columns import Target, to_column
+from dataformats.codecs.features.feature import FEATURE
+from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.text import BYTES
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.decode import decode_column

@@ -9,14 +9,14 @@ from typing import Any
 
 from dataformats.batch import Blobs, Column
 from dataformats.batch.inline_values import SplitBlobs, ValueSlice, widest
-from dataformats.codecs.columns import Target, to_column
-from dataformats.codecs.direct import Direct
-from dataformats.codecs.encoder import RecordEncoder
-from dataformats.codecs.features import Facts, feature_value
-from dataformats.codecs.found import FeatureColumn, find
-from dataformats.codecs.lists import Lists
-from dataformats.codecs.messages import parse
-from dataformats.codecs.payloads import (
+from dataformats.codecs.features.columns import Target, to_column
+from dataformats.codecs.features.encoder import RecordEncoder
+from dataformats.codecs.features.fast_path import Direct
+from dataformats.codecs.features.feature import Facts, feature_value
+from dataformats.codecs.features.feature_column import FeatureColumn, find
+from dataformats.codecs.features.lists import Lists
+from dataformats.codecs.features.messages import parse
+from dataformats.codecs.features.payloads import (
     check_known,
     check_types,
     range_of,

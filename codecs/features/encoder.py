@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dataformats.codecs.features import FEATURE, any_feature, check_listable, encode_blobs, stored_as
-from dataformats.codecs.lists import BYTES, Lists
-from dataformats.codecs.payloads import check_fields, check_missing, may_lack
+from dataformats.codecs.features.feature import FEATURE, any_feature, check_listable, encode_blobs, stored_as
+from dataformats.codecs.features.lists import BYTES, Lists
+from dataformats.codecs.features.payloads import check_fields, check_missing, may_lack
 from dataformats.codecs.text import BYTES as PLAIN_BYTES
 from dataformats.codecs.text import UTF8
 from dataformats.columns.codec_resolver import encode_value, holds_numbers

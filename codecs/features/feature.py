@@ -1,6 +1,6 @@
 """Features: the lists of bytes or numbers that a TFRecord or OFRecord payload keeps under each name.
 
-The two number their lists differently and have others; which they have stands in `codecs/lists.py`.
+The two number their lists differently and have others; which they have stands in `codecs/features/lists.py`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.codecs.lists import BYTES, EXAMPLE_LISTS, KIND_DTYPES, KIND_TYPES, KINDS, MISSING, Lists
-from dataformats.codecs.messages import FEATURE_MESSAGE, parse
-from dataformats.codecs.wire import delimited, packed_bytes, packed_integers, packed_numbers
+from dataformats.codecs.features.lists import BYTES, EXAMPLE_LISTS, KIND_DTYPES, KIND_TYPES, KINDS, MISSING, Lists
+from dataformats.codecs.features.messages import FEATURE_MESSAGE, parse
+from dataformats.codecs.features.wire import delimited, packed_bytes, packed_integers, packed_numbers
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
 from dataformats.columns.decode import words
 from dataformats.columns.exact import exact

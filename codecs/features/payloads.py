@@ -7,9 +7,9 @@ from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from dataformats.codecs.features import FEATURE
-from dataformats.codecs.messages import parse
-from dataformats.codecs.wire import top_level
+from dataformats.codecs.features.feature import FEATURE
+from dataformats.codecs.features.messages import parse
+from dataformats.codecs.features.wire import top_level
 from dataformats.errors import CorruptRecordError, SpecError
 from dataformats.spec import Spec, Type
 

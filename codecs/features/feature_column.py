@@ -11,8 +11,8 @@ import numpy as np
 
 from dataformats.batch import Blobs
 from dataformats.batch.inline_values import ValueSlice, common_slice
-from dataformats.codecs.lists import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
-from dataformats.codecs.messages import corrupt, parse
+from dataformats.codecs.features.lists import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
+from dataformats.codecs.features.messages import corrupt, parse
 from dataformats.kernels.wire import (
     ABSENT,
     BEGIN,

@@ -1,0 +1,1 @@
+"""Records made of features: what the codecs of Example, SequenceExample and OFRecord share."""
