@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
-    from dataformats.interfaces.source import FieldStats, RecordSource
     from dataformats.interfaces.writer import RecordWriter
     from dataformats.loaders.batch import Batch
     from dataformats.loaders.loader import Loader
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from dataformats.loaders.pad import pad
     from dataformats.reading.concat import concat
     from dataformats.reading.opening import open, register_backend
+    from dataformats.reading.source import RecordSource
+    from dataformats.reading.stats import FieldStats
     from dataformats.spec import Spec, Type
     from dataformats.writing.dataset_writer import create
 
@@ -66,7 +67,8 @@ _ROOMS = {
     "columns.codec_resolver": ("register_codec",),
     "inspecting": ("Finding", "Info", "VerifyReport", "info", "verify"),
     "reading.opening": ("open", "register_backend"),
-    "interfaces.source": ("FieldStats", "RecordSource"),
+    "reading.source": ("RecordSource",),
+    "reading.stats": ("FieldStats",),
     "spec": ("Spec", "Type"),
     "reading.concat": ("concat",),
     "loaders.batch": ("Batch",),

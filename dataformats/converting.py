@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.interfaces import Backend, BlobBackend
-from dataformats.interfaces.source import RecordSource
+from dataformats.interfaces import Backend, BlobBackend, RecordWriter
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.views import SourceBase
+from dataformats.reading.source import RecordSource, declared_spec
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.writing.dataset_writer import DatasetWriter, writer
@@ -55,8 +54,8 @@ class ConvertReport:
 
 def convert(
     source: RecordSource | Any,
-    path: Any,
-    format: str,
+    path: RecordWriter | Any,
+    format: str | None = None,
     *,
     spec: SpecLike | None = None,
     payload: str | None = None,
@@ -76,8 +75,9 @@ def convert(
 
     Args:
         source: A source, or what `open` takes.
-        path: The new file, or folder with `shard_*`.
-        format: Its format.
+        path: The new file, or folder with `shard_*`; or a `RecordWriter`, which is given decoded records and which the
+            caller closes.
+        format: The new format; left out if `path` is a writer, as are the options of new files.
         spec: The fields of the new data, by their new names; `None` keeps the source's, with the integers of Granular
             (`int`, `i64`, `u64`) as numbers elsewhere.
         payload: The codec of whole records; `None` keeps the source's where the format is used with it.
@@ -104,10 +104,27 @@ def convert(
         5
     """
     begin = time.perf_counter()
-    given = _base(source if isinstance(source, RecordSource) else open_source(source, codecs=codecs))
-    chosen = given if fields is None else _base(given.select(*fields))
+    given = source if isinstance(source, RecordSource) else open_source(source, codecs=codecs)
+    chosen = given if fields is None else given.select(*fields)
+    renamed = dict(rename or {})
+
+    def fill(out: RecordWriter, plan: _Plan) -> int:
+        done = 0
+        for done in _fill(plan, out):
+            if progress is not None:
+                progress(done, len(given))
+        return done
+
+    if isinstance(path, RecordWriter):
+        if format is not None or spec is not None or payload is not None or backend_options:
+            raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
+        plan = _Plan(chosen, None, None, None, _checked_names(chosen, renamed), copied=False)
+        done, left_out = fill(path, plan), _left_out(given, plan)
+        return ConvertReport(repr(path), type(path).__name__, None, done, False, time.perf_counter() - begin, left_out)
+    if format is None:
+        raise TypeError("convert() to a path needs a format, found None: pass format=")
     wanted = None if spec is None else Spec(spec)
-    plan = _plan(chosen, backends.get(format), wanted, payload, dict(rename or {}), codecs)
+    plan = _plan(chosen, backends.get(format), wanted, payload, renamed, codecs)
     encoding = WriteSchema(format, plan.payload, plan.spec, backend_options)
     encode = (
         refuse
@@ -116,9 +133,7 @@ def convert(
     )
     out = writer(path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite)
     with out:
-        for done in _fill(plan, out):
-            if progress is not None:
-                progress(done, len(given))
+        fill(out, plan)
     seconds = time.perf_counter() - begin
     return ConvertReport(str(path), format, encoding.payload, len(out), plan.copied, seconds, _left_out(given, plan))
 
@@ -136,7 +151,7 @@ class _Plan:
         copied: Whole payloads are copied.
     """
 
-    source: SourceBase
+    source: RecordSource
     payload: str | None
     spec: Spec | None
     carried: Spec | None
@@ -145,7 +160,7 @@ class _Plan:
 
 
 def _plan(
-    source: SourceBase,
+    source: RecordSource,
     backend: Backend,
     spec: Spec | None,
     payload: str | None,
@@ -160,12 +175,8 @@ def _plan(
         return _Plan(source, payload or source.payload, told if means_fields else None, None, {}, copied=True)
     if source.single:
         return _Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
-    for name in rename:
-        if name not in source.spec:
-            raise UnknownNameError("field", name=name, known=source.spec)
+    _checked_names(source, rename)
     old = {rename.get(name, name): name for name in source.spec}
-    if len(old) < len(source.spec):
-        raise SpecError(f"rename={dict(rename)} gives two fields one name")
     new = spec or Spec({name: backend.portable_type(source.spec[before]) for name, before in old.items()})
     dropped = [name for name in old if name not in new]
     if dropped:
@@ -173,23 +184,37 @@ def _plan(
     lacking = [name for name in new if name not in old]
     if lacking:
         raise SpecError("the source has no such field", field=lacking[0])
-    chosen = _base(source.select(*(old[name] for name in new)))
+    chosen = source.select(*(old[name] for name in new))
     carried = {name: _carried(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
     if not any(carried.values()):
         return _Plan(chosen, payload, new, None, rename, copied=False)
     read = Spec({old[name]: kind or chosen.spec[old[name]] for name, kind in carried.items()})
-    written = Spec({name: kind or new[name] for name, kind in carried.items()})
-    return _Plan(chosen.with_spec(read), payload, new, written, rename, copied=False)
+    written: Spec | None = Spec({name: kind or new[name] for name, kind in carried.items()})
+    try:
+        chosen = chosen.with_spec(read)
+    except SpecError:  # the source stores no blobs to copy
+        written = None
+    return _Plan(chosen, payload, new, written, rename, copied=False)
 
 
-def _left_out(source: SourceBase, plan: _Plan) -> tuple[str, ...]:
+def _checked_names(source: RecordSource, rename: Mapping[str, str]) -> Mapping[str, str]:
+    """Return `rename` if it names fields of the source and gives no two of them the same name."""
+    for name in rename:
+        if name not in source.spec:
+            raise UnknownNameError("field", name=name, known=source.spec)
+    if rename and len({rename.get(name, name) for name in source.spec}) < len(source.spec):
+        raise SpecError(f"rename={dict(rename)} gives two fields one name")
+    return rename
+
+
+def _left_out(source: RecordSource, plan: _Plan) -> tuple[str, ...]:
     if plan.copied or source.single:
         return ()
     kept = set(plan.source.spec)
-    return (*(name for name in source.declared() or () if name not in kept), *source.hidden_fields)
+    return (*(name for name in declared_spec(source) or () if name not in kept), *source.hidden_fields)
 
 
-def _keeps_payload(backend: Backend, source: SourceBase, payload: str | None) -> bool:
+def _keeps_payload(backend: Backend, source: RecordSource, payload: str | None) -> bool:
     """Return True where the stored payloads of the source can be those of the new records."""
     if not isinstance(backend, BlobBackend) or not _has_bytes(source) or source.payload is None:
         return False
@@ -207,7 +232,7 @@ def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | N
     return replace(old, codec="bytes", args=()) if portable and old.codec != "bytes" else None
 
 
-def _has_bytes(source: SourceBase) -> bool:
+def _has_bytes(source: RecordSource) -> bool:
     try:
         source.read_bytes([])
     except SpecError:
@@ -215,22 +240,16 @@ def _has_bytes(source: SourceBase) -> bool:
     return True
 
 
-def _base(source: RecordSource) -> SourceBase:
-    if not isinstance(source, SourceBase):
-        raise TypeError(f"expected a source of dataformats, found {type(source).__name__}")
-    return source
-
-
-def _fill(plan: _Plan, out: DatasetWriter) -> Iterator[int]:
-    """Write all records; yield how many are done, every now and then."""
+def _fill(plan: _Plan, out: RecordWriter) -> Iterator[int]:
+    """Write all records; yield the number of records done, every 256 records and at the end."""
     records: Iterator[Any] = plan.source.scan_bytes() if plan.copied else iter(plan.source)
     if plan.rename:
         records = ({plan.rename.get(name, name): value for name, value in record.items()} for record in records)
+    append = out.append_bytes if plan.copied and isinstance(out, DatasetWriter) else out.append
+    done = 0
     for record in records:
-        if plan.copied:
-            out.append_bytes(cast("bytes", record))
-        else:
-            out.append(record)
-        if len(out) % _EVERY == 0:
-            yield len(out)
-    yield len(out)
+        append(record)
+        done += 1
+        if done % _EVERY == 0:
+            yield done
+    yield done

@@ -11,10 +11,10 @@ from typing import Any
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces import BlobBackend
-from dataformats.interfaces.source import RecordSource
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
+from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.storage.paths import resolve
 
@@ -40,10 +40,10 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What is in a data set.
+    """Format, fields, sizes and files of a dataset.
 
     Attributes:
-        path: What was asked for.
+        path: The path given, or the files of the source.
         format: The file format.
         payload: The codec of whole records, or `None` where fields are stored apart.
         spec: Field to type, as text.
@@ -156,11 +156,11 @@ def info(path: Any, **options: Any) -> Info:
     """Return what is in a data set; builds its index.
 
     Args:
-        path: What `open` takes, or a source that it returned.
+        path: A path as in `open`, or a source.
         **options: For `open`.
 
     Raises:
-        FormatError: It cannot be opened.
+        FormatError: The files cannot be opened.
 
     Example:
         >>> import dataformats
@@ -170,7 +170,8 @@ def info(path: Any, **options: Any) -> Info:
         >>> about.spec["image"], about.spec["height"]
         ('bytes', 'int64')
     """
-    source = _stored(path, options)
+    source = _opened(path, options)
+    reader = source.reader if isinstance(source, FileSource) else None
     return Info(
         path=_name(path),
         format=source.format,
@@ -179,8 +180,8 @@ def info(path: Any, **options: Any) -> Info:
         spec_is_inferred=source.spec_is_inferred,
         records=len(source),
         nbytes=source.nbytes,
-        files=tuple(FileInfo(*part) for part in source.reader.file_summaries()),
-        facts=source.reader.metadata(),
+        files=() if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries()),
+        facts={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
     )
 
@@ -191,8 +192,8 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     A spec that nobody gave is inferred from all records first, and kept.
 
     Args:
-        path: What `open` takes, or a source that it returned.
-        progress: Called with (records done, records in all); each counts twice where the spec is inferred.
+        path: A path as in `open`, or a source.
+        progress: Called with (records done, records in all); each counts twice if the spec is inferred.
         **options: For `open`.
 
     Raises:
@@ -210,16 +211,19 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     """
     begin = time.perf_counter()
     try:
-        source = _stored(path, options)
-        findings = _manifest_findings(path, source, options.get("storage_options"))
-        findings += [Finding.of(fault) for fault in source.reader.dataset_errors()]
-        counter = _Counter(progress, len(source) * (2 if source.spec_is_inferred else 1))
-        source.infer_fully(counter.add)
+        source = _opened(path, options)
+        infers = isinstance(source, FileSource) and source.spec_is_inferred
+        counter = _Counter(progress, len(source) * (2 if infers else 1))
+        findings: list[Finding] = []
+        if isinstance(source, FileSource):
+            findings += _manifest_findings(path, source, options.get("storage_options"))
+            findings += [Finding.of(error) for error in source.reader.dataset_errors()]
+            source.infer_fully(counter.add)
     except (FormatError, UnknownNameError, SpecError) as error:
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
             raise  # what the call named is wrong, not the data
         return _verify_apart(path, options, error, begin)
-    if options.get("spec") is None:
+    if options.get("spec") is None and isinstance(source, FileSource):
         source = source.with_opaque_as_bytes()
     for part in source.steps():
         wrong = source.check(part)
@@ -272,11 +276,8 @@ class _Counter:
             self._progress(self._done, self._total)
 
 
-def _stored(path: Any, options: dict[str, Any]) -> FileSource:
-    source = path if isinstance(path, RecordSource) else open_source(path, **options)
-    if not isinstance(source, FileSource):
-        raise TypeError("expected a path or the source that open() returned, not a view of it")
-    return source
+def _opened(path: Any, options: dict[str, Any]) -> RecordSource:
+    return path if isinstance(path, RecordSource) else open_source(path, **options)
 
 
 def _name(path: Any) -> str:

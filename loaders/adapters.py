@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
-from dataformats.interfaces.source import OnCorrupt
 from dataformats.reading.scan import as_indices
-from dataformats.reading.views import SourceBase, batch_of
+from dataformats.reading.source import OnCorrupt, RecordSource
+from dataformats.reading.views import batch_of
 from dataformats.spec import VALUE
 
 __all__ = ["Readable", "as_readable"]
@@ -45,7 +45,7 @@ def as_readable(data: Any) -> Readable:
     Raises:
         TypeError: It has no `len` or no `[]`.
     """
-    if isinstance(data, SourceBase):
+    if isinstance(data, RecordSource):
         return data
     if isinstance(data, (str, bytes)):
         raise TypeError(f"expected a source or a sequence of records, found {data!r}: dataformats.open reads files")

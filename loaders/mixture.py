@@ -14,7 +14,7 @@ from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.loaders.schedule import History, Until, changed, checked_weights, epoch_length
 from dataformats.reading.concat import check_alike
 from dataformats.reading.scan import digest_of
-from dataformats.reading.views import SourceBase
+from dataformats.reading.source import RecordSource, declared_spec
 from dataformats.spec import VALUE, Spec
 
 __all__ = ["Mixture", "mix"]
@@ -145,8 +145,8 @@ def _by_name(weights: Mapping[str, int] | None, names: tuple[str, ...]) -> list[
 
 
 def _declared(source: Any) -> Spec | None:
-    if isinstance(source, SourceBase):
-        return source.declared()
+    if isinstance(source, RecordSource):
+        return declared_spec(source)
     as_readable(source)  # refuses what cannot be read
     if isinstance(source, np.ndarray):
         dims = ",".join(map(str, source.shape[1:]))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
-from dataformats.interfaces.source import OnCorrupt
 from dataformats.loaders.adapters import Readable
 from dataformats.reading.concat import interleave
+from dataformats.reading.source import OnCorrupt
 
 __all__ = ["Got", "Records"]
 

@@ -30,7 +30,7 @@ from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
-    from dataformats.interfaces.source import RecordSource
+    from dataformats.reading.source import RecordSource
 
 __all__ = ["head"]
 
@@ -79,7 +79,7 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
     with open_source(path, **options) as source:
         opaque = _leave_encoded(source, options.get("spec", ()))
         chosen = source if fields is None else source.select(*fields)
-        names = () if _is_single(chosen) else tuple(chosen.spec)
+        names = () if chosen.single else tuple(chosen.spec)
         yield _Head(itertools.islice(iter(chosen), n), names, opaque)
 
 
@@ -96,12 +96,6 @@ def _leave_encoded(source: RecordSource, declared: Any) -> dict[str, Type]:
     if encoded:
         source.adopt(source.payload, as_bytes(kinds, encoded))
     return opaque
-
-
-def _is_single(source: RecordSource) -> bool:
-    from dataformats.reading.views import SourceBase
-
-    return isinstance(source, SourceBase) and source.single
 
 
 def _print_records(found: _Head) -> None:

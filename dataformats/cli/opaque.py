@@ -10,7 +10,7 @@ from dataformats.registry import codecs
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
-    from dataformats.interfaces.source import RecordSource
+    from dataformats.reading.source import RecordSource
 
 __all__ = ["opaque_fields", "opaque_in", "said_of"]
 

@@ -1,10 +1,9 @@
-"""The contracts: sources and writers for users; backends, readers, file writers and codecs for extensions."""
+"""The contracts of backends, readers, file writers and codecs, and of a dataset's writer."""
 
 from dataformats.interfaces.backend import Backend, BlobBackend, FieldsBackend, OpenOptions, SniffResult
 from dataformats.interfaces.codec import Codec, FieldCodecs, RecordCodec, RecordCoder
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
 from dataformats.interfaces.reader import Check, Extents, KernelCheck, Located, Reader, RecordChunk, SequentialReader
-from dataformats.interfaces.source import Fields, FieldStats, OnCorrupt, RecordSource
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.interfaces.writer import RecordWriter
 
@@ -16,21 +15,17 @@ __all__ = [
     "Codec",
     "Extents",
     "FieldCodecs",
-    "FieldStats",
-    "Fields",
     "FieldsBackend",
     "FieldsWriter",
     "FileWriter",
     "Folder",
     "KernelCheck",
     "Located",
-    "OnCorrupt",
     "OpenOptions",
     "Reader",
     "RecordChunk",
     "RecordCodec",
     "RecordCoder",
-    "RecordSource",
     "RecordWriter",
     "SequentialReader",
     "SniffResult",

@@ -1,4 +1,4 @@
-"""RecordWriter: appends records to new data that appear whole at close."""
+"""RecordWriter: appends records to a new dataset that appears whole at close."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ __all__ = ["RecordWriter"]
 
 
 class RecordWriter(ABC):
-    """Writes one data set. Not thread-safe.
+    """Writes one dataset. Not thread-safe.
 
-    The data grow under a partial name and get their own in one rename at `close`. An exception inside the `with`
-    block deletes what was written, unless the writer was made with `resume=True`.
+    The writers that `create` returns grow a dataset under a partial name and publish it in one rename at `close`. An
+    exception inside the `with` block deletes the partial data, unless the writer was created with `resume=True`.
+
+    To make a writer of your own, implement `append`, `__len__`, `close` and `abort`; `extend`, `flush` and the `with`
+    block are mixed in. `convert` accepts it in place of a path.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -22,6 +25,24 @@ class RecordWriter(ABC):
         ...     writer.extend({"n": n} for n in range(3))
         >>> [record["n"] for record in dataformats.open(path)]
         [0, 1, 2]
+
+        A writer that collects records in a list:
+
+        >>> class Collector(dataformats.RecordWriter):
+        ...     def __init__(self):
+        ...         self.records = []
+        ...     def append(self, record):
+        ...         self.records.append(record)
+        ...     def __len__(self):
+        ...         return len(self.records)
+        ...     def close(self):
+        ...         pass
+        ...     def abort(self):
+        ...         self.records.clear()
+        >>> with Collector() as writer:
+        ...     report = dataformats.convert(path, writer)
+        >>> report.records, writer.records[2]
+        (3, {'n': 2})
     """
 
     @abstractmethod
@@ -34,28 +55,28 @@ class RecordWriter(ABC):
         """
 
     @abstractmethod
-    def extend(self, records: Iterable[Any]) -> None:
-        """Append several records; with workers, encoded in parallel and written in order."""
-
-    @abstractmethod
-    def flush(self, sync: bool = False) -> None:
-        """Hand everything to the operating system; with `sync` onto the disk.
-
-        After a `flush(sync=True)` the records so far survive `kill -9` and power loss where the format allows it, and
-        `create(..., resume=True)` finds them.
-        """
-
-    @abstractmethod
     def __len__(self) -> int:
-        """Return how many records were appended, those found on resuming included."""
+        """Return the number of records appended, including those found on resuming."""
 
     @abstractmethod
     def close(self) -> None:
-        """Complete the data and give them their name."""
+        """Complete the dataset and publish it."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Give up: delete what was written, or keep it for a later `resume=True` where that was asked for."""
+        """Delete what was written, or keep it for a later `resume=True` if the writer was created with it."""
+
+    def extend(self, records: Iterable[Any]) -> None:
+        """Append several records, in order; with `workers=`, `create`'s writer encodes them in parallel."""
+        for record in records:
+            self.append(record)
+
+    def flush(self, sync: bool = False) -> None:  # noqa: B027  # a writer may hold nothing back
+        """Hand everything to the operating system; with `sync` write it to the disk.
+
+        After `flush(sync=True)` the records so far survive `kill -9`, and power loss if the format allows it, and
+        `create(..., resume=True)` finds them.
+        """
 
     def __enter__(self) -> Self:
         return self

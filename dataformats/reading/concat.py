@@ -1,4 +1,4 @@
-"""Several sources as one."""
+"""Concatenate sources, and merge the columns of several reads."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, concat_columns, take_column
 from dataformats.errors import SpecError
-from dataformats.interfaces.source import Fields, OnCorrupt, RecordSource
 from dataformats.reading.scan import as_indices, digest_of
-from dataformats.reading.views import SourceBase
+from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.spec import Spec
 
 __all__ = ["check_alike", "concat", "interleave"]
 
 
-class _Concatenated(SourceBase):
-    """Several sources of one spec, one after the other."""
+class _Concatenated(RecordSource):
+    """Several sources of the same spec, one after the other."""
 
-    def __init__(self, parts: Sequence[SourceBase]) -> None:
+    def __init__(self, parts: Sequence[RecordSource]) -> None:
         self._parts = list(parts)
 
     @property
@@ -74,11 +73,11 @@ class _Concatenated(SourceBase):
         part = int(np.searchsorted(starts, index, side="right")) - 1
         return self._parts[part].origin(index - int(starts[part]))
 
-    def with_spec(self, spec: Spec) -> SourceBase:
+    def with_spec(self, spec: Spec) -> RecordSource:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 
     def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
-        """Return the numbers, and for each part that has some of them their positions."""
+        """Return the indices, and the positions of those that lie in each part."""
         numbers = as_indices(indices, len(self))
         owner = np.searchsorted(self._starts, numbers, side="right") - 1
         return numbers, ((part, np.flatnonzero(owner == part)) for part in np.unique(owner).tolist())
@@ -138,18 +137,20 @@ def interleave(
 
 
 def check_alike(specs: Mapping[str, Spec | None]) -> None:
-    """Raise unless records of these sources can stand in one batch.
+    """Raise unless the sources have equal specs, so that their records fit in one batch.
 
     Args:
-        specs: What to call each source, and its spec; `None` where records are what a function or a sequence gives.
+        specs: A name for each source, and its spec; `None` for a mapped source or a plain sequence.
 
     Raises:
-        SpecError: The specs differ; every field that does is named.
+        SpecError: The specs differ; the message names every field that does.
     """
     (one, first), *others = specs.items()
     for other, spec in others:
         if (spec is None) != (first is None):
-            raise SpecError(f"of {one} and {other} only one has a spec; what a function or a sequence gives has none")
+            raise SpecError(
+                f"cannot combine {one} with {other}: only one has a spec (a mapped source or a plain sequence has none)"
+            )
         if spec is None or first is None:
             continue
         names = dict.fromkeys([*first, *spec])
@@ -165,7 +166,7 @@ def concat(sources: Sequence[RecordSource]) -> RecordSource:
         sources: Sources of any formats with the same spec.
 
     Raises:
-        SpecError: The specs differ; every field that does is named.
+        SpecError: The specs differ; the message names every field that does.
 
     Example:
         >>> import dataformats
@@ -173,8 +174,11 @@ def concat(sources: Sequence[RecordSource]) -> RecordSource:
         >>> len(dataformats.concat([digits, digits[:3]]))
         1800
     """
-    parts = [part for part in sources if isinstance(part, SourceBase)]
-    if not parts or len(parts) != len(sources):
-        raise TypeError("expected a list of one source or more")
-    check_alike({f"source {number}": part.declared() for number, part in enumerate(parts)})
+    parts = list(sources)
+    for part in parts:
+        if not isinstance(part, RecordSource):
+            raise TypeError(f"expected a list of sources, found {type(part).__name__} in it")
+    if not parts:
+        raise TypeError("expected a list of one source or more, found an empty list")
+    check_alike({f"source {number}": declared_spec(part) for number, part in enumerate(parts)})
     return _Concatenated(parts)

@@ -30,7 +30,6 @@ from dataformats.interfaces import (
     RecordCoder,
     SequentialReader,
 )
-from dataformats.interfaces.source import Fields, OnCorrupt
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.error_context import (
     BlobLocations,
@@ -44,7 +43,7 @@ from dataformats.reading.error_context import (
 )
 from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
 from dataformats.reading.schema import BoundSchema, DatasetSchema, DeclaredSchema
-from dataformats.reading.views import SourceBase
+from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec
 from dataformats.storage.blob_read import Fetched, read_blobs
 from dataformats.storage.file_set import FileSet
@@ -95,7 +94,7 @@ class Parts:
     io: str = "auto"
 
 
-class FileSource(SourceBase):
+class FileSource(RecordSource):
     """The records of one data set on a disk or behind a URL."""
 
     def __init__(self, parts: Parts) -> None:

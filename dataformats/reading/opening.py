@@ -12,10 +12,10 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, FormatError, SpecError, StateMismatchError
 from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces import Backend, OpenOptions, SniffResult
-from dataformats.interfaces.source import RecordSource
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.file_source import MAX_RECORD_BYTES, FileSource, Parts
 from dataformats.reading.schema import DeclaredSchema
+from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.paths import resolve

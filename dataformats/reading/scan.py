@@ -1,16 +1,19 @@
-"""Going through a source in steps, and which records a call means."""
+"""Check indices, and read a source sequentially in steps."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_column
-from dataformats.interfaces.source import Fields, RecordSource
 from dataformats.storage.prefetch import prefetch
+
+if TYPE_CHECKING:
+    from dataformats.reading.source import Fields, RecordSource
 
 __all__ = ["as_indices", "as_numbers", "digest_of", "scan_by_reading", "steps", "until_failure", "within"]
 
@@ -19,46 +22,47 @@ _SCAN_RECORDS = 1024
 
 
 def as_numbers(indices: ArrayLike | range) -> NDArray[np.int64]:
-    """Return record numbers, whichever, as int64[n] that nobody else has.
+    """Convert indices to a new int64[n] array; does not check bounds.
 
     Raises:
-        TypeError: Not whole numbers, or not one-dimensional.
+        TypeError: Not integers, or not one-dimensional.
     """
     if isinstance(indices, range) and max(map(abs, (indices.start, indices.stop, indices.step))) < 2**62:
-        indices = np.arange(indices.start, indices.stop, indices.step)  # numpy would take its numbers one by one
+        indices = np.arange(indices.start, indices.stop, indices.step)  # np.asarray would convert its items one by one
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise TypeError(f"expected a list of record numbers, found {array.dtype} of shape {array.shape}")
+        raise TypeError(f"expected a list of indices, found {array.dtype} of shape {array.shape}")
     return array.astype(np.int64)
 
 
 def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
-    """Return record numbers as int64[n] that nobody else has.
+    """Convert indices to a new int64[n] array.
 
     Raises:
-        TypeError: Not whole numbers, or not one-dimensional.
-        IndexError: One is outside `[0, length)`.
+        TypeError: Not integers, or not one-dimensional.
+        IndexError: An index is out of range `[0, length)`.
     """
     return within(as_numbers(indices), indices, length)
 
 
 def within(numbers: NDArray[np.int64], indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
-    """Return the numbers that `as_numbers` made of `indices`.
+    """Return `numbers`, which `as_numbers` made of `indices`, after a check of their bounds.
 
     Raises:
-        IndexError: One is outside `[0, length)`.
+        IndexError: An index is out of range `[0, length)`.
     """
-    if len(numbers) and int(numbers.view(np.uint64).max()) >= length:  # negative ones are huge
+    if len(numbers) and int(numbers.view(np.uint64).max()) >= length:  # negative indices are huge as uint64
         array = np.asarray(indices)
         wrong = array[(array < 0) | (array >= length)][0]
-        raise IndexError(f"record {wrong} is outside [0, {length}); negative numbers only src[-1] takes")
+        note = "; read() does not accept negative indices" if wrong < 0 else ""
+        raise IndexError(f"index {wrong} is out of range for {length} records{note}")
     return numbers
 
 
 def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields) -> Iterator[RecordBatch]:
-    """Yield all records of a source by reads of these steps, one ahead."""
+    """Yield all records of a source: read these steps, one step ahead."""
     for batch in prefetch(source.read(part, fields, "omit") for part in steps):
         yield from until_failure(batch)
 
@@ -71,7 +75,7 @@ def steps(source: RecordSource) -> Iterator[range]:
 
 
 def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:
-    """Yield what comes before the first failed record of a batch, then raise its error."""
+    """Yield the records before the first failed record of a batch, then raise its error."""
     if not batch.failed:
         yield batch
         return
@@ -84,7 +88,7 @@ def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:
 
 
 def digest_of(parts: Sequence[str], data: bytes = b"") -> str:
-    """Return the fingerprint of something made of parts that have one."""
+    """Return the fingerprint of a source made of sources with these fingerprints."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         state.update(part.encode())

@@ -16,7 +16,7 @@ import pytest
 
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
-from dataformats.interfaces.source import RecordSource
+from dataformats.reading.source import RecordSource
 from dataformats.testing.dataset_fixture import Workshop
 from dataformats.testing.records import same
 

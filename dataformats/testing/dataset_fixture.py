@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataformats.interfaces.source import RecordSource
 from dataformats.interfaces.writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
+from dataformats.reading.source import RecordSource
 from dataformats.testing.case import FormatCase
 from dataformats.testing.records import PLAIN, plain, same
 from dataformats.writing.dataset_writer import create

@@ -265,9 +265,8 @@ class ReadingConformance:
         with pytest.raises(SpecError, match="bytes"):
             raw.read([0])
 
-    def test_views_are_no_files(self, shop: Workshop) -> None:
-        """`info` says what it takes."""
-        with pytest.raises(TypeError):
-            info(shop.plain(4)[:2])
-        with pytest.raises(TypeError):
-            concat([])
+    def test_info_of_a_view(self, shop: Workshop) -> None:
+        """`info` describes any source."""
+        view = shop.plain(4)[:2]
+        about = info(view)
+        assert (about.records, about.files, about.fingerprint) == (2, (), view.fingerprint)

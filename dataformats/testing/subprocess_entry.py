@@ -8,8 +8,8 @@ import sys
 import time
 from typing import Any
 
-from dataformats.interfaces.source import RecordSource
 from dataformats.reading.opening import open as open_dataset
+from dataformats.reading.source import RecordSource
 from dataformats.testing.records import PLAIN, plain
 from dataformats.writing.dataset_writer import create
 

@@ -155,8 +155,7 @@ class DatasetWriter(RecordWriter):
     def extend(self, records: Iterable[Any]) -> None:
         self._require_open()
         if self._workers < 1:
-            for record in records:
-                self._files.append(self._encode(record))
+            super().extend(records)
             return
         with ThreadPoolExecutor(self._workers) as threads:
             for blob in _in_order(threads, self._encode, records, 4 * self._workers):

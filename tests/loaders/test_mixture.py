@@ -173,8 +173,8 @@ def test_other_refusals(digits: Any) -> None:
     [
         (lambda d: d.select("label"), r"^component 'a' and component 'b' differ in image: uint8\[8,8\] and None$"),
         (lambda d: d.select("label", "image"), r"^component 'a' and component 'b' differ in the order of fields$"),
-        (lambda d: d.map(len), r"^of component 'a' and component 'b' only one has a spec; "),
-        (lambda d: [1, 2], r"^of component 'a' and component 'b' only one has a spec; "),
+        (lambda d: d.map(len), r"^cannot combine component 'a' with component 'b': only one has a spec "),
+        (lambda d: [1, 2], r"^cannot combine component 'a' with component 'b': only one has a spec "),
         (lambda d: np.zeros(3), r"^component 'a' and component 'b' differ in image: "),
     ],
 )

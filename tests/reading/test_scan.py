@@ -22,10 +22,10 @@ def test_ranges_are_their_numbers(numbers: range) -> None:
 @pytest.mark.parametrize(
     ("numbers", "error", "message"),
     [
-        (range(2**63, 2**63 + 2), IndexError, f"record {2**63} is outside"),
-        (range(2**62, 2**62 + 2), IndexError, f"record {2**62} is outside"),
-        (range(-3, 2), IndexError, "record -3 is outside"),
-        (range(8, 11), IndexError, "record 10 is outside"),
+        (range(2**63, 2**63 + 2), IndexError, f"index {2**63} is out of range"),
+        (range(2**62, 2**62 + 2), IndexError, f"index {2**62} is out of range"),
+        (range(-3, 2), IndexError, "index -3 is out of range"),
+        (range(8, 11), IndexError, "index 10 is out of range"),
         (range(2**70, 2**70 + 3), TypeError, "found object"),
         ([0.0], TypeError, "found float64"),
         ([[0]], TypeError, r"of shape \(1, 1\)"),

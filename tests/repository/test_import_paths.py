@@ -33,7 +33,6 @@ PROMISED = {
         "FieldsWriter",
         "Reader",
         "RecordCodec",
-        "RecordSource",
         "RecordWriter",
     ),
     "dataformats.kernels": ("crc32c", "implementation", "permute"),

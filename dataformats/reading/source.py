@@ -1,0 +1,326 @@
+"""RecordSource: a finite, random-access sequence of records."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from dataformats.batch import Ragged, RecordBatch
+from dataformats.errors import SpecError, UnknownNameError
+from dataformats.reading.scan import scan_by_reading, steps
+from dataformats.reading.stats import FieldStats, field_stats
+from dataformats.spec import VALUE, Spec
+from dataformats.storage.prefetch import prefetch
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["Fields", "OnCorrupt", "RecordSource", "declared_spec"]
+
+OnCorrupt = Literal["raise", "omit"]
+"""How a read treats a damaged record: raise its error, or leave it out and note it in `batch.failed`."""
+
+Fields = Sequence[str] | Mapping[str, "bool | range"] | None
+"""Field names, or one mask for all records (`{"frames": range(32, 42), "title": True}`); `None` is every field."""
+
+
+class RecordSource(ABC):
+    """A finite, random-access sequence of records, whatever file format they lie in.
+
+    Records are dicts of fields, or single values if the payload has no fields. A source may be used from many
+    threads, after `fork`, and pickled to other processes; it is a `collections.abc.Sequence`, a Grain
+    `RandomAccessDataSource`, and has PyTorch's `__getitems__`.
+
+    To make a source of your own, implement `__len__`, `read`, `spec` and `fingerprint`, and override `format`,
+    `payload`, `nbytes`, `paths` and `scan` if there is something to say; the rest is mixed in. `concat`, `mix`,
+    `convert`, `info`, `verify` and `Loader` then accept it.
+
+    Example:
+        >>> import dataformats
+        >>> spec = {"image": "uint8[8,8]", "label": "int64"}
+        >>> src = dataformats.open("tests/golden/real/digits-*.tfrecord", spec=spec)
+        >>> len(src)
+        1797
+        >>> src[-1]["label"]
+        8
+        >>> src[:100].read([5, 3])["image"].shape
+        (2, 8, 8)
+
+        A source that computes its records:
+
+        >>> import numpy as np
+        >>> class Squares(dataformats.RecordSource):
+        ...     spec = dataformats.Spec({"n": "int64", "square": "int64"})
+        ...     fingerprint = "squares-10"
+        ...     def __len__(self):
+        ...         return 10
+        ...     def read(self, indices, fields=None, on_corrupt="raise"):
+        ...         n = np.asarray(indices, np.int64)
+        ...         columns = {"n": n, "square": n * n}
+        ...         return dataformats.RecordBatch({name: columns[name] for name in self.mask(fields)}, n)
+        >>> Squares()[3]
+        {'n': 3, 'square': 9}
+        >>> len(dataformats.concat([Squares(), Squares().where(lambda record: record["square"] > 50)]))
+        12
+    """
+
+    # ---- what a source implements
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of records; the first call may build an index.
+
+        In a damaged file: the records found, plus one for a rest that cannot be read.
+        """
+
+    @abstractmethod
+    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+        """Return the records at `indices`, in that order, repeats included, as one batch.
+
+        Args:
+            indices: int[n], each in `[0, len)`.
+            fields: Names, or one mask; `None` reads all. `mask(fields)` resolves them.
+            on_corrupt: `"raise"` the error of the first damaged record, or `"omit"` it and note it in `batch.failed`.
+
+        Raises:
+            IndexError: An index is out of range `[0, len)`.
+            FormatError: A record is damaged: file, record, offset, expected and found.
+            SpecError: A record does not fit the spec.
+        """
+
+    @property
+    @abstractmethod
+    def spec(self) -> Spec:
+        """Field to type; single values have the one field `"value"`."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest (hex) of which records these are, for states that are checked when loaded.
+
+        Equal records have equal fingerprints on every machine. Of files it covers format, counts, sizes, all record
+        lengths and stored checksums, and the bytes of 64 records at fixed places, never paths, times or specs; it
+        costs no full read.
+        """
+
+    # ---- what a source may describe
+
+    @property
+    def format(self) -> str:
+        """The name of the file format; unless overridden, of the class."""
+        return type(self).__name__
+
+    @property
+    def payload(self) -> str | None:
+        """The codec of whole records; `None` if fields are stored apart, or nothing is stored."""
+        return None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files; 0 if there are none."""
+        return 0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in reading order."""
+        return ()
+
+    @property
+    def single(self) -> bool:
+        """True if a record is one value."""
+        return tuple(self.spec) == (VALUE,)
+
+    @property
+    def spec_is_inferred(self) -> bool:
+        """True if the spec was inferred from records."""
+        return False
+
+    @property
+    def hidden_fields(self) -> tuple[str, ...]:
+        """The fields that sampled payloads hold and the spec leaves out."""
+        return ()
+
+    def origin(self, index: int) -> tuple[str, int] | None:
+        """Return the file of a record, and its number in the dataset as errors name it; `None` if it has no file."""
+        return None
+
+    def available(self, index: int) -> dict[str, bool | range]:
+        """Return the fields of record `index`: field to True, or to the range of a sequence's elements."""
+        batch = self.read([range(len(self))[index]])
+        fields: dict[str, bool | range] = {}
+        for name, column in batch.columns.items():
+            present = getattr(column, "present", None)
+            if present is None or present[0]:
+                sequence = isinstance(column, Ragged) and column.item == "array"
+                fields[name] = range(len(column[0])) if sequence else True
+        return fields
+
+    # ---- reading
+
+    def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
+        """Yield all records in order as batches of any size, reading ahead; the first damaged record raises."""
+        return scan_by_reading(self, self.steps(), fields)
+
+    def read_bytes(self, indices: ArrayLike) -> list[bytes]:
+        """Return the stored payloads of these records, decompressed and verified.
+
+        Raises:
+            SpecError: A record has no stored bytes: fields are stored apart, or records are computed.
+        """
+        raise SpecError(f"records of {self.format!r} have no stored bytes: use read()")
+
+    def scan_bytes(self) -> Iterator[bytes]:
+        """Yield the stored payloads of all records in order, as `read_bytes` returns them."""
+        for blobs in prefetch(self.read_bytes(part) for part in self.steps()):
+            yield from blobs
+
+    def steps(self) -> Iterator[range]:
+        """Yield ranges that cover all records, a few megabytes each."""
+        return steps(self)
+
+    def check(self, indices: ArrayLike) -> dict[int, Exception]:
+        """Return the errors of these records, record number to error; a sound record has none."""
+        return dict(self.read(indices, on_corrupt="omit").failed)
+
+    def mask(self, fields: Fields) -> dict[str, bool | range]:
+        """Resolve `fields`: each field whole (`True`) or a range of a sequence's elements.
+
+        Raises:
+            UnknownNameError: The spec has no such field.
+            SpecError: A range of a field that is no sequence.
+        """
+        if fields is None:
+            return dict.fromkeys(self.spec, True)
+        if isinstance(fields, str):
+            raise TypeError(f"expected a list of field names, found the string {fields!r}")
+        wanted = dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(fields, True)
+        for name, part in wanted.items():
+            if name not in self.spec:
+                raise UnknownNameError("field", name=name, known=self.spec)
+            if isinstance(part, range) and not self.spec[name].dims:
+                raise SpecError(f"a range needs a sequence, found {self.spec[name]}", field=name)
+        return {name: part for name, part in wanted.items() if part is not False}
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return one record (`src[5]`, `src[-1]`), a part of one (`src[5, mask]`), or a view (`src[2:10]`)."""
+        if isinstance(key, slice):
+            return self.take(range(len(self))[key])
+        index: Any
+        index, fields = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
+        try:
+            number = range(len(self))[operator.index(index)]
+        except TypeError:
+            raise TypeError(f"expected an index or a slice, found {key!r}: see take() and read()") from None
+        except IndexError:
+            raise IndexError(f"index {index} is out of range for {len(self)} records") from None
+        return self.read([number], fields)[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Return the records at `indices`, read at once, as PyTorch's DataLoader asks."""
+        return list(self.read(indices))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the records in order, reading ahead; needs no index."""
+        for batch in self.scan():
+            yield from batch
+
+    # ---- views: sources too, so their module imports this one
+
+    def select(self, *fields: str) -> RecordSource:
+        """Return a view with these fields, in this order; the others are not decoded."""
+        from dataformats.reading import views
+
+        return views.Selected(self, tuple(self.mask(fields)))
+
+    def map(self, function: Callable[[Any], Any]) -> RecordSource:
+        """Return a view whose records are `function(record)`, computed at each read."""
+        from dataformats.reading import views
+
+        return views.Mapped(self, function)
+
+    def take(self, indices: ArrayLike | range) -> RecordSource:
+        """Return a view of these records, in this order, repeats allowed.
+
+        Raises:
+            IndexError: An index is out of range `[0, len)`.
+        """
+        from dataformats.reading import views
+
+        return views.take(self, indices)
+
+    def where(self, mask: ArrayLike | Callable[[Any], bool]) -> RecordSource:
+        """Return a view of the records for which the mask is true.
+
+        Args:
+            mask: bool[len], or a function of a record that is evaluated once for each, now, in parallel.
+        """
+        from dataformats.reading import views
+
+        return views.where(self, mask)
+
+    def split(self, *fractions: float, seed: int = 0) -> tuple[RecordSource, ...]:
+        """Return disjoint views of these shares, and one of the rest if they leave one; records keep their order.
+
+        The partition depends on `len`, the fractions and the seed alone, on every machine and version.
+
+        Args:
+            fractions: Shares in (0, 1), together at most 1.
+            seed: Another seed, another partition.
+        """
+        from dataformats.reading import views
+
+        return views.split(self, fractions, seed)
+
+    def shard(self, index: int, count: int) -> RecordSource:
+        """Return part `index` of `count` contiguous parts whose lengths differ by at most one."""
+        if not 0 <= index < count:
+            raise ValueError(f"expected 0 <= index < count, found index {index} and count {count}")
+        n = len(self)
+        return self.take(range(index * n // count, (index + 1) * n // count))
+
+    def with_spec(self, spec: Spec) -> RecordSource:
+        """Return the same records read under another spec of the same fields.
+
+        Raises:
+            SpecError: The records are computed, not stored.
+        """
+        raise SpecError(f"records of {self.format!r} are not stored under a spec")
+
+    # ---- statistics, life
+
+    def stats(self, field: str | None = None) -> FieldStats:
+        """Return count, range and moments of a field, reading it whole; single values need no name."""
+        name = VALUE if field is None else field
+        return field_stats(self.scan([name]), name)
+
+    def close(self) -> None:  # noqa: B027  # most sources hold nothing
+        """Release files; using the source again opens them again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        size = f"{self.nbytes:,} bytes in {len(self.paths)} file{'s' if len(self.paths) != 1 else ''}"
+        lines = [f"{type(self).__name__.strip('_')}: {self.format}, {len(self):,} records, {size}"]
+        if self.payload is not None:
+            lines.append(f"payload: {self.payload}")
+        spec: Mapping[str, object] = declared_spec(self) or {}
+        width = max((len(name) for name in spec), default=0)
+        lines += [f"  {name:{width}}  {kind}" for name, kind in spec.items()]
+        return "\n".join(lines)
+
+
+Sequence.register(RecordSource)  # type: ignore[type-abstract]  # its children are sequences
+
+
+def declared_spec(source: RecordSource) -> Spec | None:
+    """Return the spec of a source; `None` if its records are results of a function."""
+    try:
+        return source.spec
+    except SpecError:
+        return None
