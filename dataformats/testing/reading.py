@@ -14,7 +14,6 @@ import pytest
 from dataformats.batch import RecordBatch
 from dataformats.errors import DataFormatsError, SpecError, UnknownNameError
 from dataformats.inspecting import info, verify
-from dataformats.reading.concat import concat
 from dataformats.testing.dataset_fixture import Workshop, check_plain
 from dataformats.testing.records import PLAIN, blob, plain, same
 

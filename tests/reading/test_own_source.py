@@ -38,7 +38,7 @@ class Own(dataformats.RecordSource):
             if on_corrupt == "raise":
                 raise failed[7]
             numbers = numbers[numbers != 7]
-        columns = {
+        columns: dict[str, Any] = {
             "n": numbers,
             "text": [f"text {n}" for n in numbers.tolist()],
             "row": np.repeat(numbers[:, None], 3, axis=1).astype(np.float32),
