@@ -18,13 +18,13 @@ from dataformats.errors import FormatError
 from dataformats.loaders.batch import Batch
 from dataformats.loaders.collate import plain, rows_of, stacked
 from dataformats.loaders.plan import Plan
-from dataformats.loaders.prefetch import Made, Progress, Task, Timings
+from dataformats.loaders.prefetch import BatchTask, BuiltBatch, Progress, Timings
 from dataformats.loaders.records import Got, Records
 from dataformats.loaders.rng import Randomness
 from dataformats.spec import VALUE
 from dataformats.storage.threads import IO_WAIT
 
-__all__ = ["BatchMaker", "ColumnCollate", "DamagePolicy", "Functions"]
+__all__ = ["BatchBuilder", "ColumnCollate", "DamagePolicy", "UserFunctions"]
 
 DamagePolicy = Literal["raise", "skip", "quarantine"]
 """What becomes of a damaged record: its error is raised, or it is a hole in its batch, which may be remembered."""
@@ -46,7 +46,7 @@ class ColumnCollate(Protocol):
 
 
 @dataclass(frozen=True)
-class Functions:
+class UserFunctions:
     """What the caller wants done, in this order. Pickles if the functions do.
 
     Attributes:
@@ -70,7 +70,7 @@ class Functions:
         return not (self.transform is None and self.collate is None and self.batch_transform is None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Functions, (self.transform, self.collate, self.batch_transform)  # without what is made of them
+        return UserFunctions, (self.transform, self.collate, self.batch_transform)  # without what is made of them
 
     @cached_property
     def of_record(self) -> Callable[[Any, np.random.Generator], Any]:
@@ -84,8 +84,8 @@ class Functions:
 
 
 @dataclass(frozen=True)
-class BatchMaker:
-    """Makes batches, as `Make` promises.
+class BatchBuilder:
+    """Makes batches, as `BuildBatch` promises.
 
     Attributes:
         records: Where records come from.
@@ -99,7 +99,7 @@ class BatchMaker:
 
     records: Records
     plan: Plan
-    functions: Functions
+    functions: UserFunctions
     randomness: Randomness
     on_corrupt: DamagePolicy = "raise"
     pad_to: int = 0
@@ -109,13 +109,13 @@ class BatchMaker:
         if self.on_corrupt not in ("raise", "skip", "quarantine"):
             raise ValueError(f"on_corrupt must be 'raise', 'skip' or 'quarantine', found {self.on_corrupt!r}")
 
-    def __call__(self, task: Task, progress: Progress) -> Made:
+    def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         try:
             return self._make(task, progress)
         except StopIteration as error:  # which whoever iterates over the loader would take for its end
             raise RuntimeError("a function of the caller, or its data, raised StopIteration") from error
 
-    def _make(self, task: Task, progress: Progress) -> Made:
+    def _make(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         has_functions = bool(self.functions)
         busy = time.thread_time() if has_functions else 0.0  # a system call: not where nobody asks
         timings = Timings()
@@ -132,7 +132,7 @@ class BatchMaker:
                 batch = self._batch(got, positions, n, progress)
             timings.transform += time.perf_counter() - begin
             timings.process = time.thread_time() - busy
-        return Made(batch, n, _nbytes(batch), failed, timings)
+        return BuiltBatch(batch, n, _nbytes(batch), failed, timings)
 
     def describe(self, position: int) -> str:
         """Return which record a position is, with its file where that is known: `"record 17 of 'a.tfrecord'"`."""

@@ -15,18 +15,18 @@ from numpy.typing import ArrayLike
 from dataformats.errors import WorkerError
 from dataformats.fork_hooks import after_fork
 from dataformats.loaders.adapters import as_readable
-from dataformats.loaders.batch_builder import BatchMaker, DamagePolicy, Functions
+from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy, UserFunctions
 from dataformats.loaders.jax_support import register_with_jax
 from dataformats.loaders.mixture import Mixture
-from dataformats.loaders.output import AheadOfTime, form_of
+from dataformats.loaders.output import AheadOfTime, output_format
 from dataformats.loaders.plan import Place, Plan, Shuffle
-from dataformats.loaders.prefetch import Feed, Made
-from dataformats.loaders.prefetch_options import StartMethod, Workers, whole
+from dataformats.loaders.prefetch import BuiltBatch, Prefetcher
+from dataformats.loaders.prefetch_options import PrefetchOptions, StartMethod, checked_int
 from dataformats.loaders.quarantine import Quarantined, holes_in
 from dataformats.loaders.ranks import resolve
 from dataformats.loaders.records import Records
 from dataformats.loaders.rng import Randomness
-from dataformats.loaders.skips import POSITIONS, Skips
+from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Step, Steps
@@ -123,32 +123,32 @@ class Loader:
         start_method: StartMethod | None = None,
         hang_timeout_s: float | None = 60.0,
     ) -> None:
-        batch_size = whole("batch_size", batch_size, 1)
-        seed = whole("seed", seed, 0)
+        batch_size = checked_int("batch_size", batch_size, 1)
+        seed = checked_int("seed", seed, 0)
         self._rank, self._world_size = resolve(rank, world_size)
         self._mixture = source if isinstance(source, Mixture) else None
         self._records = Records(tuple(map(as_readable, (source,) if self._mixture is None else self._mixture.sources)))
         self._plan = self._planned(Shuffle.of(shuffle, block_records, window_blocks), seed)
         self._steps = Steps(self._plan.n, batch_size * self._world_size, drop_last, Skips())
         self._batch_size = batch_size
-        self._maker = BatchMaker(
+        self._maker = BatchBuilder(
             self._records,
             self._plan,
-            Functions(transform, collate, batch_transform),
+            UserFunctions(transform, collate, batch_transform),
             Randomness(seed),
             on_corrupt,
             batch_size if pad_last else 0,
             holes_in(quarantine, self._records),
         )
-        self._workers = Workers(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
-        self._form = form_of(to, device)
+        self._workers = PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
+        self._form = output_format(to, device)
         register_with_jax()
         self._position = 0
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
         self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
-        self._feed: Feed | None = None
+        self._feed: Prefetcher | None = None
         self._is_stale = True  # the feed makes other batches than those that come next
         after_fork(self, "_forget_feed")
 
@@ -216,9 +216,9 @@ class Loader:
         Raises:
             ValueError: `epoch` is negative or huge.
         """
-        position = whole("epoch", epoch, 0) * self._plan.n
-        if position >= POSITIONS:
-            raise ValueError(f"epoch must lie below {POSITIONS // self._plan.n}, found {epoch}")
+        position = checked_int("epoch", epoch, 0) * self._plan.n
+        if position >= MAX_POSITION:
+            raise ValueError(f"epoch must lie below {MAX_POSITION // self._plan.n}, found {epoch}")
         if epoch != self.epoch:
             self._move(position)
 
@@ -226,7 +226,7 @@ class Loader:
         """Pass over so many batches of this epoch without reading them, at most to its end."""
         stop = (self.epoch + 1) * self._plan.n
         position = self._position
-        for _ in range(whole("batches", batches, 0)):
+        for _ in range(checked_int("batches", batches, 0)):
             position = min(self._steps.at(position).after, stop)
             if position == stop:
                 break
@@ -269,18 +269,18 @@ class Loader:
         self._is_stale = False
         return batch
 
-    def _started(self) -> Feed:
+    def _started(self) -> Prefetcher:
         """Return the feed, which makes the batches from the cursor's position on."""
         if self._feed is None:
             ahead = self._workers.kind == "thread"
-            self._feed = self._workers.feed(AheadOfTime(self._maker, self._form) if ahead else self._maker)
+            self._feed = self._workers.prefetcher(AheadOfTime(self._maker, self._form) if ahead else self._maker)
             self._finalizer = weakref.finalize(self, self._feed.close)
         if self._is_stale:
             # These know no loader, which would live as long as its workers.
-            self._feed.start(self._steps.shares(self._position, self._rank, self._world_size))
+            self._feed.start(self._steps.rank_tasks(self._position, self._rank, self._world_size))
         return self._feed
 
-    def _commit(self, made: Made, step: Step, begin: float) -> None:
+    def _commit(self, made: BuiltBatch, step: Step, begin: float) -> None:
         now = time.perf_counter()
         self._totals.add(made, now - begin, now - self._received)
         self._received = now
@@ -327,9 +327,6 @@ class Loader:
             self._drop_feed()  # which holds the plan that was
             self._plan, self._maker = plan, replace(self._maker, plan=plan)
         self._move(loaded.position)
-
-    save = state_dict
-    load = load_state_dict
 
     def skip(self, first: int, last: int) -> None:
         """Leave out the positions `[first, last)`, on every rank alike; the others keep their records.

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dataformats.errors import MissingExtraError
-from dataformats.loaders.prefetch import Made, Make, Progress, Task
+from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch, Progress
 
-__all__ = ["AheadOfTime", "Arrays", "Form", "form_of"]
+__all__ = ["AheadOfTime", "Arrays", "OutputFormat", "output_format"]
 
 
-class Form(Protocol):
+class OutputFormat(Protocol):
     """Gives a batch its form, in two steps, so that a copy can be on its way while the caller computes."""
 
     def begin(self, batch: Any) -> Any:
@@ -44,10 +44,10 @@ class AheadOfTime:
         form: Their form.
     """
 
-    make: Make
-    form: Form
+    make: BuildBatch
+    form: OutputFormat
 
-    def __call__(self, task: Task, progress: Progress) -> Made:
+    def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         made = self.make(task, progress)
         made.batch = self.form.begin(made.batch)
         return made
@@ -57,7 +57,7 @@ class AheadOfTime:
         return self.make.describe(position)
 
 
-def form_of(to: str, device: Any) -> Form:
+def output_format(to: str, device: Any) -> OutputFormat:
     """Return the form that `Loader(to=, device=)` names.
 
     Raises:

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.loaders.schedule import History, Schedule, checked_weights
-from dataformats.loaders.shuffle import Epoch, Shuffle, alike
+from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
+from dataformats.loaders.skips import MAX_POSITION
 
 __all__ = ["PLAN_VERSION", "Place", "Plan", "Shuffle"]
 
 PLAN_VERSION = 1
 """Another algorithm is another version, beside the old ones: a state keeps the order that it was begun with."""
 
-_MOST = 2**62
 _Numbers = NDArray[np.int64]
 
 
@@ -76,7 +76,7 @@ class Plan:
             raise ValueError(f"plan version {self.version} is not known: this release knows {PLAN_VERSION}")
         if len(self.names) != len(self.lengths):
             raise ValueError(f"expected a name for each of {len(self.lengths)} components, found {self.names}")
-        if not 1 <= self.n < _MOST or any(length >= _MOST for length in self.lengths):
+        if not 1 <= self.n < MAX_POSITION or any(length >= MAX_POSITION for length in self.lengths):
             raise ValueError(f"a plan needs 1 to 2**62 - 1 records, found {self.n} of {self.lengths}")
         starts = [start for start, _ in self.history]
         if starts[:1] != [0] or any(a >= b for a, b in itertools.pairwise(starts)):
@@ -130,7 +130,7 @@ class Plan:
         if self.shuffle.kind == "none":
             return Place(component, epoch, places)
         records = np.empty_like(places)
-        for rows in alike(component, epoch):
+        for rows in group_rows(component, epoch):
             walk = self._walk(int(component[rows][0]), int(epoch[rows][0]))
             records[rows] = walk.records(places[rows], self.shuffle)
         return Place(component, epoch, records)
@@ -154,7 +154,7 @@ def _checked(positions: ArrayLike | range) -> _Numbers:
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise TypeError(f"positions are a list of whole numbers, found {array.dtype} of shape {array.shape}")
     numbers = array.astype(np.int64, copy=False)
-    if int(numbers.view(np.uint64).max()) >= _MOST:  # negative ones are huge
-        wrong = array[(array < 0) | (array >= _MOST)][0]
+    if int(numbers.view(np.uint64).max()) >= MAX_POSITION:  # negative ones are huge
+        wrong = array[(array < 0) | (array >= MAX_POSITION)][0]
         raise ValueError(f"position {wrong} is outside [0, 2**62)")
     return numbers

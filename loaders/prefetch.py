@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Feed", "Listed", "Made", "Make", "Progress", "Task", "Timings"]
+__all__ = ["BatchTask", "BuildBatch", "BuiltBatch", "FixedTask", "Prefetcher", "Progress", "Timings"]
 
 
-class Task(Protocol):
+class BatchTask(Protocol):
     """One batch of one rank. Pickles small."""
 
     @property
@@ -29,8 +29,8 @@ class Task(Protocol):
         ...
 
 
-class Listed(NamedTuple):
-    """A task whose numbers are at hand; see `Task`."""
+class FixedTask(NamedTuple):
+    """A task whose numbers are at hand; see `BatchTask`."""
 
     positions: NDArray[np.int64]
     spare: NDArray[np.int64]
@@ -61,7 +61,7 @@ class Timings:
 
 
 @dataclass(slots=True)
-class Made:
+class BuiltBatch:
     """A batch that was made, before it gets its final form in the caller's process.
 
     Attributes:
@@ -87,10 +87,10 @@ class Progress(Protocol):
         ...
 
 
-class Make(Protocol):
+class BuildBatch(Protocol):
     """Makes batches. Thread-safe; pickles, so that processes can make batches as well."""
 
-    def __call__(self, task: Task, progress: Progress) -> Made:
+    def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         """Return the batch of a task."""
         ...
 
@@ -99,14 +99,14 @@ class Make(Protocol):
         ...
 
 
-class Feed(Protocol):
+class Prefetcher(Protocol):
     """Makes batches ahead of time and gives them in the order of their tasks."""
 
-    def start(self, tasks: Iterator[Task]) -> None:
+    def start(self, tasks: Iterator[BatchTask]) -> None:
         """Begin with these tasks, which need not end; what was made of others and not taken is forgotten."""
         ...
 
-    def take(self) -> Made:
+    def take(self) -> BuiltBatch:
         """Return the next batch, waiting for it.
 
         Raises:

@@ -7,17 +7,17 @@ import operator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dataformats.loaders.prefetch import Feed, Make
-from dataformats.loaders.prefetch_threads import InlineFeed, ThreadFeed
-from dataformats.loaders.processes.prefetch import ProcessFeed
+from dataformats.loaders.prefetch import BuildBatch, Prefetcher
+from dataformats.loaders.prefetch_threads import InlinePrefetcher, ThreadPrefetcher
+from dataformats.loaders.processes.prefetch import ProcessPrefetcher
 
-__all__ = ["StartMethod", "Workers", "whole"]
+__all__ = ["PrefetchOptions", "StartMethod", "checked_int"]
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
 
 @dataclass(frozen=True)
-class Workers:
+class PrefetchOptions:
     """How batches are made ahead of time; see `Loader` for what these mean.
 
     Raises:
@@ -36,32 +36,32 @@ class Workers:
             raise ValueError(f"expected worker_type 'thread' or 'process', found {self.kind!r}")
         if self.start_method not in (None, "spawn", "forkserver", "fork"):
             raise ValueError(f"expected start_method 'spawn', 'forkserver' or 'fork', found {self.start_method!r}")
-        whole("workers", self.n, 0)
-        whole("prefetch", self.prefetch, 1)
-        whole("prefetch_bytes", self.prefetch_bytes, 1)
+        checked_int("workers", self.n, 0)
+        checked_int("prefetch", self.prefetch, 1)
+        checked_int("prefetch_bytes", self.prefetch_bytes, 1)
         timeout_s = self.hang_timeout_s
         if timeout_s is not None and not _is_above_0(timeout_s):
             raise ValueError(f"hang_timeout_s must be a number above 0, or None, found {timeout_s!r}")
 
-    def feed(self, make: Make) -> Feed:
+    def prefetcher(self, make: BuildBatch) -> Prefetcher:
         """Start them."""
         if not self.n:
-            return InlineFeed(make)
+            return InlinePrefetcher(make)
         bounds: dict[str, Any] = {
             "prefetch": self.prefetch,
             "prefetch_bytes": self.prefetch_bytes,
             "hang_timeout_s": math.inf if self.hang_timeout_s is None else self.hang_timeout_s,
         }
         if self.kind == "thread":
-            return ThreadFeed(make, self.n, **bounds)
-        return ProcessFeed(make, self.n, start_method=self.start_method, **bounds)
+            return ThreadPrefetcher(make, self.n, **bounds)
+        return ProcessPrefetcher(make, self.n, start_method=self.start_method, **bounds)
 
 
 def _is_above_0(number: Any) -> bool:
     return isinstance(number, (int, float)) and number > 0
 
 
-def whole(name: str, number: Any, least: int) -> int:
+def checked_int(name: str, number: Any, least: int) -> int:
     """Return a whole number in `[least, 2**63)`, of whatever type it came.
 
     Raises:

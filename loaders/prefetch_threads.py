@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import Made, Make, Task
+from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch
 from dataformats.storage.threads import declare_readers
 
-__all__ = ["InlineFeed", "ThreadFeed"]
+__all__ = ["InlinePrefetcher", "ThreadPrefetcher"]
 
 _LOG = logging.getLogger("dataformats")
 _LOOK_S = 1.0
@@ -22,18 +22,18 @@ _SLOW_S = 5.0
 _PATIENCE_S = 1.0
 
 
-class InlineFeed:
-    """Makes a batch when it is asked for; keeps the promise of `Feed`."""
+class InlinePrefetcher:
+    """Makes a batch when it is asked for; keeps the promise of `Prefetcher`."""
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: BuildBatch) -> None:
         self._make = make
-        self._tasks: Iterator[Task] = iter(())
+        self._tasks: Iterator[BatchTask] = iter(())
 
-    def start(self, tasks: Iterator[Task]) -> None:
+    def start(self, tasks: Iterator[BatchTask]) -> None:
         """Begin with these tasks."""
         self._tasks = tasks
 
-    def take(self) -> Made:
+    def take(self) -> BuiltBatch:
         """Return the next batch."""
         return self._make(next(self._tasks), _ignore)
 
@@ -41,8 +41,8 @@ class InlineFeed:
         """Do nothing: nothing is held."""
 
 
-class ThreadFeed:
-    """Threads that make batches ahead of time; keeps the promise of `Feed`.
+class ThreadPrefetcher:
+    """Threads that make batches ahead of time; keeps the promise of `Prefetcher`.
 
     Args:
         make: Makes a batch; kernels run without the GIL, so that several are made at once.
@@ -53,7 +53,7 @@ class ThreadFeed:
     """
 
     def __init__(
-        self, make: Make, n_threads: int, *, prefetch: int, prefetch_bytes: int, hang_timeout_s: float
+        self, make: BuildBatch, n_threads: int, *, prefetch: int, prefetch_bytes: int, hang_timeout_s: float
     ) -> None:
         self._make = make
         self._most = n_threads * prefetch
@@ -66,7 +66,7 @@ class ThreadFeed:
         self._done: SimpleQueue[None] = SimpleQueue()  # what tells the caller
         self._idle = 0  # workers that wait to be told
         self._awaited: _Job | None = None  # what the caller waits for
-        self._tasks: Iterator[Task] = iter(())
+        self._tasks: Iterator[BatchTask] = iter(())
         self._jobs: deque[_Job] = deque()  # in their order; at most the first is not begun
         self._closed = False
         self._threads = [
@@ -76,14 +76,14 @@ class ThreadFeed:
         for thread in self._threads:
             thread.start()
 
-    def start(self, tasks: Iterator[Task]) -> None:
+    def start(self, tasks: Iterator[BatchTask]) -> None:
         """Begin with these tasks; batches of others that are being made are not waited for."""
         with self._lock:
             self._tasks = tasks
             self._jobs = deque()
             self._tell_workers(len(self._threads))
 
-    def take(self) -> Made:
+    def take(self) -> BuiltBatch:
         """Return the next batch.
 
         Raises:
@@ -196,15 +196,15 @@ class _Job:
         n_bytes: What its batch holds, once it is made.
     """
 
-    task: Task
+    task: BatchTask
     worker: int | None
     position: int | None = None
     n_bytes: int = 0
-    made: Made | None = None
+    made: BuiltBatch | None = None
     error: BaseException | None = None
     is_done: bool = False
 
-    def do(self, make: Make) -> None:
+    def do(self, make: BuildBatch) -> None:
         try:
             self.made = make(self.task, self._progress)
             self.n_bytes = self.made.n_bytes
@@ -222,7 +222,7 @@ class _Watch:
         look_s: How often to look.
     """
 
-    def __init__(self, job: _Job, make: Make, timeout_s: float) -> None:
+    def __init__(self, job: _Job, make: BuildBatch, timeout_s: float) -> None:
         self._job = job
         self._make = make
         self._timeout_s = timeout_s

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 __all__ = ["resolve"]
 
-_LOGGER = logging.getLogger("dataformats")
+_LOG = logging.getLogger("dataformats")
 _WARNED = threading.Event()  # once a process
 
 _LAUNCHERS = (
@@ -79,7 +79,7 @@ def _automatic(rank: str, world_size: int) -> tuple[int, int]:
     found = _find() or _Found(0, 1, "no launcher: this process is alone")
     if _integer("world_size", world_size) not in (1, found.world_size):
         raise ValueError(f"world_size={world_size} was passed, and rank='auto' found {found}: leave world_size out")
-    _LOGGER.info("rank='auto': %s", found)
+    _LOG.info("rank='auto': %s", found)
     return found.rank, found.world_size
 
 

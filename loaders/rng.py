@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Randomness"]
 
-_LOGGER = logging.getLogger("dataformats")
+_LOG = logging.getLogger("dataformats")
 _OF_RECORDS, _OF_BATCHES, _OF_COLLATES = 0, 1, 2
 
 
@@ -66,7 +66,7 @@ class Randomness:
         if "torch" not in sys.modules:
             yield
             if "torch" in sys.modules:
-                _LOGGER.warning(
+                _LOG.warning(
                     "torch was first imported while records were transformed: random numbers that it drew for them "
                     "differ from run to run; import torch before the loader starts"
                 )

@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.loaders.shuffle import alike
+from dataformats.loaders.shuffle import group_rows
+from dataformats.loaders.skips import MAX_POSITION
 
 __all__ = ["History", "Schedule", "Until", "changed", "checked_weights", "epoch_length"]
 
@@ -22,11 +23,10 @@ Until = str | int
 """When an epoch of a mixture ends: `"first"`, `"all"`, or after that many positions."""
 
 _Numbers = NDArray[np.int64]
-_MOST_POSITIONS = 2**62
-_MOST_WEIGHT = 2**31
+_MAX_WEIGHT_SUM = 2**31
 
 
-class _Rota:
+class WeightedRotation:
     """Turns by weights that never change.
 
     Of `count` turns of two groups with weights L and R, the first group has `(count * L + (L + R) // 2) // (L + R)`:
@@ -73,7 +73,7 @@ class _Rota:
     def end_of(self, component: int, n: int) -> int:
         """Return after how many turns of all a component of positive weight has had `n`; at most 2**62."""
         weight = self._sums[self._leaves + component]
-        most = min(-(-n // weight) * self._sums[1], _MOST_POSITIONS)
+        most = min(-(-n // weight) * self._sums[1], MAX_POSITION)
         return bisect_left(range(most), n, key=lambda position: self.count(component, position))
 
 
@@ -88,8 +88,8 @@ class Schedule:
     history: History
 
     @cached_property
-    def _rotas(self) -> list[_Rota]:
-        return [_Rota(weights) for _, weights in self.history]
+    def _rotations(self) -> list[WeightedRotation]:
+        return [WeightedRotation(weights) for _, weights in self.history]
 
     @cached_property
     def _starts(self) -> _Numbers:
@@ -99,8 +99,8 @@ class Schedule:
     def _before(self) -> list[_Numbers]:
         """How many turns each component had when each of the weights began to hold."""
         counts = [np.zeros(len(self.history[0][1]), np.int64)]
-        for rota, length in zip(self._rotas, np.diff(self._starts).tolist(), strict=False):
-            counts.append(counts[-1] + np.array([rota.count(c, length) for c in range(len(counts[0]))], np.int64))
+        for rotation, length in zip(self._rotations, np.diff(self._starts).tolist(), strict=False):
+            counts.append(counts[-1] + np.array([rotation.count(c, length) for c in range(len(counts[0]))], np.int64))
         return counts
 
     def turns(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
@@ -114,17 +114,17 @@ class Schedule:
         """
         component, count = np.empty_like(positions), np.empty_like(positions)
         which = np.searchsorted(self._starts, positions, side="right") - 1
-        for rows in alike(which):
+        for rows in group_rows(which):
             number = int(which[rows][0])
-            component[rows], turn = self._rotas[number].turns(positions[rows] - self._starts[number])
+            component[rows], turn = self._rotations[number].turns(positions[rows] - self._starts[number])
             count[rows] = turn + self._before[number][component[rows]]
         return component, count
 
     def counts(self, position: int) -> list[int]:
         """Return how many of the first `position` positions each component has."""
         which = int(np.searchsorted(self._starts, position, side="right")) - 1
-        rota, local = self._rotas[which], position - int(self._starts[which])
-        return [had + rota.count(c, local) for c, had in enumerate(self._before[which].tolist())]
+        rotation, local = self._rotations[which], position - int(self._starts[which])
+        return [had + rotation.count(c, local) for c, had in enumerate(self._before[which].tolist())]
 
 
 def epoch_length(lengths: Sequence[int], weights: Sequence[int], until: Until) -> int:
@@ -142,12 +142,12 @@ def epoch_length(lengths: Sequence[int], weights: Sequence[int], until: Until) -
     if isinstance(until, int) and not isinstance(until, bool):
         n = until
     elif until in ("first", "all"):
-        rota = _Rota(weights)
-        ends = [rota.end_of(c, lengths[c]) for c, weight in enumerate(weights) if weight]
+        rotation = WeightedRotation(weights)
+        ends = [rotation.end_of(c, lengths[c]) for c, weight in enumerate(weights) if weight]
         n = min(ends) if until == "first" else max(ends)
     else:
         raise ValueError(f"until is 'first', 'all' or a number of records, found {until!r}")
-    if not 1 <= n < _MOST_POSITIONS:
+    if not 1 <= n < MAX_POSITION:
         raise ValueError(f"an epoch has 1 to 2**62 - 1 records, found {n} with until={until!r}")
     return n
 
@@ -168,7 +168,7 @@ def checked_weights(weights: Iterable[object], names: Sequence[str], lengths: Se
             raise ValueError(f"component {name!r}: expected a weight of 0 or more, found {weight}")
         if weight and not n:
             raise ValueError(f"component {name!r} has no records: its weight must be 0, found {weight}")
-    if not 0 < sum(found) < _MOST_WEIGHT:
+    if not 0 < sum(found) < _MAX_WEIGHT_SUM:
         raise ValueError(f"expected weights with a sum in [1, 2**31), found {sum(found)}; only their ratios count")
     return found
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dataformats.kernels import permute, permute_back
 
-__all__ = ["Epoch", "Shuffle", "alike"]
+__all__ = ["Epoch", "Shuffle", "group_rows"]
 
 _Numbers = NDArray[np.int64]
 _PERSON = b"dataformats plan"
@@ -103,7 +103,7 @@ class Epoch(NamedTuple):
         odd_end = min((odd + 1) * window, n_blocks) * block - lacking
         group, within = np.divmod(places + lacking * (places >= odd_end), window * block)
         inside = np.empty_like(within)
-        for rows in alike(group):
+        for rows in group_rows(group):
             number = int(group[rows][0])
             slots = min((number + 1) * window, n_blocks) - number * window
             size = slots * block - lacking * (number == odd)
@@ -114,7 +114,7 @@ class Epoch(NamedTuple):
         return np.add(blocks * block, record, dtype=np.int64)
 
 
-def alike(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:
+def group_rows(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:
     """Yield, for each combination of values that occurs in columns of int64[m], the rows that have it."""
     if all((column == column[0]).all() for column in columns if len(column)):
         if len(columns[0]):

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["POSITIONS", "Skips"]
+__all__ = ["MAX_POSITION", "Skips"]
 
-POSITIONS = 2**62
+MAX_POSITION = 2**62
 """Positions lie below this, so that no sum of two of them overflows int64."""
 
 _FEW = np.arange(500)
@@ -74,7 +74,7 @@ class Skips:
 
     def nth(self, first: int, n: int) -> int:
         """Return position number `n`, counted from 0, of those from `first` on that are not left out; it must exist."""
-        return first + n if not self.ranges else int(self._numbered(first, POSITIONS, np.array([n]))[0])
+        return first + n if not self.ranges else int(self._numbered(first, MAX_POSITION, np.array([n]))[0])
 
     def _numbered(self, first: int, stop: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions that have these numbers among those of `[first, stop)` that are not left out."""
@@ -101,7 +101,7 @@ def _range(first: Any, last: Any) -> tuple[int, int]:
         first, last = operator.index(first), operator.index(last)
     except TypeError:
         raise TypeError(f"expected two integers as the ends of a range to skip, found {first!r} and {last!r}") from None
-    if not 0 <= first <= last <= POSITIONS:
+    if not 0 <= first <= last <= MAX_POSITION:
         raise ValueError(
             f"expected a range to skip with 0 <= first <= last <= 2**62, found first={first}, last={last}: "
             "positions count from the start of the training run, and last is excluded"

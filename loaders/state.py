@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dataformats.errors import StateMismatchError
-from dataformats.loaders.skips import POSITIONS, Skips
+from dataformats.loaders.skips import MAX_POSITION, Skips
 
 __all__ = ["STATE_VERSION", "State", "validate"]
 
@@ -223,7 +223,7 @@ def _integer(value: Any) -> int:
 
 
 def _position(value: Any) -> int:
-    if 0 <= (position := _integer(value)) < POSITIONS:
+    if 0 <= (position := _integer(value)) < MAX_POSITION:
         return position
     raise ValueError("an integer in [0, 2**62)")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dataformats.loaders.prefetch import Made, Timings
+from dataformats.loaders.prefetch import BuiltBatch, Timings
 
 __all__ = ["LoaderStats", "Totals"]
 
@@ -68,7 +68,7 @@ class Totals:
     spent: float = 0.0
     sums: Timings = field(default_factory=Timings)
 
-    def add(self, made: Made, waited: float, spent: float) -> None:
+    def add(self, made: BuiltBatch, waited: float, spent: float) -> None:
         """Count a batch that the caller receives.
 
         Args:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.loaders.prefetch import Listed
-from dataformats.loaders.skips import POSITIONS, Skips
+from dataformats.loaders.prefetch import FixedTask
+from dataformats.loaders.skips import MAX_POSITION, Skips
 
-__all__ = ["Share", "Step", "Steps"]
+__all__ = ["RankTask", "Step", "Steps"]
 
 _SPARE = 32  # of its step and of the first one, an empty batch may borrow a record: more than may well be damaged
 
@@ -38,18 +38,18 @@ class Step:
     @property
     def positions(self) -> NDArray[np.int64]:
         """int64[n], ascending."""
-        return self.skips.positions(self.first, POSITIONS, self.n)
+        return self.skips.positions(self.first, MAX_POSITION, self.n)
 
     def run(self, rank: int, world_size: int) -> NDArray[np.int64]:
         """Return the positions of one rank: contiguous runs whose lengths differ by at most one."""
         begin, end = self.n * rank // world_size, self.n * (rank + 1) // world_size
         if begin == end:
             return np.zeros(0, np.int64)
-        return self.skips.positions(self.skips.nth(self.first, begin), POSITIONS, end - begin)
+        return self.skips.positions(self.skips.nth(self.first, begin), MAX_POSITION, end - begin)
 
 
 @dataclass(slots=True)
-class Share:
+class RankTask:
     """The task of one rank in a step.
 
     Its numbers are made where they are asked for, which is in the thread that makes the batch: who hands out tasks does
@@ -75,11 +75,11 @@ class Share:
     @property
     def spare(self) -> NDArray[np.int64]:
         """int64[m], some of the step, and of the first one."""
-        of_step = self.step.skips.positions(self.step.first, POSITIONS, min(_SPARE, self.step.n))
+        of_step = self.step.skips.positions(self.step.first, MAX_POSITION, min(_SPARE, self.step.n))
         return np.concatenate([of_step, np.arange(min(_SPARE, self.n))])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Listed, (self.positions, self.spare)
+        return FixedTask, (self.positions, self.spare)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Steps:
         """
         skips, size = self.skips, self.size
         least = size if self.drop_last else 1
-        while self._left(position, POSITIONS) > 0:
+        while self._left(position, MAX_POSITION) > 0:
             position = skips.nth(position, 0)  # which may lie many epochs ahead
             epoch = position // self.n
             stop = (epoch + 1) * self.n
@@ -127,14 +127,14 @@ class Steps:
 
     def following(self, position: int) -> Iterator[Step]:
         """Yield the steps from `position` on, without end unless all that follows is skipped."""
-        while self._left(position, POSITIONS) > 0:
+        while self._left(position, MAX_POSITION) > 0:
             step = self.at(position)
             yield step
             position = step.after
 
-    def shares(self, position: int, rank: int, world_size: int) -> Iterator[Share]:
+    def rank_tasks(self, position: int, rank: int, world_size: int) -> Iterator[RankTask]:
         """Yield what a rank does in these steps."""
-        return (Share(step, rank, world_size, self.n) for step in self.following(position))
+        return (RankTask(step, rank, world_size, self.n) for step in self.following(position))
 
     def count(self, first: int) -> int:
         """Return how many steps there are from `first` to the end of its epoch."""

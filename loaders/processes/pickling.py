@@ -12,9 +12,9 @@ from multiprocessing.context import get_spawning_popen, set_spawning_popen
 from typing import Any
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import Make
+from dataformats.loaders.prefetch import BuildBatch
 
-__all__ = ["Handed", "load"]
+__all__ = ["PickledBuilder", "load"]
 
 REMEDIES = (
     "define functions and classes at the top of a module, use worker_type='thread', "
@@ -22,8 +22,8 @@ REMEDIES = (
 )
 
 
-class Handed:
-    """A `Make` as bytes, pickled once for all workers, and the descriptors that go with it.
+class PickledBuilder:
+    """A `BuildBatch` as bytes, pickled once for all workers, and the descriptors that go with it.
 
     Sources in memory (`cache="memory"`) hand their descriptor to processes that multiprocessing starts with them as an
     argument, and know that by asking which process is being started. This is what they are told.
@@ -34,7 +34,7 @@ class Handed:
 
     DupFd = staticmethod(lambda number: _Descriptor(number))
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: BuildBatch) -> None:
         self.descriptors: list[int] = []
         outer = get_spawning_popen()
         set_spawning_popen(self)  # type: ignore[arg-type]  # what is asked of it is all here
@@ -68,8 +68,8 @@ class _Descriptor:
 _received: Sequence[int] = ()
 
 
-def load(pickled: Any, descriptors: Sequence[int]) -> Make:
-    """Return the `Make` that `Handed` pickled, in a worker.
+def load(pickled: Any, descriptors: Sequence[int]) -> BuildBatch:
+    """Return the `BuildBatch` that `PickledBuilder` pickled, in a worker.
 
     Args:
         pickled: Its bytes.
@@ -78,7 +78,7 @@ def load(pickled: Any, descriptors: Sequence[int]) -> Make:
     global _received
     _received = descriptors
     try:
-        make: Make = pickle.loads(pickled)
+        make: BuildBatch = pickle.loads(pickled)
         return make
     finally:
         _received = ()
@@ -86,7 +86,7 @@ def load(pickled: Any, descriptors: Sequence[int]) -> Make:
             os.close(descriptor)
 
 
-def _dumps(make: Make) -> bytes:
+def _dumps(make: BuildBatch) -> bytes:
     cloudpickle = _cloudpickle()
     # What was typed at a prompt or in a notebook is in no file that a worker could import; pickle would not notice.
     if cloudpickle is not None and not hasattr(sys.modules["__main__"], "__file__"):
@@ -107,7 +107,7 @@ def _refusal(error: Exception) -> WorkerError:
     return WorkerError(f"{what}. Remedies: {REMEDIES}", worker=0)
 
 
-def _plain_dumps(make: Make) -> bytes:
+def _plain_dumps(make: BuildBatch) -> bytes:
     file = io.BytesIO()
     pickler = reduction.ForkingPickler(file, 5)  # shares what multiprocessing shares: values, locks, connections
     # torch would move the tensors of the caller to shared memory with names, without asking.

@@ -21,15 +21,15 @@ from typing import Any
 
 from dataformats.errors import WorkerError
 from dataformats.fork_hooks import after_fork
-from dataformats.loaders.prefetch import Make, Task
+from dataformats.loaders.prefetch import BatchTask, BuildBatch
 from dataformats.loaders.processes import worker as work
-from dataformats.loaders.processes.pickling import Handed
+from dataformats.loaders.processes.pickling import PickledBuilder
 from dataformats.loaders.processes.serialize import unpack
 from dataformats.loaders.processes.shared_memory import anonymous, explained
-from dataformats.loaders.processes.shared_slots import MOST_HELD, Windows
-from dataformats.loaders.processes.status import Board, Row
+from dataformats.loaders.processes.shared_slots import MOST_HELD, SlotReader
+from dataformats.loaders.processes.status import StatusBoard, WorkerStatus
 
-__all__ = ["Arrival", "Crew"]
+__all__ = ["Arrival", "WorkerPool"]
 
 _GRACE_S = 1.0  # for what a worker is about when the feed is closed
 _PER_MESSAGE = 100  # a message takes 253 descriptors
@@ -56,7 +56,7 @@ class Arrival:
     n_bytes: int
 
 
-class Crew:
+class WorkerPool:
     """Worker processes, and the sockets to them. It has no thread: whoever waits for a batch does its work.
 
     All workers take their tasks from one socket, so the next task goes to whoever is free, and a worker that dies takes
@@ -77,7 +77,7 @@ class Crew:
         OSError: No memory, process or descriptor is left.
     """
 
-    def __init__(self, make: Make, n_workers: int, n_under_way: int, n_kept: int, method: str) -> None:
+    def __init__(self, make: BuildBatch, n_workers: int, n_under_way: int, n_kept: int, method: str) -> None:
         self._process = os.getpid()
         self._workers: list[BaseProcess] = []
         self._lines: list[socket.socket] = []
@@ -89,9 +89,9 @@ class Crew:
         self._tasks, self._taken = socket.socketpair(socket.AF_UNIX, kind)
         self._tasks.setblocking(False)
         after_fork(self, "_leave")
-        self._windows: list[Windows] = []
+        self._windows: list[SlotReader] = []
         try:
-            self.rows = self._launch(make, n_workers, n_under_way, n_kept, method)
+            self.statuses = self._launch(make, n_workers, n_under_way, n_kept, method)
         except OSError as error:
             self.end()
             raise OSError(error.errno, f"{error.strerror}: {n_workers} workers cannot be started. {_FEWER}") from error
@@ -99,18 +99,20 @@ class Crew:
             self.end()
             raise
 
-    def _launch(self, make: Make, n_workers: int, n_under_way: int, n_kept: int, method: str) -> list[Row]:
+    def _launch(
+        self, make: BuildBatch, n_workers: int, n_under_way: int, n_kept: int, method: str
+    ) -> list[WorkerStatus]:
         """Start the workers, and close here what is meant for them alone."""
         n_slots = n_under_way + n_workers + MOST_HELD + n_kept + 2
         with ExitStack() as closing:
-            board = Board(n_workers, n_slots)
+            board = StatusBoard(n_workers, n_slots)
             closing.callback(board.close_descriptor)
             held: set[object] = set()
-            self._windows = [Windows(row, held) for row in board.rows]
+            self._windows = [SlotReader(row, held) for row in board.statuses]
             shared, n_bytes = [self._taken.fileno(), board.descriptor], 0
             if method != "fork":
                 _check_main(method)
-                handed = closing.enter_context(contextlib.closing(Handed(make)))
+                handed = closing.enter_context(contextlib.closing(PickledBuilder(make)))
                 shared += [_in_memory(handed.pickled), *handed.descriptors]
                 closing.callback(os.close, shared[2])
                 n_bytes = len(handed.pickled)
@@ -120,10 +122,10 @@ class Crew:
                 shared.append(parent)
             common = (n_workers, n_slots, n_kept, self._process, n_bytes, len(shared), parent is not None)
             for number in range(n_workers):
-                self._start(method, work.Terms(number, *common), shared, make if method == "fork" else None)
-            return board.rows
+                self._start(method, work.WorkerConfig(number, *common), shared, make if method == "fork" else None)
+            return board.statuses
 
-    def _start(self, method: str, terms: work.Terms, shared: list[int], make: Make | None) -> None:
+    def _start(self, method: str, terms: work.WorkerConfig, shared: list[int], make: BuildBatch | None) -> None:
         line, its_line = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lines.append(line)
         with its_line:
@@ -146,7 +148,7 @@ class Crew:
         """True in the process that started the workers, False in one that was forked from it."""
         return os.getpid() == self._process
 
-    def give(self, number: int, task: Task) -> bool:
+    def give(self, number: int, task: BatchTask) -> bool:
         """Send a task to whoever is free first; return False where the workers have enough to do as it is.
 
         Raises:
@@ -295,7 +297,7 @@ class Crew:
         children.difference_update(self._workers)
 
 
-def _process(method: str, terms: work.Terms, its_line: socket.socket, make: Make | None) -> BaseProcess:
+def _process(method: str, terms: work.WorkerConfig, its_line: socket.socket, make: BuildBatch | None) -> BaseProcess:
     """Start a worker.
 
     Raises:

@@ -11,15 +11,15 @@ import weakref
 from collections.abc import Iterator
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import Made, Make, Task
-from dataformats.loaders.processes.pool import Arrival, Crew
-from dataformats.loaders.processes.remote_error import Report
-from dataformats.loaders.processes.watchdog import Patience
+from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch
+from dataformats.loaders.processes.pool import Arrival, WorkerPool
+from dataformats.loaders.processes.remote_error import RemoteError
+from dataformats.loaders.processes.watchdog import Watchdog
 
-__all__ = ["ProcessFeed"]
+__all__ = ["ProcessPrefetcher"]
 
 
-class ProcessFeed:
+class ProcessPrefetcher:
     """Makes batches in worker processes; they come in shared memory, as arrays that are views of it.
 
     How workers are started: `None` takes `"forkserver"` on Linux and `"spawn"` elsewhere, because both begin with a
@@ -42,7 +42,7 @@ class ProcessFeed:
 
     def __init__(
         self,
-        make: Make,
+        make: BuildBatch,
         n_workers: int,
         *,
         prefetch: int = 2,
@@ -56,33 +56,33 @@ class ProcessFeed:
         self._prefetch_bytes = prefetch_bytes
         self._method = _method(start_method)
         self._hang_timeout_s = hang_timeout_s
-        self._crew: Crew | None = None
-        self._tasks: Iterator[Task] | None = None
-        self._waiting: Task | None = None  # it found no room among the tasks of the workers
-        self._sent: dict[int, Task] = {}  # not taken yet, by number; numbers go on over all starts
+        self._pool: WorkerPool | None = None
+        self._tasks: Iterator[BatchTask] | None = None
+        self._waiting: BatchTask | None = None  # it found no room among the tasks of the workers
+        self._sent: dict[int, BatchTask] = {}  # not taken yet, by number; numbers go on over all starts
         self._here: dict[int, Arrival] = {}
         self._first = self._next = 0  # numbers of the first task since `start`, and of the next to be taken
         self._largest = 0
 
-    def start(self, tasks: Iterator[Task]) -> None:
+    def start(self, tasks: Iterator[BatchTask]) -> None:
         """Begin with these tasks, which need not end; what was made of others and not taken is forgotten.
 
         Raises:
             WorkerError: The workers cannot be started.
             OSError: No memory, process or descriptor is left.
         """
-        if self._crew is None or not self._crew.is_mine:
+        if self._pool is None or not self._pool.is_mine:
             self._begin()
-        assert self._crew is not None  # for the type checker
+        assert self._pool is not None  # for the type checker
         try:
-            self._forget(self._crew)
+            self._forget(self._pool)
             self._tasks = iter(tasks)
-            self._top_up(self._crew)
+            self._top_up(self._pool)
         except BaseException:
             self.close()
             raise
 
-    def take(self) -> Made:
+    def take(self) -> BuiltBatch:
         """Return the next batch, waiting for it.
 
         Raises:
@@ -91,52 +91,52 @@ class ProcessFeed:
             OSError: No memory is left for a batch.
             Exception: What making the batch raised; the feed must be started again.
         """
-        crew = self._crew
-        if crew is None or self._tasks is None or not crew.is_mine:
+        pool = self._pool
+        if pool is None or self._tasks is None or not pool.is_mine:
             raise WorkerError("not started in this process, or failed before: start() comes first")
         try:
-            arrival = self._awaited(crew)
-            made: Made | Report | None = None if arrival is None else crew.opened(arrival)
-            self._top_up(crew)
+            arrival = self._awaited(pool)
+            made: BuiltBatch | RemoteError | None = None if arrival is None else pool.opened(arrival)
+            self._top_up(pool)
         except BaseException:  # also Ctrl-C: a message may have been read halfway
             self.close()
             raise
         if arrival is None or made is None:
             raise StopIteration
-        if isinstance(made, Report):
-            self._forget(crew)
+        if isinstance(made, RemoteError):
+            self._forget(pool)
             raise made.error(arrival.worker)
         return made
 
     def close(self) -> None:
         """End all processes; may be called twice. Batches that were taken stay valid."""
-        crew, self._crew, self._tasks = self._crew, None, None
+        pool, self._pool, self._tasks = self._pool, None, None
         self._sent, self._here, self._waiting = {}, {}, None
-        if crew is not None:
+        if pool is not None:
             self._finalizer.detach()
-            crew.end()
+            pool.end()
 
     def _begin(self) -> None:
         if multiprocessing.current_process().daemon:
             what = "cannot be started: this process is a daemon of multiprocessing, which may have no children"
             raise WorkerError(f"{what}. Remedy: worker_type='thread'", worker=0)
         n_under_way = self._n_workers * self._prefetch
-        crew = Crew(self._make, self._n_workers, n_under_way, self._prefetch + 1, self._method)
-        self._finalizer = weakref.finalize(self, crew.end)  # without close(), and when the interpreter ends
-        self._crew = crew
+        pool = WorkerPool(self._make, self._n_workers, n_under_way, self._prefetch + 1, self._method)
+        self._finalizer = weakref.finalize(self, pool.end)  # without close(), and when the interpreter ends
+        self._pool = pool
 
-    def _forget(self, crew: Crew) -> None:
+    def _forget(self, pool: WorkerPool) -> None:
         """Take back all tasks, and let go of what was made of them."""
-        crew.withdraw()
+        pool.withdraw()
         self._first = self._next = self._next + len(self._sent)
         self._sent, self._waiting, self._tasks = {}, None, None
         for arrival in self._here.values():
-            crew.forget(arrival)
+            pool.forget(arrival)
         self._here = {}
-        while self._keep(crew, 0.0):  # or slots would gather that nobody sets free
+        while self._keep(pool, 0.0):  # or slots would gather that nobody sets free
             pass
 
-    def _top_up(self, crew: Crew) -> None:
+    def _top_up(self, pool: WorkerPool) -> None:
         """Send tasks as long as there is room for their batches."""
         while self._has_room():
             task = self._waiting if self._waiting is not None else next(self._tasks or iter(()), None)
@@ -144,7 +144,7 @@ class ProcessFeed:
                 return
             self._waiting = task
             number = self._next + len(self._sent)
-            if not crew.give(number, task):
+            if not pool.give(number, task):
                 return
             self._sent[number], self._waiting = task, None
 
@@ -158,26 +158,26 @@ class ProcessFeed:
         n_bytes = sum(arrival.n_bytes for arrival in self._here.values()) + n_under_way * self._largest
         return n_sent < self._n_workers * self._prefetch and n_bytes <= self._prefetch_bytes
 
-    def _awaited(self, crew: Crew) -> Arrival | None:
+    def _awaited(self, pool: WorkerPool) -> Arrival | None:
         """Return the next batch in order, or `None` when no task is left."""
-        patience = Patience(crew.rows, self._hang_timeout_s)
-        self._keep(crew, 0.0)
+        patience = Watchdog(pool.statuses, self._hang_timeout_s)
+        self._keep(pool, 0.0)
         while self._next not in self._here:
-            self._top_up(crew)
+            self._top_up(pool)
             if self._next not in self._sent and self._waiting is None:
                 return None
-            self._keep(crew, patience.look_s)
+            self._keep(pool, patience.look_s)
             patience.look(self._about)
         del self._sent[self._next]
         self._next += 1
         return self._here.pop(self._next - 1)
 
-    def _keep(self, crew: Crew, timeout_s: float) -> bool:
+    def _keep(self, pool: WorkerPool, timeout_s: float) -> bool:
         """Keep what has arrived, or arrives in this time; return False where nothing has."""
-        arrivals = crew.wait(timeout_s, self._about)
+        arrivals = pool.wait(timeout_s, self._about)
         for arrival in arrivals:
             if arrival.number < self._first:
-                crew.forget(arrival)
+                pool.forget(arrival)
             else:
                 self._here[arrival.number] = arrival
                 self._largest = max(self._largest, arrival.n_bytes)
@@ -185,8 +185,8 @@ class ProcessFeed:
 
     def _about(self, worker: int) -> str | None:
         """Return what a worker is about; `None` where that is nothing."""
-        assert self._crew is not None  # for the type checker
-        row = self._crew.rows[worker]
+        assert self._pool is not None  # for the type checker
+        row = self._pool.statuses[worker]
         number, position = row.number, row.position
         if number is None:
             return None

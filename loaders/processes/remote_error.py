@@ -7,13 +7,13 @@ import traceback
 from dataclasses import dataclass, replace
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import Made
+from dataformats.loaders.prefetch import BuiltBatch
 
-__all__ = ["Report", "portable"]
+__all__ = ["RemoteError", "portable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RemoteError:
     """What a worker raised; pickles whatever that was.
 
     Attributes:
@@ -29,7 +29,7 @@ class Report:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, error: BaseException) -> Report:
+    def of(cls, error: BaseException) -> RemoteError:
         """Return the report of an exception that was just caught."""
         text = "".join(traceback.format_exception_only(error)).strip()
         lines = "".join(traceback.format_exception(error))
@@ -53,7 +53,7 @@ class Report:
         return error
 
 
-def portable(made: Made, worker: int) -> Made:
+def portable(made: BuiltBatch, worker: int) -> BuiltBatch:
     """Return a batch whose list of failures can be pickled."""
     if not made.failed:
         return made

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALIGNMENT", "Packed", "unpack"]
+__all__ = ["ALIGNMENT", "PickleWithBuffers", "unpack"]
 
 ALIGNMENT = 64
 """Where arrays begin: at a line of the processor's cache, which is as long as the widest vector."""
 
 
-class Packed:
+class PickleWithBuffers:
     """An object as a pickle and the buffers of its arrays, which are not copied before `write`.
 
     Laid down as: int64 number of parts, int64 bytes of each part, the parts; the pickle is the first of them.
@@ -46,7 +46,7 @@ def unpack(memory: NDArray[np.uint8]) -> Any:
     """Return an object whose arrays are views of this memory.
 
     Args:
-        memory: uint8[n], what `Packed.write` wrote.
+        memory: uint8[n], what `PickleWithBuffers.write` wrote.
     """
     n_parts = int(memory[:8].view(np.int64)[0])
     lengths = memory[: 8 * (1 + n_parts)].view(np.int64)

@@ -1,8 +1,9 @@
-"""Slots: memory in which a worker's batches come to the process that takes them.
+"""Slots: shared memory that carries a worker's batches to the process that takes them.
 
-A worker makes its slots (`Slots`), hands each over once as a descriptor, and fills it again when nobody looks at it any
-more. The taking process maps it once (`Windows`); the arrays of a batch are views of it. A new slot costs more than
-what is written to it, because the operating system clears it page by page: 6.4 ms for 8 MB, and 0.3 ms a used one.
+A worker creates its slots (`SlotWriter`), sends each one once, as a descriptor, and fills it again when no array in it
+is alive. The other process maps a slot once (`SlotReader`); the arrays of a batch are views of it. Slots are reused
+because a new one costs more than what is written to it: the operating system clears it page by page, 6.4 ms for 8 MB,
+against 0.3 ms for a used one.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from dataformats.kernels import buffers
 from dataformats.loaders.processes.serialize import ALIGNMENT
 from dataformats.loaders.processes.shared_memory import anonymous, explained
-from dataformats.loaders.processes.status import FREE, GONE, HELD, Row
+from dataformats.loaders.processes.status import FREE, GONE, HELD, WorkerStatus
 
-__all__ = ["MOST_HELD", "Filled", "Slots", "Windows"]
+__all__ = ["MOST_HELD", "SlotReader", "SlotWriter", "WritableSlot"]
 
 _SMALLEST = 2**16
 _CLASSES = 8  # sizes for each doubling: batches that differ a little fit the slots of one another
@@ -29,7 +30,7 @@ MOST_HELD = 24
 
 
 @dataclass(slots=True)
-class Filled:
+class WritableSlot:
     """A slot that is to be filled and handed over.
 
     Attributes:
@@ -47,7 +48,7 @@ class Filled:
     dropped: int
 
 
-class Slots:
+class SlotWriter:
     """The slots of this worker.
 
     Args:
@@ -55,12 +56,12 @@ class Slots:
         n_kept: Slots that may lie unused.
     """
 
-    def __init__(self, row: Row, n_kept: int) -> None:
+    def __init__(self, row: WorkerStatus, n_kept: int) -> None:
         self._row = row
         self._n_kept = n_kept
         self._memory: dict[int, mmap.mmap] = {}
 
-    def take(self, n_bytes: int) -> Filled:
+    def take(self, n_bytes: int) -> WritableSlot:
         """Return a slot with room for this many bytes, which is in use from now on.
 
         Raises:
@@ -82,7 +83,7 @@ class Slots:
             index, descriptor = self._make(n_bytes)
         states[index] = HELD
         memory = self._memory[index]
-        return Filled(index, len(memory), memory, descriptor, dropped)
+        return WritableSlot(index, len(memory), memory, descriptor, dropped)
 
     def _drop(self, index: int) -> None:
         self._memory.pop(index).close()
@@ -103,7 +104,7 @@ class Slots:
         return index, descriptor
 
 
-class Windows:
+class SlotReader:
     """The slots of one worker, as the process sees them that takes its batches.
 
     Args:
@@ -111,7 +112,7 @@ class Windows:
         held: The slots of all workers whose arrays somebody has, shared by the windows of a feed.
     """
 
-    def __init__(self, row: Row, held: set[object]) -> None:
+    def __init__(self, row: WorkerStatus, held: set[object]) -> None:
         self._row = row
         self._held = held
         self._memory: dict[int, mmap.mmap] = {}
@@ -165,7 +166,7 @@ class _Lease:
 
     __slots__ = ("_forks", "_index", "_process", "_row")
 
-    def __init__(self, row: Row, index: int) -> None:
+    def __init__(self, row: WorkerStatus, index: int) -> None:
         self._row = row
         self._index = index
         self._process = os.getpid()

@@ -7,7 +7,7 @@ import os
 
 from dataformats.loaders.processes.shared_memory import anonymous
 
-__all__ = ["FREE", "GONE", "HELD", "Board", "Row"]
+__all__ = ["FREE", "GONE", "HELD", "StatusBoard", "WorkerStatus"]
 
 FREE, HELD, GONE = 0, 1, 2
 """What a slot is: the worker may fill it; somebody may look at it; it must not be used again."""
@@ -16,7 +16,7 @@ _TICKS, _POSITION, _NUMBER, _SLOTS = range(4)
 _NONE = -1
 
 
-class Board:
+class StatusBoard:
     """A row of numbers for each worker.
 
     A plain store of eight bytes is all that ever happens to them, each has one writer at a time, and there is no lock
@@ -33,9 +33,11 @@ class Board:
         self.descriptor = anonymous(size) if descriptor is None else descriptor
         self._width = _SLOTS + n_slots
         numbers = memoryview(mmap.mmap(self.descriptor, size)).cast("q")
-        self.rows = [Row(numbers[first : first + self._width]) for first in range(0, len(numbers), self._width)]
+        self.statuses = [
+            WorkerStatus(numbers[first : first + self._width]) for first in range(0, len(numbers), self._width)
+        ]
         if descriptor is None:
-            for row in self.rows:
+            for row in self.statuses:
                 row.end()
 
     def close_descriptor(self) -> None:
@@ -43,7 +45,7 @@ class Board:
         os.close(self.descriptor)
 
 
-class Row:
+class WorkerStatus:
     """The numbers of one worker; called with a position it is the `Progress` of the batch that is made.
 
     Attributes:

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.processes.status import Row
+from dataformats.loaders.processes.status import WorkerStatus
 
-__all__ = ["Patience"]
+__all__ = ["Watchdog"]
 
 _WARN_AFTER_S = 5.0
 
-_log = logging.getLogger("dataformats")
+_LOG = logging.getLogger("dataformats")
 
 
-class Patience:
+class Watchdog:
     """Watches workers while somebody waits for one batch.
 
     Only time that was spent waiting counts, in short looks: a program that was stopped and goes on (Ctrl-Z), or a
@@ -27,7 +27,7 @@ class Patience:
         timeout_s: After so long without progress a worker hangs; `math.inf` waits for ever.
     """
 
-    def __init__(self, rows: Sequence[Row], timeout_s: float) -> None:
+    def __init__(self, rows: Sequence[WorkerStatus], timeout_s: float) -> None:
         self._rows = rows
         self._timeout_s = timeout_s
         self._ticks = [-1] * len(rows)
@@ -72,4 +72,4 @@ class Patience:
                 raise WorkerError(what, worker=worker, reading=about(worker))
             if idle_s >= _WARN_AFTER_S and not self._warned[worker]:
                 self._warned[worker] = True
-                _log.warning("worker %d makes no progress for %.0f s: %s", worker, idle_s, about(worker) or "begins")
+                _LOG.warning("worker %d makes no progress for %.0f s: %s", worker, idle_s, about(worker) or "begins")

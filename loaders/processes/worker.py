@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import Make, Task
+from dataformats.loaders.prefetch import BatchTask, BuildBatch
 from dataformats.loaders.processes import pickling as handing
-from dataformats.loaders.processes.remote_error import Report, portable
-from dataformats.loaders.processes.serialize import Packed
-from dataformats.loaders.processes.shared_slots import Slots
-from dataformats.loaders.processes.status import Board
+from dataformats.loaders.processes.remote_error import RemoteError, portable
+from dataformats.loaders.processes.serialize import PickleWithBuffers
+from dataformats.loaders.processes.shared_slots import SlotWriter
+from dataformats.loaders.processes.status import StatusBoard
 from dataformats.storage import threads
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
     "NO_MEMORY",
     "STOP",
     "TASK",
-    "Terms",
+    "WorkerConfig",
     "main",
     "receive",
 ]
@@ -55,7 +55,7 @@ LARGEST_TASK = 2**15 if sys.platform == "linux" else 2**10
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class WorkerConfig:
     """What a worker needs to know before it can understand anything else. Pickles small.
 
     Attributes:
@@ -64,8 +64,8 @@ class Terms:
         n_slots: Slots that each may have.
         n_kept: Slots that may lie unused.
         parent: The process that takes the batches.
-        n_bytes: Bytes of the pickled `Make`; 0 under fork, where it is handed over as it is.
-        n_descriptors: Descriptors that come over the line: tasks, board, then where there are any the pickled `Make`,
+        n_bytes: Bytes of the pickled `BuildBatch`; 0 under fork, where it is handed over as it is.
+        n_descriptors: Descriptors that come over the line: tasks, board, then if there are any the pickled builder,
             what goes with it, and the parent's pidfd.
         has_pidfd: The last one is the parent's pidfd.
     """
@@ -80,7 +80,7 @@ class Terms:
     has_pidfd: bool
 
 
-def main(line: socket.socket, terms: Terms, make: Make | None) -> None:
+def main(line: socket.socket, terms: WorkerConfig, make: BuildBatch | None) -> None:
     """Make batches until told to stop.
 
     Args:
@@ -95,7 +95,7 @@ def main(line: socket.socket, terms: Terms, make: Make | None) -> None:
         target=_end_with_parent, args=(terms.parent, descriptors.pop() if terms.has_pidfd else None), daemon=True
     ).start()
     tasks, board, *rest = descriptors
-    worker = _Worker(line, socket.socket(fileno=tasks), Board(terms.n_workers, terms.n_slots, board), terms)
+    worker = _Worker(line, socket.socket(fileno=tasks), StatusBoard(terms.n_workers, terms.n_slots, board), terms)
     with suppress(BrokenPipeError, ConnectionResetError):  # the feed was closed, or its process has ended
         worker.run(make, rest)
 
@@ -110,21 +110,21 @@ class _Worker:
         terms: What was agreed.
     """
 
-    def __init__(self, line: socket.socket, tasks: socket.socket, board: Board, terms: Terms) -> None:
+    def __init__(self, line: socket.socket, tasks: socket.socket, board: StatusBoard, terms: WorkerConfig) -> None:
         self._line = line
         self._tasks = tasks
         self._terms = terms
-        self._row = board.rows[terms.worker]
-        self._slots = Slots(self._row, terms.n_kept)
+        self._row = board.statuses[terms.worker]
+        self._slots = SlotWriter(self._row, terms.n_kept)
 
-    def run(self, make: Make | None, descriptors: Sequence[int]) -> None:
+    def run(self, make: BuildBatch | None, descriptors: Sequence[int]) -> None:
         """Make batches until told to stop."""
         try:
             if make is None:
                 make = _load(descriptors, self._terms)
             _share_processors(self._terms.n_workers)
         except BaseException as error:
-            self._send_packed(FAILED, STOP, Packed(Report.of(error)))
+            self._send_packed(FAILED, STOP, PickleWithBuffers(RemoteError.of(error)))
             return
         self._send(BEGUN, STOP)
         while (given := self._next_task()) is not None:
@@ -133,7 +133,7 @@ class _Worker:
             self._answer(number, self._made(make, task))
             self._row.end()
 
-    def _next_task(self) -> tuple[int, Task] | None:
+    def _next_task(self) -> tuple[int, BatchTask] | None:
         message, descriptors = receive(self._tasks, TASK.size + LARGEST_TASK, 1)
         if not message:
             return None
@@ -144,28 +144,28 @@ class _Worker:
                 return number, pickle.load(file)
         return None if number == STOP else (number, pickle.loads(memoryview(message)[TASK.size :]))
 
-    def _made(self, make: Make, task: Task) -> Packed | Report:
+    def _made(self, make: BuildBatch, task: BatchTask) -> PickleWithBuffers | RemoteError:
         try:
             made = portable(make(task, self._row), self._terms.worker)
         except BaseException as error:  # whatever the caller's functions raise is for the caller, SystemExit as well
-            return Report.of(error)
+            return RemoteError.of(error)
         try:
-            return Packed(made)
+            return PickleWithBuffers(made)
         except Exception as error:
             what = f"made a batch that cannot be pickled: {type(error).__name__}: {error}"
             remedy = "let transform and collate return arrays, numbers and text, or use worker_type='thread'"
             try:
                 raise WorkerError(f"{what}; {remedy}", worker=self._terms.worker) from error
             except WorkerError as told:
-                return Report.of(told)
+                return RemoteError.of(told)
 
-    def _answer(self, number: int, result: Packed | Report) -> None:
-        if isinstance(result, Packed):
+    def _answer(self, number: int, result: PickleWithBuffers | RemoteError) -> None:
+        if isinstance(result, PickleWithBuffers):
             self._send_packed(MADE, number, result)
         else:
-            self._send_packed(FAILED, number, Packed(result))
+            self._send_packed(FAILED, number, PickleWithBuffers(result))
 
-    def _send_packed(self, kind: int, number: int, packed: Packed) -> None:
+    def _send_packed(self, kind: int, number: int, packed: PickleWithBuffers) -> None:
         try:
             slot = self._slots.take(packed.n_bytes)
         except OSError as error:
@@ -231,7 +231,7 @@ def _end_with_parent(parent: int, pidfd: int | None) -> NoReturn:
     os._exit(1)
 
 
-def _load(descriptors: Sequence[int], terms: Terms) -> Make:
+def _load(descriptors: Sequence[int], terms: WorkerConfig) -> BuildBatch:
     pickled, *others = descriptors
     with mmap.mmap(pickled, terms.n_bytes, access=mmap.ACCESS_READ) as memory:
         os.close(pickled)

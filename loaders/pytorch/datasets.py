@@ -93,7 +93,7 @@ class DeviceCopier:
             return Copy(map_tensors(tensors, self._copied), stream.record_event())
 
     def end(self, begun: Copy) -> Any:
-        """Return the batch; the caller's stream waits for the copy. With `begin` it keeps the promise of `Form`."""
+        """Return the batch; the caller's stream waits for the copy."""
         return begun.wait()
 
     def ahead(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -142,7 +142,7 @@ class Copy:
 
 
 class Tensors:
-    """Batches of tensors in the machine's memory; keeps the promise of `Form`."""
+    """Batches of tensors in the machine's memory; keeps the promise of `OutputFormat`."""
 
     def begin(self, batch: Any) -> Any:
         """Return the batch as tensors."""
@@ -346,14 +346,14 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         self._calls += 1
         self._heard = int(self._calls)
 
-    def __iter__(self) -> _Share:
+    def __iter__(self) -> _WorkerBatches:
         if self._heard != int(self._calls):  # in a worker that outlived the epoch before
             self._loader.set_epoch(int(self._epoch))
             self._heard = int(self._calls)
         worker, workers = _worker()
         if worker == 0:
             self._note_beginning()
-        return _Share(self._copy(), worker, workers)
+        return _WorkerBatches(self._copy(), worker, workers)
 
     def state_after(self, batches: int) -> dict[str, Any]:
         """Return the state when so many batches of this iteration have been used, on each rank."""
@@ -412,7 +412,7 @@ def _shared(number: int) -> torch.Tensor:
     return tensor
 
 
-class _Share(Iterator[Any]):
+class _WorkerBatches(Iterator[Any]):
     """Every n-th batch of the rest of an epoch, from the k-th on.
 
     Args:

@@ -20,8 +20,8 @@ import pytest
 import dataformats
 from dataformats import Loader
 from dataformats.errors import FormatError, SpecError, StateMismatchError, WorkerError
-from dataformats.loaders.prefetch import Listed, Make
-from dataformats.loaders.prefetch_threads import ThreadFeed
+from dataformats.loaders.prefetch import BuildBatch, FixedTask
+from dataformats.loaders.prefetch_threads import ThreadPrefetcher
 from dataformats.loaders.quarantine import Quarantined
 
 SPEC = {"index": "int64", "image": "uint8[4,3]", "name": "utf8"}
@@ -408,7 +408,7 @@ def test_a_feed_that_begins_anew_all_the_time_goes_on(prefetch_bytes: int) -> No
 
 def test_a_feed_may_be_collected_by_its_own_worker(source: Any) -> None:
     """Garbage is collected in whatever thread allocates, also in one that looks for its next task."""
-    feed: ThreadFeed
+    feed: ThreadPrefetcher
     is_closed = threading.Event()
 
     def tasks() -> Iterator[Any]:
@@ -419,7 +419,7 @@ def test_a_feed_may_be_collected_by_its_own_worker(source: Any) -> None:
     def make(task: Any, progress: Any) -> Any:
         raise AssertionError("there is no task")
 
-    feed = ThreadFeed(cast(Make, make), 2, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
+    feed = ThreadPrefetcher(cast(BuildBatch, make), 2, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
     feed.start(tasks())
     assert is_closed.wait(60)
     feed.close()
@@ -430,15 +430,15 @@ def test_a_batch_that_ends_as_the_loader_is_closed(monkeypatch: pytest.MonkeyPat
     """Another thread may close it between the end of a batch and its delivery."""
     monkeypatch.setattr("dataformats.loaders.prefetch_threads._PATIENCE_S", 0)
     release = threading.Event()
-    make = cast(Make, lambda task, progress: release.wait(60))
-    feed = ThreadFeed(make, 1, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
+    make = cast(BuildBatch, lambda task, progress: release.wait(60))
+    feed = ThreadPrefetcher(make, 1, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
 
     def close(watch: Any) -> None:
         feed._jobs[0].is_done = True
         feed.close()
 
     monkeypatch.setattr("dataformats.loaders.prefetch_threads._Watch.look", close)
-    feed.start(iter([Listed(np.arange(1), np.arange(1))]))
+    feed.start(iter([FixedTask(np.arange(1), np.arange(1))]))
     with pytest.raises(RuntimeError, match="closed while a batch was waited for"):
         feed.take()
     release.set()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dataformats.loaders.plan import PLAN_VERSION, Place, Plan, Shuffle
-from dataformats.loaders.shuffle import alike
+from dataformats.loaders.shuffle import group_rows
 
 GLOBAL, NONE = Shuffle.of(True), Shuffle.of(False)
 LENGTHS = [1, 2, 3, 10, 100, 1000, *(2**k + d for k in (2, 6, 7, 10) for d in (-1, 0, 1))]
@@ -172,9 +172,9 @@ def test_no_positions() -> None:
 
 def test_rows_that_are_alike() -> None:
     a, b = np.array([1, 2, 1, 2, 1]), np.array([5, 5, 5, 6, 5])
-    assert sorted(rows.tolist() for rows in alike(a, b)) == [[0, 2, 4], [1], [3]]  # type: ignore[union-attr]
-    assert [a[:1][rows].tolist() for rows in alike(a[:1])] == [[1]]
-    assert list(alike(a[:0], b[:0])) == []
+    assert sorted(rows.tolist() for rows in group_rows(a, b)) == [[0, 2, 4], [1], [3]]  # type: ignore[union-attr]
+    assert [a[:1][rows].tolist() for rows in group_rows(a[:1])] == [[1]]
+    assert list(group_rows(a[:0], b[:0])) == []
 
 
 # ---- frozen: whoever changes these breaks the order of every training run that is to be continued

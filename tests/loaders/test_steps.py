@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataformats.loaders.skips import POSITIONS, Skips
+from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.steps import Steps
 
 
@@ -66,7 +66,7 @@ def test_runs_of_ranks_tile_a_step(n: int, world_size: int) -> None:
 @pytest.mark.parametrize("skips", [Skips(), Skips.of([(2, 5), (11, 40)])])
 def test_a_share_is_pickled_as_its_numbers(skips: Skips) -> None:
     step = Steps(50, 1200, False, skips).at(1)
-    share = next(Steps(50, 1200, False, skips).shares(1, 1, 3))
+    share = next(Steps(50, 1200, False, skips).rank_tasks(1, 1, 3))
     assert share.positions.tolist() == step.run(1, 3).tolist()
     first = list(range(32))  # whatever is skipped: they are only looked at
     assert share.spare.tolist() == step.positions[:32].tolist() + first
@@ -84,4 +84,4 @@ def test_skips_of_any_length_take_no_time() -> None:
     steps = Steps(10, 4, True, Skips.of([(3, 10**15 + 7)]))
     assert steps.at(0).positions.tolist() == list(range(10**15 + 10, 10**15 + 14))
     with pytest.raises(ValueError, match="skipped"):
-        Steps(10, 4, False, Skips.of([(3, POSITIONS)])).at(3)
+        Steps(10, 4, False, Skips.of([(3, MAX_POSITION)])).at(3)

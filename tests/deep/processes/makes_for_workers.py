@@ -13,7 +13,7 @@ import numpy as np
 
 from dataformats.errors import ChecksumError
 from dataformats.loaders.batch import Batch
-from dataformats.loaders.prefetch import Listed, Made, Progress, Task
+from dataformats.loaders.prefetch import BatchTask, BuiltBatch, FixedTask, Progress
 
 
 class Numbers:
@@ -22,14 +22,14 @@ class Numbers:
     def __init__(self, width: int = 1000) -> None:
         self.width = width
 
-    def __call__(self, task: Task, progress: Progress) -> Made:
+    def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         rows = []
         for position in task.positions.tolist():
             progress(position)
             rows.append(self.row(position))
         value = np.stack(rows) if rows else np.zeros((0, self.width), np.float32)
         columns = {"value": value, "worker": os.getpid()}
-        return Made(Batch(columns, task.positions, np.zeros(len(rows), bool)), len(rows), value.nbytes)
+        return BuiltBatch(Batch(columns, task.positions, np.zeros(len(rows), bool)), len(rows), value.nbytes)
 
     def row(self, position: int) -> Any:
         return np.full(self.width, position, np.float32)
@@ -94,7 +94,7 @@ class Odd(Numbers):
         super().__init__()
         self.kind = kind
 
-    def __call__(self, task: Task, progress: Progress) -> Made:
+    def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         made = super().__call__(task, progress)
         if self.kind == "failed":
             made.failed = [
@@ -149,10 +149,10 @@ def tensors() -> dict[str, Any]:
     }
 
 
-def tasks(n: int, size: int = 4) -> Iterator[Task]:
+def tasks(n: int, size: int = 4) -> Iterator[BatchTask]:
     for first in range(0, n * size, size):
         positions = np.arange(first, first + size)
-        yield Listed(positions, positions)
+        yield FixedTask(positions, positions)
 
 
 def kill() -> None:

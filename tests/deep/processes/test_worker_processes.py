@@ -24,11 +24,11 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, WorkerError
-from dataformats.loaders.prefetch import Listed, Made, Task
+from dataformats.loaders.prefetch import BatchTask, BuiltBatch, FixedTask
 from dataformats.loaders.processes import pickling as handing
 from dataformats.loaders.processes import watchdog as patience
 from dataformats.loaders.processes import worker as process_worker
-from dataformats.loaders.processes.prefetch import ProcessFeed
+from dataformats.loaders.processes.prefetch import ProcessPrefetcher
 
 METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
 HERE = Path(__file__).parent
@@ -47,12 +47,12 @@ def makes(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def feed() -> Iterator[Callable[..., ProcessFeed]]:
+def feed() -> Iterator[Callable[..., ProcessPrefetcher]]:
     """Makes feeds and closes them; afterwards nothing is left of them."""
-    feeds: list[ProcessFeed] = []
+    feeds: list[ProcessPrefetcher] = []
 
-    def make(*arguments: Any, **options: Any) -> ProcessFeed:
-        feeds.append(ProcessFeed(*arguments, **{"start_method": "fork", **options}))
+    def make(*arguments: Any, **options: Any) -> ProcessPrefetcher:
+        feeds.append(ProcessPrefetcher(*arguments, **{"start_method": "fork", **options}))
         return feeds[-1]
 
     gc.collect()  # loaders of other tests end with their threads and processes
@@ -74,7 +74,7 @@ def n_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def rest(feed: ProcessFeed) -> list[Made]:
+def rest(feed: ProcessPrefetcher) -> list[BuiltBatch]:
     found = []
     try:
         while True:
@@ -83,7 +83,7 @@ def rest(feed: ProcessFeed) -> list[Made]:
         return found
 
 
-def check(made: list[Made], first: int = 0, size: int = 4) -> None:
+def check(made: list[BuiltBatch], first: int = 0, size: int = 4) -> None:
     for number, each in enumerate(made, first):
         expected = np.arange(number * size, number * size + size)
         np.testing.assert_array_equal(each.batch.positions, expected)
@@ -91,7 +91,7 @@ def check(made: list[Made], first: int = 0, size: int = 4) -> None:
 
 
 @pytest.mark.parametrize("method", [*METHODS, None])
-def test_batches_come_in_order(makes: Any, feed: Callable[..., ProcessFeed], method: str | None) -> None:
+def test_batches_come_in_order(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str | None) -> None:
     subject = feed(makes.Numbers(), 2, start_method=method)
     subject.start(makes.tasks(40))
     made = rest(subject)
@@ -110,7 +110,7 @@ def test_batches_come_in_order(makes: Any, feed: Callable[..., ProcessFeed], met
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_is_left_after_close(makes: Any, feed: Callable[..., ProcessFeed], method: str) -> None:
+def test_nothing_is_left_after_close(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str) -> None:
     before = 0
     for _ in range(2):  # the first time multiprocessing starts processes of its own, which stay
         before = n_descriptors()
@@ -138,10 +138,10 @@ def alive(process: int | None) -> bool:
     return state_of(process) not in "ZX"
 
 
-def rests(feed: ProcessFeed) -> None:
+def rests(feed: ProcessPrefetcher) -> None:
     """Wait until no worker has a task in hand: a batch is there a moment before its worker has put its task away."""
-    assert feed._crew is not None
-    while any(row.number is not None for row in feed._crew.rows):
+    assert feed._pool is not None
+    while any(row.number is not None for row in feed._pool.statuses):
         time.sleep(0.001)
 
 
@@ -153,7 +153,7 @@ def halt(process: int | None) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_memory_has_no_name(makes: Any, feed: Callable[..., ProcessFeed], method: str) -> None:
+def test_memory_has_no_name(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str) -> None:
     """What never had a name in /dev/shm, or anywhere, is not left there by any kind of death."""
     if not hasattr(os, "memfd_create"):
         pytest.skip("this system has no memfd")
@@ -173,7 +173,7 @@ def named_memory(process: int | None) -> set[str]:
     return {line[line.index("/dev/shm") :] for line in lines if "/dev/shm" in line}
 
 
-def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Numbers(), 2, prefetch=3)
     for _ in range(5):
         subject.start(makes.tasks(20))
@@ -186,7 +186,7 @@ def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., Pr
     assert len(multiprocessing.active_children()) == 2
 
 
-def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessFeed], tmp_path: Path) -> None:
+def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessPrefetcher], tmp_path: Path) -> None:
     subject = feed(makes.Follows(8, after=20, sign=str(tmp_path / "sign")), 2, prefetch=4)
     subject.start(makes.tasks(10))
     made = rest(subject)
@@ -195,10 +195,10 @@ def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessFeed
     assert [each.batch["worker"] for each in made[3:6]].count(slow) == 0
 
 
-def test_work_ahead_is_bounded(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_work_ahead_is_bounded(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     pulled = 0
 
-    def counted() -> Iterator[Task]:
+    def counted() -> Iterator[BatchTask]:
         nonlocal pulled
         for task in makes.tasks(1000):
             pulled += 1
@@ -224,7 +224,7 @@ def test_work_ahead_is_bounded(makes: Any, feed: Callable[..., ProcessFeed]) -> 
         assert pulled <= n_taken + 1
 
 
-def test_batches_that_are_kept_stay(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_batches_that_are_kept_stay(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     before = n_descriptors()
     subject = feed(makes.Numbers(), 2, prefetch=3)
     subject.start(makes.tasks(200))
@@ -239,26 +239,28 @@ def test_batches_that_are_kept_stay(makes: Any, feed: Callable[..., ProcessFeed]
     assert part.tolist() == [30.0] * 1000
 
 
-def test_batches_of_all_sizes(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_batches_of_all_sizes(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Growing(), 2)
     numbers = [0, 300, 5, 299, 1, 1, 1, 1, 1, 1, 250, *range(0, 300, 7), *[3] * 20]
-    subject.start(Listed(np.array([number]), np.array([number])) for number in numbers)
+    subject.start(FixedTask(np.array([number]), np.array([number])) for number in numbers)
     for number, made in zip(numbers, rest(subject), strict=True):
         assert made.batch["value"].shape == (1, 1 + number * 500)
         assert (made.batch["value"] == number).all()
 
 
-def test_a_task_of_any_size(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_a_task_of_any_size(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Numbers(1), 2, prefetch=8)
-    subject.start(Listed(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
+    subject.start(FixedTask(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
     assert [len(made.batch.positions) for made in rest(subject)] == [3, 0, 50_000, 2]
     subject = feed(makes.Numbers(1), 2, prefetch=300)
-    subject.start(Listed(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
+    subject.start(FixedTask(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
     time.sleep(0.5)
     assert len(rest(subject)) == 600
 
 
-def test_systems_that_have_less(makes: Any, feed: Callable[..., ProcessFeed], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systems_that_have_less(
+    makes: Any, feed: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without memfd, pidfds and sockets of sequenced packets."""
     monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.delattr(os, "pidfd_open", raising=False)
@@ -279,7 +281,7 @@ def test_systems_that_have_less(makes: Any, feed: Callable[..., ProcessFeed], mo
 )
 def test_a_worker_that_dies(
     makes: Any,
-    feed: Callable[..., ProcessFeed],
+    feed: Callable[..., ProcessPrefetcher],
     action: str,
     said: str,
     tmp_path: Path,
@@ -304,7 +306,7 @@ def test_a_worker_that_dies(
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_death_under_other_methods(makes: Any, feed: Callable[..., ProcessFeed], method: str) -> None:
+def test_a_death_under_other_methods(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str) -> None:
     subject = feed(makes.Acts("leave", at=6), 2, start_method=method)
     subject.start(makes.tasks(100))
     with pytest.raises(
@@ -316,7 +318,7 @@ def test_a_death_under_other_methods(makes: Any, feed: Callable[..., ProcessFeed
 @pytest.mark.parametrize("action", ["hang", "stop"])
 def test_a_worker_that_hangs(
     makes: Any,
-    feed: Callable[..., ProcessFeed],
+    feed: Callable[..., ProcessPrefetcher],
     action: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -334,7 +336,7 @@ def test_a_worker_that_hangs(
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Numbers(), 2, hang_timeout_s=3)
     subject.start(makes.tasks(1))
     rest(subject)
@@ -350,13 +352,13 @@ def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., Proces
         rest(subject)
 
 
-def test_work_that_comes_on_does_not_hang(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_work_that_comes_on_does_not_hang(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Slow(dict.fromkeys(range(12), 0.3)), 1, hang_timeout_s=3)
     subject.start(makes.tasks(2, 12))
     check(rest(subject), size=12)
 
 
-def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Acts("value_error", at=9), 2)
     subject.start(makes.tasks(10))
     check([subject.take(), subject.take()])
@@ -385,7 +387,9 @@ def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessFe
         ("system_exit", "enough"),
     ],
 )
-def test_exceptions_that_cannot_arrive(makes: Any, feed: Callable[..., ProcessFeed], action: str, said: str) -> None:
+def test_exceptions_that_cannot_arrive(
+    makes: Any, feed: Callable[..., ProcessPrefetcher], action: str, said: str
+) -> None:
     subject = feed(makes.Acts(action, at=0), 2)
     subject.start(makes.tasks(1))
     with pytest.raises(WorkerError, match=said) as caught:
@@ -393,7 +397,7 @@ def test_exceptions_that_cannot_arrive(makes: Any, feed: Callable[..., ProcessFe
     assert f"in {action}" in caught.value.__notes__[0]
 
 
-def test_batches_that_cannot_be_pickled(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_batches_that_cannot_be_pickled(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Odd("lock"), 1)
     subject.start(makes.tasks(1))
     with pytest.raises(WorkerError, match=r"cannot be pickled.*worker_type='thread'"):
@@ -405,7 +409,7 @@ def test_batches_that_cannot_be_pickled(makes: Any, feed: Callable[..., ProcessF
     assert isinstance(second, ChecksumError)
 
 
-def test_tensors(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_tensors(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")
     subject = feed(makes.Odd("torch"), 1)
     subject.start(makes.tasks(1))
@@ -417,7 +421,7 @@ def test_tensors(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
         found.zero_()  # its own memory, to be written
 
 
-def test_memory_that_cannot_be_had(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_memory_that_cannot_be_had(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Acts("no_memory", at=0), 1)
     subject.start(makes.tasks(1))
     with pytest.raises(OSError, match="bytes of shared memory for a batch"):
@@ -426,7 +430,7 @@ def test_memory_that_cannot_be_had(makes: Any, feed: Callable[..., ProcessFeed])
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_what_cannot_be_sent(
-    makes: Any, feed: Callable[..., ProcessFeed], method: str, monkeypatch: pytest.MonkeyPatch
+    makes: Any, feed: Callable[..., ProcessPrefetcher], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handing, "_cloudpickle", lambda: None)
     make = makes.Numbers()
@@ -440,7 +444,7 @@ def test_what_cannot_be_sent(
         subject.take()
 
 
-def test_fork_takes_lambdas(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_fork_takes_lambdas(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     make = makes.Numbers()
     make.row = lambda position: np.full(1000, position, np.float32)
     subject = feed(make, 2, start_method="fork")
@@ -449,7 +453,7 @@ def test_fork_takes_lambdas(makes: Any, feed: Callable[..., ProcessFeed]) -> Non
 
 
 def test_cloudpickle_is_used_where_it_is(
-    makes: Any, feed: Callable[..., ProcessFeed], monkeypatch: pytest.MonkeyPatch
+    makes: Any, feed: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stands:  # for cloudpickle, which the tests do not need
         @staticmethod
@@ -467,7 +471,7 @@ def test_cloudpickle_is_used_where_it_is(
 
 @pytest.mark.parametrize("method", METHODS)
 def test_sources_in_memory_are_shared(
-    makes: Any, feed: Callable[..., ProcessFeed], method: str, tmp_path: Path
+    makes: Any, feed: Callable[..., ProcessPrefetcher], method: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.ffr"
     with dataformats.create(path, "ffrecord", payload="msgpack") as writer:
@@ -485,7 +489,7 @@ def test_sources_in_memory_are_shared(
     assert subject.take().batch["value"] == {"a": 1}
 
 
-def test_a_child_of_the_parent_harms_nobody(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_a_child_of_the_parent_harms_nobody(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     subject = feed(makes.Numbers(), 2)
     subject.start(makes.tasks(40))
     kept = [subject.take()]
@@ -512,7 +516,7 @@ def test_a_child_of_the_parent_harms_nobody(makes: Any, feed: Callable[..., Proc
     check(rest(subject), first=21)
 
 
-def test_no_descriptor_left(makes: Any, feed: Callable[..., ProcessFeed]) -> None:
+def test_no_descriptor_left(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
     import resource
 
     before = n_descriptors()
@@ -529,17 +533,17 @@ def test_no_descriptor_left(makes: Any, feed: Callable[..., ProcessFeed]) -> Non
 
 def test_wrong_arguments(makes: Any) -> None:
     with pytest.raises(ValueError, match=r"start_method.*'threads'"):
-        ProcessFeed(makes.Numbers(), 1, start_method="threads")
+        ProcessPrefetcher(makes.Numbers(), 1, start_method="threads")
 
 
 SCRIPT = """
     import os, sys, time
     sys.path.insert(0, {here!r})
     import makes_for_workers as makes
-    from dataformats.loaders.processes.prefetch import ProcessFeed
+    from dataformats.loaders.processes.prefetch import ProcessPrefetcher
 
     def main():
-        feed = ProcessFeed(makes.{make}, 2, start_method={method!r}, prefetch=2)
+        feed = ProcessPrefetcher(makes.{make}, 2, start_method={method!r}, prefetch=2)
         feed.start(makes.tasks(1000))
         feed.take()
         import multiprocessing
