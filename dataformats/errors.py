@@ -332,7 +332,7 @@ class StateMismatchError(_KeywordError, ValueError):
         ...     pickle.loads(pickled)
         ... except dataformats.StateMismatchError as error:
         ...     print(error.remedy)
-        they changed since this source was pickled: open them anew
+        they changed since this source was pickled: open them again
     """
 
     def __init__(

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "MAX_RECORD_BYTES",
     "Backend",
     "BlobBackend",
     "FieldsBackend",
     "OpenOptions",
     "SniffResult",
 ]
+
+
+MAX_RECORD_BYTES = 2**31
+"""The default of `max_record_bytes`: protobuf's own limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class SniffResult:
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
-    """What `open` was told that concerns reading in general.
+    """The arguments of `open` that every backend needs.
 
     Attributes:
         verify_checksums: False skips what costs a pass over the data; structure is always checked.
@@ -51,7 +56,7 @@ class OpenOptions:
     verify_checksums: bool = True
     index: str = "cache"
     progress: Callable[[int, int], None] | None = None
-    max_record_bytes: int = 2**31
+    max_record_bytes: int = MAX_RECORD_BYTES
 
 
 class Backend(ABC):

@@ -8,8 +8,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,10 +52,10 @@ from dataformats.storage.native_read import look_up
 from dataformats.storage.prefetch import prefetch
 from dataformats.storage.threads import IO_WAIT
 
-__all__ = ["MAX_RECORD_BYTES", "FileSource", "Parts"]
+if TYPE_CHECKING:
+    from dataformats.reading.opening import OpenArguments
 
-MAX_RECORD_BYTES = 2**31
-"""What one record may have unless `max_record_bytes` says otherwise: protobuf's own limit."""
+__all__ = ["FileSource"]
 
 Stored = Mapping[str, tuple[Blobs | SplitBlobs, "NDArray[np.int64] | None"]]
 """What was read of each field, and how many blobs each record has of it: see `Located`."""
@@ -71,42 +71,29 @@ _BLOBS: Mapping[str, bool | range] = {VALUE: True}
 _STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a source of stored records is made of.
+class FileSource(RecordSource):
+    """The records of one dataset on a disk or behind a URL.
 
-    Attributes:
+    Args:
+        arguments: Of the call of `open`.
         backend: The format.
         reader: The opened files.
-        told: What the caller or our sibling file says of the data.
-        max_record_bytes: A longer record is refused.
-        reopen: Returns what `__reduce__` shall, given fingerprint, payload, spec and shared memory.
-        cache: `"memory"`, or the fields whose files are held in memory.
-        io: How files are read: see `open`.
+        declared: What the call or a sidecar declares about the records.
     """
 
-    backend: Backend
-    reader: Reader
-    told: DeclaredSchema
-    max_record_bytes: int
-    reopen: Callable[[str, str | None, Spec, Any], tuple[Any, ...]] = field(repr=False)
-    cache: str | Sequence[str] | None = None
-    io: str = "auto"
-
-
-class FileSource(RecordSource):
-    """The records of one data set on a disk or behind a URL."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._reader = parts.reader
+    def __init__(self, arguments: OpenArguments, backend: Backend, reader: Reader, declared: DeclaredSchema) -> None:
+        self._arguments = arguments
+        self._backend = backend
+        self._reader = reader
+        self._declared = declared
+        self._max_bytes = arguments.max_record_bytes
         self._opened_files: FileSet | None = self._opened()
         self._lock = threading.RLock()
-        self._meaning = DatasetSchema(parts.backend, parts.reader, parts.told, weakref.WeakMethod(self._samples))
+        self._meaning = DatasetSchema(backend, reader, declared, arguments.index, weakref.WeakMethod(self._samples))
         self._n: int | None = None
         self._fingerprint: str | None = None
         self._windows = SliceHints()
-        self._tables = Tables(parts.reader)
+        self._tables = Tables(reader)
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
@@ -119,13 +106,13 @@ class FileSource(RecordSource):
             given: The memory of the process that spawned this one.
         """
         files: list[StoredFile] = list(self._reader.files)
-        if self._parts.io == "mmap":
+        if self._arguments.io == "mmap":
             return FileSet([MappedFile(file) for file in files], "mmap")
-        held = self._held(self._parts.cache)
+        held = self._held(self._arguments.cache)
         in_memory, memory = cache_files([files[number] for number in held], given)
         for number, file in zip(held, in_memory, strict=True):
             files[number] = file
-        return FileSet(files, self._parts.io, memory)
+        return FileSet(files, self._arguments.io, memory)
 
     @property
     def _files(self) -> FileSet:
@@ -153,25 +140,25 @@ class FileSource(RecordSource):
 
     def with_spec(self, spec: Spec) -> FileSource:
         """Return the same records read under another spec."""
-        return FileSource(replace(self._parts, told=replace(self._parts.told, spec=spec)))
+        return FileSource(self._arguments, self._backend, self._reader, replace(self._declared, spec=spec))
 
     def with_opaque_as_bytes(self) -> FileSource:
         """Return the same records with the fields that no codec may decode as the bytes that they are."""
-        backend = self._parts.backend
+        backend = self._backend
         if (
             self.single
             or self.spec_is_inferred
             or (isinstance(backend, FieldsBackend) and not backend.stores_full_spec)
         ):
             return self  # a format with dtypes of its own has no codecs that could be unknown
-        opaque = self._parts.told.codecs.opaque(self.spec)
+        opaque = self._declared.codecs.opaque(self.spec)
         return self.with_spec(as_bytes(self.spec, opaque)) if opaque else self
 
     # ---- what it is
 
     @property
     def format(self) -> str:
-        return self._parts.backend.name
+        return self._backend.name
 
     @property
     def payload(self) -> str | None:
@@ -270,7 +257,7 @@ class FileSource(RecordSource):
         located = self._reader.locate(indices, stored)
         extents = [field.extents for field in located.values()]
         apart = [] if windows is None else [windows(name) for name in located]
-        fetched = read_blobs(self._files, extents, max_bytes=self._parts.max_record_bytes, windows=apart)
+        fetched = read_blobs(self._files, extents, max_bytes=self._max_bytes, windows=apart)
         IO_WAIT.seconds += time.perf_counter() - begin
         return {name: (got, located[name]) for name, got in zip(located, fetched, strict=True)}
 
@@ -303,7 +290,7 @@ class FileSource(RecordSource):
         begin = time.perf_counter()
         windows = self._windows.known
         apart = [windows.get(_window_key(name, mask)) for name in names] if windows else ()
-        blobs = look_up(files, indexes, numbers, self._parts.max_record_bytes, apart)
+        blobs = look_up(files, indexes, numbers, self._max_bytes, apart)
         IO_WAIT.seconds += time.perf_counter() - begin
         if blobs is None:
             return None
@@ -519,7 +506,7 @@ class FileSource(RecordSource):
         counts: NDArray[np.int64] | None,
         part: bool | range,
     ) -> Column:
-        codecs = self._parts.told.codecs
+        codecs = self._declared.codecs
         if self._reader.spec is None:
             return codecs.decode(known.spec[name], whole(read), counts)
         field = known.fields.get(name)
@@ -553,7 +540,7 @@ class FileSource(RecordSource):
         self._opened_files = None  # a read that still runs in another thread keeps what it reads from
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._parts.reopen(self.fingerprint, self.payload, self.spec, self._files.shared())
+        return self._arguments.reopen, (self.fingerprint, self.payload, self.spec.to_json(), self._files.shared())
 
 
 def _window_key(stored: str, mask: Mapping[str, bool | range]) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.decode import FieldDecoder
@@ -14,7 +15,10 @@ from dataformats.indexing.sidecar import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = ["BoundSchema", "DatasetSchema", "DeclaredSchema"]
+if TYPE_CHECKING:
+    from dataformats.reading.opening import OpenArguments
+
+__all__ = ["BoundSchema", "DatasetSchema", "DeclaredSchema", "declared_schema"]
 
 
 Samples = Callable[[], "Callable[[], Iterable[bytes]] | None"]
@@ -23,19 +27,34 @@ Samples = Callable[[], "Callable[[], Iterable[bytes]] | None"]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchema:
-    """What the call, or our sibling file, says of the data.
+    """Payload, spec and codecs as the call or a sidecar declares them.
 
     Attributes:
-        payload: The codec of whole records; `None`: by samples.
-        spec: The fields; `None`: by samples.
-        codecs: From types to codecs.
-        index: Where indexes are kept, and what was inferred from all records.
+        payload: The codec of whole records; `None` infers it from samples.
+        spec: The fields; `None` infers them from samples.
+        codecs: Resolves types to codecs.
     """
 
     payload: str | None
     spec: Spec | None
     codecs: CodecResolver
-    index: str
+
+
+def declared_schema(arguments: OpenArguments, facts: Mapping[str, Any]) -> DeclaredSchema:
+    """Return what the call declares, else what the sidecar does.
+
+    Only the call may name codecs that are not safe; a sidecar's types may be opaque names, as in any file.
+
+    Args:
+        arguments: Of the call.
+        facts: Of the sidecar; its spec is of its payload alone.
+    """
+    payload, spec, codecs = arguments.payload, arguments.spec, arguments.codecs
+    kinds = [*(spec or {}).values(), *([Type.parse(payload)] if payload is not None else [])]
+    resolver = CodecResolver(codecs, trusted=frozenset(kind.codec for kind in kinds))
+    if spec is None and facts.get("spec") is not None and payload in (None, facts.get("payload")):
+        spec = Spec({name: Type.named(text) for name, text in facts["spec"].items()})
+    return DeclaredSchema(payload if payload is not None else facts.get("payload"), spec, resolver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +82,24 @@ class DatasetSchema:
     Args:
         backend: The format.
         reader: The opened files.
-        told: What is known beforehand.
+        declared: What the call or a sidecar declares.
+        index: Where an inferred spec is kept, as `open` has it.
         samples: Refers to what yields some sound records, spread over all files: weakly, because its owner owns this.
     """
 
-    def __init__(self, backend: Backend, reader: Reader, told: DeclaredSchema, samples: Samples) -> None:
+    def __init__(
+        self, backend: Backend, reader: Reader, declared: DeclaredSchema, index: str, samples: Samples
+    ) -> None:
         self._backend = backend
         self._reader = reader
-        self._told = told
+        self._declared = declared
+        self._index = index
         self._samples = samples
-        self._payload, self._spec = told.payload, told.spec
+        self._payload, self._spec = declared.payload, declared.spec
         self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
         self._decoding: BoundSchema | None = None
-        for name in told.spec or () if reader.spec is not None else ():
+        for name in declared.spec or () if reader.spec is not None else ():
             if name not in reader.spec:  # type: ignore[operator]  # it is not None
                 raise SpecError(f"the files have no such field: {', '.join(reader.spec or ())}", field=name)
         self._unlock()
@@ -104,19 +127,19 @@ class DatasetSchema:
         """The codec of whole records; `None` in formats that store fields apart."""
         name = self.payload
         if name is not None and self._codec is None:
-            self._codec = self._told.codecs.codec(Type.named(name))
+            self._codec = self._declared.codecs.codec(Type.named(name))
         return self._codec
 
     @property
     def spec_is_inferred(self) -> bool:
         """True where nobody gave the spec and the records told it."""
-        return self._told.spec is None and isinstance(self.payload_codec, RecordCodec)
+        return self._declared.spec is None and isinstance(self.payload_codec, RecordCodec)
 
     @property
     def hidden_fields(self) -> tuple[str, ...]:
         """Fields that samples hold and the spec leaves out."""
         codec = self.payload_codec
-        if self._told.spec is None or not isinstance(codec, RecordCodec):
+        if self._declared.spec is None or not isinstance(codec, RecordCodec):
             return ()
         return tuple(name for name in codec.infer(_parsing(codec, self._samples_now())) if name not in self.spec)
 
@@ -141,7 +164,7 @@ class DatasetSchema:
         codec = self.payload_codec
         if not isinstance(codec, RecordCodec):
             return Spec({VALUE: Type.named(str(self.payload))})
-        known = load_inferred(self._reader.files, self._told.index)
+        known = load_inferred(self._reader.files, self._index)
         if known is not None and known.get("payload") == self.payload:
             return Spec(known["spec"])
         return codec.infer(_parsing(codec, self._samples_now()))
@@ -159,7 +182,7 @@ class DatasetSchema:
             return None
         with self._lock:
             if self._coder is None:
-                self._coder = codec.bind(self.spec, self._told.codecs, inferred=self.spec_is_inferred)
+                self._coder = codec.bind(self.spec, self._declared.codecs, inferred=self.spec_is_inferred)
             return self._coder
 
     @property
@@ -183,7 +206,7 @@ class DatasetSchema:
             return self.spec
         spec = codec.infer(_parsing(codec, records))
         self.adopt(self.payload, spec)
-        save_inferred(self._reader.files, self._told.index, {"payload": self.payload, "spec": spec.to_json()})
+        save_inferred(self._reader.files, self._index, {"payload": self.payload, "spec": spec.to_json()})
         return spec
 
 

@@ -1,0 +1,149 @@
+"""Detect the files and the format of a path: by name, then by content."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from dataformats.errors import DataFormatsError, FormatError
+from dataformats.interfaces import Backend, SniffResult
+from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.registry import backends
+
+__all__ = ["choose_files"]
+
+_LOG = logging.getLogger("dataformats")
+_MAX_SNIFFED = 64
+
+
+def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple[Backend, list[StoredFile]]:
+    """Return the backend, and the data files in reading order.
+
+    Args:
+        entries: The files and folders of a path, at least one.
+        format: The name of the format; `None` detects it.
+
+    Raises:
+        FormatError: The content is of no known format or of several, or a folder holds no data files.
+        UnknownNameError: No such format.
+    """
+    if format is not None:
+        return _ordered(entries, backends.get(format))
+    first = entries[0]
+    if len(entries) == 1 and isinstance(first, Folder) and not first.explicit:
+        return _choose_in_folder(first)
+    files = [file for entry in entries for file in (_all_files(entry) if isinstance(entry, Folder) else [entry])]
+    # A folder may hold folders alone, as a sharded Granular dataset does.
+    return _ordered(
+        entries, _recognize(files) if files or not isinstance(first, Folder) else _choose_in_folder(first)[0]
+    )
+
+
+def _ordered(entries: Sequence[StoredFile | Folder], backend: Backend) -> tuple[Backend, list[StoredFile]]:
+    return backend, [file for entry in entries for file in _files_of(entry, backend)]
+
+
+def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:
+    if isinstance(entry, StoredFile):
+        return [entry]
+    if entry.explicit:
+        return [entry.file(name) for name in backend.order(entry.names())]
+    files = backend.find(entry)
+    if not files:
+        names = entry.names()
+        raise FormatError(
+            f"the folder holds no {backend.name} files" if names else "the folder holds no data files",
+            path=entry.name,
+            expected=f"names that end in {' or '.join(backend.suffixes)}" if names else None,
+            found=_shortened(names) if names else None,
+        )
+    return files
+
+
+def _all_files(folder: Folder) -> list[StoredFile]:
+    return [folder.file(name) for name in folder.names()]
+
+
+def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
+    """Choose by the names of the files, and let the content of the first file confirm it."""
+    by_format = {backend.name: backend.find(folder) for backend in _importable()}
+    by_format = {name: files for name, files in by_format.items() if files}
+    if not by_format:
+        return _choose_by_content(folder)
+    name, files = _only_format(folder, by_format)
+    claimed = backends.get(name)
+    backend = _recognize(files, claimed) if any(file.size for file in files) else claimed
+    if backend is claimed:
+        return backend, files
+    by_name = {file.name: file for file in files}
+    return backend, [by_name[name] for name in backend.order(list(by_name))]
+
+
+def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
+    """Choose for a folder whose names fit no format: the first 64 files must be of one format."""
+    names = folder.names()
+    if not names:
+        raise FormatError("the folder holds no data files", path=folder.name)
+    files = [file for file in _all_files(folder) if file.size]
+    if not files:
+        raise FormatError("every file in the folder is empty", path=folder.name, remedy="pass format=")
+    by_format = {_recognize([file]).name: [file] for file in reversed(files[:_MAX_SNIFFED])}
+    backend = backends.get(_only_format(folder, by_format)[0])
+    return backend, [folder.file(name) for name in backend.order(names)]
+
+
+def _only_format(folder: Folder, by_format: Mapping[str, list[StoredFile]]) -> tuple[str, list[StoredFile]]:
+    if len(by_format) > 1:
+        found = {name: _shortened([file.basename for file in files]) for name, files in by_format.items()}
+        raise FormatError(
+            "the folder holds files of several formats",
+            path=folder.name,
+            found="; ".join(f"{name}: {files}" for name, files in found.items()),
+            remedy="pass format=, or a glob",
+        )
+    return next(iter(by_format.items()))
+
+
+def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None) -> Backend:
+    """Return the format of the first file that is not empty, by its content; its name only breaks ties.
+
+    Raises:
+        FormatError: No format matches; the error names the reason of each.
+    """
+    file = next((file for file in files if file.size), None)
+    if file is None:
+        what = "the file is empty" if len(files) == 1 else "every file is empty"
+        raise FormatError(what, path=files[0].name, remedy="pass format= if that is what it should be")
+    results = {backend.name: (backend, backend.sniff(file)) for backend in _importable()}
+    for match in ("yes", "damaged"):
+        matching = [backend for backend, result in results.values() if result.match == match]
+        hinted = [backend for backend in matching if backend is claimed or backend.matches_name(file.basename)]
+        if len(matching) == 1 or len(hinted) == 1:
+            return (hinted or matching)[0]
+        if matching:
+            formats = " or ".join(backend.name for backend in matching)
+            raise FormatError(f"the content could be {formats}", path=file.name, remedy="pass format=")
+    raise FormatError(f"no known format: {_reasons(results)}", path=file.name, offset_bytes=0)
+
+
+def _reasons(results: Mapping[str, tuple[Backend, SniffResult]]) -> str:
+    return "; ".join(f"not {name} ({result.why})" for name, (_, result) in results.items())
+
+
+def _importable() -> list[Backend]:
+    """Return every backend that can be imported; logs one of another package that cannot."""
+    found = []
+    for name in backends:
+        try:
+            found.append(backends.get(name))
+        except DataFormatsError:
+            raise
+        except Exception as error:  # another package's import may raise anything
+            if backends.shipped(name):
+                raise
+            _LOG.warning("the backend %r cannot be imported: %s", name, error)
+    return found
+
+
+def _shortened(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
