@@ -8,7 +8,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 
 SECONDS ?= 30
 
-.PHONY: demo bench test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize clean
+.PHONY: demo bench docs test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
@@ -16,6 +16,10 @@ demo: .venv-demo/stamp
 # BENCH holds options: make bench BENCH="--quick -k ffrecord", or BENCH=--help.
 bench: .venv-bench/stamp
 	.venv-bench/bin/python -m tests.benchmarks $(BENCH)
+
+# The site, in docs/_build. Needs no network once its environment is there.
+docs: .venv-docs/stamp
+	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build
 
 # The order: what fails fast first, and pytest's own summary last.
 test:
@@ -111,6 +115,11 @@ sanitize: .venv/stamp
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	DATAFORMATS_REQUIRE_NATIVE=1 .venv-bench/bin/python -m pip $(PIP_FLAGS) install -e '.[bench]' \
 	    -c tests/benchmarks/constraints.txt
+	touch $@
+
+.venv-docs/stamp: $(BUILD) docs/constraints.txt
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip $(PIP_FLAGS) install -e '.[docs]' -c docs/constraints.txt
 	touch $@
 
 clean:

@@ -1,14 +1,12 @@
-"""The pages of docs/: the Python blocks of each run, one after the other, and print what they say; links lead
-somewhere; the table of types says what the formats do.
+"""The pages of docs/: their blocks run and print what the pages say, and the table of types matches the formats.
 
-The pages of codecs are run by tests/deep/docs/test_codec_pages.py, block by block.
+tests/deep/docs/test_codec_pages.py runs the pages of codecs, block by block.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -34,8 +32,7 @@ from dataformats.spec import Spec, Type
 CHECKOUT = Path(__file__).parents[3]
 DOCS = CHECKOUT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 NAMES = {"bytes": BYTES, "FloatList": FLOATS, "Int64List": INTEGERS, "DoubleList": DOUBLES, "Int32List": INT32S}
 TYPE = re.compile(r"`([^`]+)`")
@@ -43,77 +40,74 @@ TYPE = re.compile(r"`([^`]+)`")
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="reads the pages of a checkout, and these tests are outside")
 
 
-def blocks_of(page: Path) -> list[str]:
-    return BLOCK.findall(page.read_text("utf-8"))
+def blocks_of(page: Path) -> list[tuple[str, str]]:
+    """Return the blocks that run, each with its language; a `text` block only if it shows what `sh` prints."""
+    blocks = BLOCK.findall(page.read_text("utf-8"))
+    before = ["", *(language for language, _ in blocks)]
+    return [block for block, last in zip(blocks, before, strict=False) if block[0] != "text" or last == "sh"]
 
 
-WITH_BLOCKS = [page for page in PAGES if blocks_of(page) and page.parent.name != "codecs"]
+RUNNING = [page for page in PAGES if blocks_of(page) and page.parent.name != "codecs"]
 
 
 def matches(line: str, expected: str) -> bool:
-    """Return True where a line is what the page says, in which `...` is anything."""
-    return re.fullmatch(".*".join(map(re.escape, expected.split("..."))), line) is not None
+    """Return True if a line is what the page says, in which `...` is anything."""
+    return re.fullmatch(".*".join(map(re.escape, expected.split("..."))), line, re.DOTALL) is not None
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
-def test_blocks_run_and_print_what_they_say(page: Path, tmp_path: Path) -> None:
+def test_matches_can_fail() -> None:
+    assert matches("bytes: 12", "bytes: ...")
+    assert not matches("bytes: 12", "bytes: 1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder like the top of a checkout, with the real TFRecords in it as well."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "golden").symlink_to(CHECKOUT / "tests" / "golden")
-    text = "\n".join(blocks_of(page))
+    for path in (CHECKOUT / "tests" / "golden" / "real").glob("*.tfrecord"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_blocks_run_and_print_what_they_say(page: Path, folder: Path) -> None:
+    script, expected = [PRELUDE], []
+    for language, text in blocks_of(page):
+        if language == "python":
+            script.append(text)
+            expected += PRINTED.findall(text)
+        elif language == "sh":
+            script.append(f"_printed = _shell({text!r})\n")
+        else:
+            script.append("print(end=_printed)\n")
+            expected += text.splitlines()
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", text],
-        cwd=tmp_path,
-        env=os.environ | {"DATAFORMATS_CACHE": str(tmp_path / "cache"), "PYTHONIOENCODING": "utf-8"},
+        [sys.executable, "-W", "error", "-c", "".join(script)],
+        cwd=folder,
+        env=os.environ | {"DATAFORMATS_CACHE": str(folder / "cache"), "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         encoding="utf-8",
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lines, expected = done.stdout.splitlines(), PRINTED.findall(text)
+    lines = done.stdout.splitlines()
     assert [matches(*pair) for pair in zip(lines, expected, strict=True)] == [True] * len(expected), done.stdout
 
 
-def test_commands_run(tmp_path: Path) -> None:
-    commands = [line for page in PAGES for block in SHELL.findall(page.read_text("utf-8")) for line in joined(block)]
-    assert commands
-    for path in (CHECKOUT / "tests" / "golden" / "real").glob("*.tfrecord"):
-        shutil.copy(path, tmp_path)
-    for command in commands:
-        name, *arguments = shlex.split(command)
-        assert name == "dataformats"
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "dataformats", *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"DATAFORMATS_CACHE": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-
-
-def joined(block: str) -> list[str]:
-    return block.replace("\\\n", "").splitlines()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
-def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
-    assert [target for target in targets if not (page.parent / target).exists()] == []
-
-
-def test_the_index_leads_to_every_page() -> None:
-    text = (DOCS / "index.md").read_text("utf-8")
-    pages = [page.relative_to(DOCS).as_posix() for page in PAGES]
-    of_codecs = [name for name in pages if name.startswith("codecs/") and name != "codecs/index.md"]
-    assert [name for name in pages if name != "index.md" and name not in of_codecs and f"({name})" not in text] == []
-
-
-def test_every_format_has_a_page() -> None:
-    shipped = [name for name in backends if backends.shipped(name)]
-    assert sorted(page.stem for page in (DOCS / "formats").glob("*.md")) == sorted(shipped)
+# Commands run by the interpreter of the tests, each line one command; what the last one prints is returned.
+PRELUDE = """
+def _shell(text):
+    import shlex, subprocess, sys
+    for line in text.replace("\\\\\\n", "").splitlines():
+        name, *arguments = shlex.split(line)
+        assert name == "dataformats", line
+        command = [sys.executable, "-W", "error", "-m", "dataformats", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, line + done.stderr
+    return done.stdout
+"""
 
 
 # ---- the table of types

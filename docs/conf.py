@@ -1,0 +1,54 @@
+"""Sphinx configuration. `make docs` builds the site, without network and with warnings as errors."""
+
+from __future__ import annotations
+
+import re
+
+from sphinx.application import Sphinx
+
+import dataformats
+
+project = "dataformats"
+copyright = "the dataformats authors"  # noqa: A001  # the name that Sphinx reads
+release = version = dataformats.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build", "conf.py"]
+default_role = "code"  # docstrings write `name` in the way of Markdown
+nitpicky = True
+# Types of other projects and type variables lead nowhere: the build asks no network for inventories.
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!dataformats\.).*"),
+    ("py:class", r"dataformats\.(registry|indexing\.reader)\.\w+"),
+]
+
+myst_heading_anchors = 3
+
+napoleon_numpy_docstring = False
+autodoc_member_order = "bysource"
+autodoc_mock_imports = ["torch"]  # 200 MB, for the signatures of one module
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
+
+html_theme = "furo"
+html_title = f"dataformats {release}"
+html_copy_source = False
+
+LITERAL = re.compile(r"(`[^`]*`)")
+TRAILING_UNDERSCORE = re.compile(r"(?<=\w)_(?!\w)")
+
+
+def escape_underscores(app: Sphinx, kind: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Escape `_` at the end of a word in a docstring: reStructuredText takes `np.bool_` for a link."""
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...")):
+            continue
+        parts = LITERAL.split(line)
+        parts[::2] = [TRAILING_UNDERSCORE.sub(r"\\_", part) for part in parts[::2]]
+        lines[number] = "".join(parts)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the hook; called by Sphinx."""
+    app.connect("autodoc-process-docstring", escape_underscores, priority=600)  # after napoleon

@@ -1,0 +1,75 @@
+"""The pages of docs/: links lead somewhere, indexes list every page, and the API reference has every public name."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from dataformats.registry import backends
+
+CHECKOUT = Path(__file__).parents[2]
+DOCS = CHECKOUT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+DOCUMENTED = re.compile(r"^\.\. auto(?:class|function|data):: (\S+)$", re.MULTILINE)
+
+# The modules whose `__all__` is the public interface.
+PUBLIC = (
+    "dataformats",
+    "dataformats.batch",
+    "dataformats.errors",
+    "dataformats.interfaces",
+    "dataformats.loaders.pytorch",
+    "dataformats.registry",
+    "dataformats.testing",
+)
+
+pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="reads the pages of a checkout, and these tests are outside")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_index_leads_to_every_page() -> None:
+    text = (DOCS / "index.md").read_text("utf-8")
+    pages = [page.relative_to(DOCS).as_posix() for page in PAGES]
+    listed = [name for name in pages if not name.startswith(("codecs/", "api/")) and not name.endswith("index.md")]
+    assert [name for name in listed if f"({name})" not in text] == []
+
+
+@pytest.mark.parametrize("folder", ["api", "codecs", "formats"])
+def test_each_folder_has_an_index_of_its_pages(folder: str) -> None:
+    toctree = (DOCS / folder / "index.md").read_text("utf-8").partition("{toctree}")[2].split()
+    assert [page.stem for page in (DOCS / folder).glob("*.md") if page.stem not in [*toctree, "index"]] == []
+
+
+def test_every_format_has_a_page() -> None:
+    shipped = [name for name in backends if backends.shipped(name)]
+    assert sorted(page.stem for page in (DOCS / "formats").glob("*.md") if page.stem != "index") == sorted(shipped)
+
+
+def named(path: str) -> object:
+    """Return what an import path of the reference means."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+REFERENCE = [path for page in (DOCS / "api").glob("*.md") for path in DOCUMENTED.findall(page.read_text("utf-8"))]
+
+
+def test_the_reference_names_only_what_exists_and_each_once() -> None:
+    assert len(REFERENCE) > 80
+    assert len({id(named(path)) for path in REFERENCE}) == len(REFERENCE)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_has_every_public_name(module: str) -> None:
+    documented = {id(named(path)) for path in REFERENCE}
+    names = importlib.import_module(module).__all__
+    assert names
+    assert [name for name in names if id(named(f"{module}.{name}")) not in documented] == []
