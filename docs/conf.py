@@ -27,7 +27,6 @@ myst_heading_anchors = 3
 napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["torch"]  # 200 MB, for the signatures of one module
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 
