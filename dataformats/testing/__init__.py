@@ -1,7 +1,7 @@
-"""The conformance suite, for whoever writes a backend; needs pytest.
+"""The conformance suite for backends; needs pytest.
 
     import pytest
-    from dataformats.testing import BackendConformance, FormatCase
+    from dataformats.testing import BackendConformance, BackendDurability, FormatCase
 
     CASES = [FormatCase("mine", "mine", ".mine", shard_names=("train-0.mine", "train-1.mine", "train-2.mine"))]
 
@@ -10,7 +10,17 @@
         def case(self, request):
             return request.param
 
-What a format cannot do is said by its `FormatCase`; no test is overridden.
+    class TestBackendThoroughly(BackendDurability):
+        @pytest.fixture(params=CASES, ids=str)
+        def case(self, request):
+            return request.param
+
+`BackendConformance` takes seconds. `BackendDurability` takes minutes: it damages files at every byte, kills writers,
+and reads in other processes. A test that exceeds `timeout_s` of its class fails.
+
+A `FormatCase` describes the limits of a format; override no test. If the backend is registered by a call of
+`register_backend` and not by an entry point, name that call in `setup="module:function"`: new processes do not know the
+format otherwise. If the format holds lines of text and not arbitrary bytes, set `records="documents"`.
 """
 
 from __future__ import annotations
@@ -25,13 +35,15 @@ _TOPICS = (
     "locations",
     "indexes",
     "processes",
+    "io_modes",
     "damage",
     "converting",
     "dataset_fixture",
+    "subprocess_entry",
 )
 pytest.register_assert_rewrite(*(f"dataformats.testing.{topic}" for topic in _TOPICS))
 
-from dataformats.testing.case import FormatCase  # noqa: E402  # asserts are rewritten in what is imported after that
-from dataformats.testing.suite import BackendConformance  # noqa: E402
+from dataformats.testing.case import FormatCase  # noqa: E402  # asserts are rewritten in modules imported from here on
+from dataformats.testing.suite import BackendConformance, BackendDurability  # noqa: E402
 
-__all__ = ["BackendConformance", "FormatCase"]
+__all__ = ["BackendConformance", "BackendDurability", "FormatCase"]

@@ -1,10 +1,10 @@
-"""What the conformance suite has to know of a format: facts, no code."""
+"""What the conformance suite knows about a format: facts, no code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["FormatCase"]
 
@@ -14,28 +14,32 @@ class FormatCase:
     """One format, or one way of writing it, as the suite sees it.
 
     Attributes:
-        name: Of the case, unique among those that run together.
+        name: Name of the case, unique among the cases of a test class.
         format: As in `dataformats.create` and `open(format=...)`.
         suffix: The file ending, dot included.
+        setup: `"module:function"`, called without arguments in every new process before it reads or writes. Needed if
+            the backend is registered by a call of `register_backend`, which a new process does not repeat.
         create_options: What `create` is given besides spec and payload.
         open_options: What `open` is given.
-        payload: The codec of whole records that have a spec; `None` where fields are stored apart.
-        folder: True where what `create` makes is a folder of files.
-        empty_records: False where the format refuses records of no bytes.
-        empty_values: False where the format refuses values of no bytes, as an empty text: each is an error.
+        payload: The codec of whole records; `None` if the format stores fields apart.
+        records: `"fields"` if records have a spec. `"documents"` if each record is one JSON document, for formats that
+            hold no arbitrary bytes, such as lines of text: `payload` must then be `"json"`.
+        folder: True if `create` makes a folder of files.
+        empty_records: False if the format refuses records of no bytes.
+        empty_values: False if the format refuses values of no bytes, such as an empty text: each is an error.
         refuses: The types (as in a spec) that the format cannot hold: `create` raises `SpecError` for them.
-        grows: True where `resume=True` goes on with a finished data set under its name.
-        survives_kill: True where what `flush(sync=True)` confirmed is there after `kill -9`.
-        checksums: True where no damage to a file can go unnoticed.
-        indexed: True where random access needs an index that is kept in a sidecar.
-        shard_names: The names of three shards of a data set called `train`.
+        grows: True if `resume=True` appends to a finished dataset under its name.
+        survives_kill: True if records that `flush(sync=True)` confirmed are there after `kill -9`.
+        checksums: True if no damage to a file can go unnoticed.
+        indexed: True if random access needs an index that is kept in a sidecar.
+        shard_names: The names of three shards of a dataset called `train`.
         ends: From the lengths of the stored records to the bytes that a file must have for each of them to be whole;
-            `None` where nothing says it beforehand (compression).
-        cut_unnoticed: Endings of the files that are merely shorter when they are cut, wherever that is.
+            `None` if these are not known beforehand (compression).
+        cut_unnoticed: Endings of the files that are merely shorter when they are cut, at any byte.
         cut_refused: Endings of the files that must be whole for the data to be opened, or counted.
-        read_once: Endings of the files that are read whole at the first use: nobody looks at them later.
-        flip_every: One bit of so many is flipped in the test that flips bits: 1 is all, an odd number reaches every
-            position in a byte.
+        read_once: Endings of the files that are read whole at the first use, and not again.
+        flip_every: The distance in bits of the bits that `BackendDurability` flips: 1 is all of them; an odd number
+            reaches every position in a byte.
 
     Example:
         >>> from dataformats.testing import FormatCase
@@ -47,9 +51,11 @@ class FormatCase:
     name: str
     format: str
     suffix: str
+    setup: str | None = None
     create_options: Mapping[str, Any] = field(default_factory=dict)
     open_options: Mapping[str, Any] = field(default_factory=dict)
     payload: str | None = "example"
+    records: Literal["fields", "documents"] = "fields"
     folder: bool = False
     empty_records: bool = True
     empty_values: bool = True
@@ -67,8 +73,13 @@ class FormatCase:
 
     @property
     def blobs(self) -> bool:
-        """True where a record is stored as one blob."""
+        """True if a record is stored as one blob."""
         return self.payload is not None
+
+    @property
+    def documents(self) -> bool:
+        """True if records are JSON documents, without a spec."""
+        return self.records == "documents"
 
     def __str__(self) -> str:
         return self.name

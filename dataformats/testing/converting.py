@@ -1,4 +1,4 @@
-"""Conversion, from this format to every other one and back."""
+"""Conversion to other formats and back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import dataformats.reading.opening
 from dataformats.errors import ChecksumError, DataFormatsError
 from dataformats.interfaces import BlobBackend
 from dataformats.registry import backends
-from dataformats.testing.dataset_fixture import Workshop, check_plain
-from dataformats.testing.records import plain, same, values
+from dataformats.testing.dataset_fixture import DatasetFixture
+from dataformats.testing.records import same, values
 
 __all__ = ["ConvertingConformance"]
 
@@ -22,88 +22,92 @@ _KINDS = {"n": "int64", "x": "float32[2]", "data": "bytes", "text": "utf8", "may
 class ConvertingConformance:
     """The same records in another format."""
 
-    def test_there_and_back(self, shop: Workshop) -> None:
-        """With stored payloads copied where both sides have them."""
-        spec = {name: kind for name, kind in _KINDS.items() if kind not in shop.case.refuses}
-        columns = {name: values(kind, 15, empty=shop.case.empty_values) for name, kind in spec.items()}
+    def test_there_and_back(self, data: DatasetFixture) -> None:
+        """Stored payloads are copied if both formats hold them."""
+        data.need_fields()
+        spec = {name: kind for name, kind in _KINDS.items() if kind not in data.case.refuses}
+        columns = {name: values(kind, 15, empty=data.case.empty_values) for name, kind in spec.items()}
         rows = zip(*([(name, held) for held in column] for name, column in columns.items()), strict=True)
         records = [{name: held for name, held in row if held is not None} for row in rows]
-        src = shop.open(shop.write_records(records, spec))
-        for format in ("ffrecord", "tfrecord", shop.case.format):
-            there = shop.folder / f"there.{format}"
-            options = shop.case.create_options if format == shop.case.format else {}
+        src = data.open(data.write_records(records, spec))
+        for format in ("ffrecord", "tfrecord", data.case.format):
+            there = data.folder / f"there.{format}"
+            options = data.case.create_options if format == data.case.format else {}
             report = dataformats.converting.convert(src, there, format, overwrite=True, **options)
             assert (report.records, report.format) == (15, format)
-            target, payload = backends.get(format), shop.case.payload
+            target, payload = backends.get(format), data.case.payload
             keeps = payload is not None and isinstance(target, BlobBackend) and target.accepts_payload(payload)
             assert report.copied == keeps
             _check(dataformats.reading.opening.open(there), records)
-            back = shop.path("back")
+            back = data.path("back")
             again = dataformats.converting.convert(
-                there, back, shop.case.format, overwrite=True, **shop.case.create_options
+                there, back, data.case.format, overwrite=True, **data.case.create_options
             )
             assert again.records == 15
-            _check(shop.open(back), records)
-            assert shop.open(back).spec == spec
+            _check(data.open(back), records)
+            assert data.open(back).spec == spec
 
-    def test_views_are_encoded_again(self, shop: Workshop) -> None:
-        """Chosen records are copied, chosen fields encoded; functions need a spec."""
-        src = shop.plain(10)
+    def test_views_are_encoded_again(self, data: DatasetFixture) -> None:
+        """Selected records are copied, selected fields encoded; a mapped source needs a spec."""
+        data.need_fields()
+        src = data.source(10)
         convert = dataformats.converting.convert
-        options = dict(shop.case.create_options)
-        report = convert(src[::3], shop.path("taken"), shop.case.format, **options)
-        assert report.copied == shop.case.blobs
-        check_plain(shop.open(shop.path("taken")), range(0, 10, 3))
-        report = convert(src.select("id"), shop.path("ids"), shop.case.format, **options)
+        options = dict(data.case.create_options)
+        report = convert(src[::3], data.path("taken"), data.case.format, **options)
+        assert report.copied == data.case.blobs
+        data.check(data.open(data.path("taken")), range(0, 10, 3))
+        report = convert(src.select("id"), data.path("ids"), data.case.format, **options)
         assert not report.copied
-        assert list(shop.open(shop.path("ids"))) == [{"id": plain(i)["id"]} for i in range(10)]
+        assert list(data.open(data.path("ids"))) == [{"id": data.record(i)["id"]} for i in range(10)]
         mapped = src.map(lambda record: {"half": record["id"] / 2})
-        report = convert(mapped, shop.path("half"), shop.case.format, spec={"half": "float64"}, **options)
-        assert [record["half"] for record in shop.open(shop.path("half"))] == [plain(i)["id"] / 2 for i in range(10)]
-        spec = {"id": "int64", "data": "bytes" if "bytes?" in shop.case.refuses else "bytes?"}
-        report = convert(src, shop.path("new"), shop.case.format, spec=spec, **options)
-        assert shop.open(shop.path("new")).spec == spec
-        check_plain(shop.open(shop.path("new")), range(10))
+        report = convert(mapped, data.path("half"), data.case.format, spec={"half": "float64"}, **options)
+        assert [record["half"] for record in data.open(data.path("half"))] == [
+            data.record(i)["id"] / 2 for i in range(10)
+        ]
+        kind = str((data.spec or {})["data"])
+        spec = {"id": "int64", "data": kind if f"{kind}?" in data.case.refuses else f"{kind}?"}
+        report = convert(src, data.path("new"), data.case.format, spec=spec, **options)
+        assert data.open(data.path("new")).spec == spec
+        data.check(data.open(data.path("new")), range(10))
 
-    def test_as_bytes(self, shop: Workshop) -> None:
-        """`payload="bytes"` keeps what is stored and forgets what it means."""
-        if not shop.case.blobs:
-            pytest.skip("the format stores fields apart")
-        src = shop.plain(5)
-        path = shop.path("raw")
+    def test_as_bytes(self, data: DatasetFixture) -> None:
+        """`payload="bytes"` keeps the stored bytes and drops the spec."""
+        data.need_bytes()
+        src = data.source(5)
+        path = data.path("raw")
         report = dataformats.converting.convert(
-            src, path, shop.case.format, payload="bytes", **shop.case.create_options
+            src, path, data.case.format, payload="bytes", **data.case.create_options
         )
         assert report.copied
-        assert list(shop.open(path, payload="bytes")) == src.read_bytes(range(5))
-        check_plain(shop.open(path, **shop.told()), range(5))
+        assert list(data.open(path, payload="bytes")) == src.read_bytes(range(5))
+        data.check(data.open(path, **data.declared()), range(5))
 
-    def test_shards_and_progress(self, shop: Workshop) -> None:
-        """Into a folder, told on the way."""
-        told: list[tuple[int, int]] = []
-        path = shop.folder / "shards"
-        options = {**shop.case.create_options, "shard_records": 300}
+    def test_shards_and_progress(self, data: DatasetFixture) -> None:
+        """Into a folder of shards, with progress."""
+        steps: list[tuple[int, int]] = []
+        path = data.folder / "shards"
+        options = {**data.case.create_options, "shard_records": 300}
         dataformats.converting.convert(
-            shop.write(700), path, shop.case.format, progress=lambda *step: told.append(step), **options
+            data.write(700), path, data.case.format, progress=lambda *step: steps.append(step), **options
         )
-        assert told[-1] == (700, 700)
-        assert len(told) > 1
+        assert steps[-1] == (700, 700)
+        assert len(steps) > 1
         assert len(list(path.iterdir())) == 3
-        assert [record["id"] for record in shop.open(path)] == [plain(i)["id"] for i in range(700)]
+        assert [record["id"] for record in data.open(path)] == [data.record(i)["id"] for i in range(700)]
 
-    def test_damage_stops_it(self, shop: Workshop) -> None:
-        """Nothing is left behind."""
-        if not shop.case.checksums or shop.case.ends is None:
+    def test_damage_stops_it(self, data: DatasetFixture) -> None:
+        """A damaged record raises, and nothing is left behind."""
+        if not data.case.checksums or data.case.ends is None:
             pytest.skip("no byte is known to be covered by a checksum")
-        path = shop.write(6)
-        data = bytearray(path.read_bytes())
-        data[-6] ^= 1
-        path.write_bytes(data)
+        path = data.write(6)
+        damaged = bytearray(path.read_bytes())
+        damaged[-6] ^= 1
+        path.write_bytes(damaged)
         with pytest.raises(ChecksumError):
-            dataformats.converting.convert(path, shop.path("out"), shop.case.format, **shop.case.create_options)
-        assert not any("out" in left.name for left in shop.folder.iterdir())
+            dataformats.converting.convert(path, data.path("out"), data.case.format, **data.case.create_options)
+        assert not any("out" in left.name for left in data.folder.iterdir())
         with pytest.raises(DataFormatsError):
-            dataformats.converting.convert(path, shop.path("out"), "no-such-format")
+            dataformats.converting.convert(path, data.path("out"), "no-such-format")
 
 
 def _check(found: Any, records: list[dict[str, Any]]) -> None:

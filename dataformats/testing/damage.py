@@ -1,4 +1,4 @@
-"""Damage: small files cut at every byte and with every bit flipped."""
+"""Damage: small files that are cut, or have a flipped bit, at some places or at every one."""
 
 from __future__ import annotations
 
@@ -17,67 +17,41 @@ import pytest
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
 from dataformats.reading.source import RecordSource
-from dataformats.testing.dataset_fixture import Workshop
+from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import same
 
-__all__ = ["DamageConformance"]
+__all__ = ["DamageConformance", "DamageDurability"]
 
-_SPEC = {"i": "int64", "d": "bytes"}
 _PEAK_BYTES = 50 * 2**20
 _LIMIT_S = 60.0  # tells a hang from work, and nothing of speed
 
 
-class DamageConformance:
-    """Whatever is in a file: an error of this package, or the right records."""
+class DamageDurability:
+    """Any damage: an error of this package, or the right records."""
 
-    def test_cut_at_every_byte(self, shop: Workshop) -> None:
-        """Records before the cut are there, the rest is an error, nothing is lost in silence."""
-        path = _write(shop)
-        ends = _ends(shop)
-        for file in shop.files(path):
-            whole = file.read_bytes()
-            unnoticed = {*(ends or ()), 0} if not file.name.endswith(shop.case.cut_unnoticed) else range(len(whole))
-            with _quiet():
-                for n in range(len(whole)):
-                    file.write_bytes(whole[:n])
-                    found, complete = _read(shop, path)
-                    at = f"{file.name} cut at byte {n} of {len(whole)}: {found}"
-                    if ends is not None:
-                        intact = sum(end <= n for end in ends)
-                        assert found[:intact] == [True] * intact, at
-                    assert False not in found or (None in found and not shop.case.checksums), at
-                    assert not complete or n in unnoticed, f"{at}: nothing was noticed"
-            file.write_bytes(whole)
+    def test_cut_at_every_byte(self, data: DatasetFixture) -> None:
+        """Records before the cut are there, the rest is an error, nothing is lost silently."""
+        _check_cuts(data, every=1)
 
-    def test_every_bit_flipped(self, shop: Workshop) -> None:
+    def test_every_bit_flipped(self, data: DatasetFixture) -> None:
         """With checksums, never a wrong record."""
-        path = _write(shop)
-        for file in shop.files(path):
-            whole = file.read_bytes()
-            for bit in range(0, 8 * len(whole), shop.case.flip_every):
-                with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
-                    file.write_bytes(_flipped(whole, bit))
-                    found, _ = _read(shop, path, verified=bit % 8 in (0, 7))
-                    if shop.case.checksums:
-                        assert False not in found[:3], f"bit {bit}: a wrong record"
-                        assert len(found) <= 3 or None in found, f"bit {bit}: nothing was noticed"
-            file.write_bytes(whole)
+        _check_flips(data, every=data.case.flip_every)
 
-    def test_without_checksums(self, shop: Workshop) -> None:
-        """What is not verified may be wrong, but ends in nothing worse than an error."""
-        path = _write(shop)
-        for file in shop.files(path):
+    def test_without_checksums(self, data: DatasetFixture) -> None:
+        """Unverified data may be wrong, but raises nothing worse than an error of this package."""
+        path = _write(data)
+        for file in data.files(path):
             whole = file.read_bytes()
             with _quiet():
                 for bit in range(0, 8 * len(whole), 13):
                     file.write_bytes(_flipped(whole, bit))
-                    _read(shop, path, verify_checksums=False)
+                    _read(data, path, verify_checksums=False)
             file.write_bytes(whole)
 
-    def test_noise(self, shop: Workshop) -> None:
-        """Bytes in the middle overwritten, repeated, left out, put in."""
-        path = _write(shop)
-        for file in shop.files(path):
+    def test_noise(self, data: DatasetFixture) -> None:
+        """Bytes in the middle are overwritten, repeated, left out, inserted."""
+        path = _write(data)
+        for file in data.files(path):
             whole = file.read_bytes()
             middle = len(whole) // 2
             edits = [whole[:at] + fill + whole[at + skip :] for at in range(0, len(whole), 5)
@@ -85,20 +59,32 @@ class DamageConformance:
             with _quiet():
                 for damaged in chain(edits, (whole * 2, whole + b"\0", whole[middle:], whole[::-1], b"\xff" * 40)):
                     file.write_bytes(damaged)
-                    _read(shop, path, whole=damaged == whole * 2)
+                    _read(data, path, whole=damaged == whole * 2)
             file.write_bytes(whole)
 
-    def test_records_around_damage(self, shop: Workshop) -> None:
-        """`omit` leaves out what is damaged and says so; `read` raises the error with its place."""
-        ends = _ends(shop)
-        if ends is None or not shop.case.checksums:
+
+class DamageConformance:
+    """Damage at a sample of the places that `DamageDurability` tries, and the records around it."""
+
+    def test_cuts(self, data: DatasetFixture) -> None:
+        """A file cut at some of its bytes: its ends, and 10 places between."""
+        _check_cuts(data, every=10)
+
+    def test_flipped_bits(self, data: DatasetFixture) -> None:
+        """About 60 flipped bits, at every position in a byte."""
+        _check_flips(data, every=None)
+
+    def test_records_around_damage(self, data: DatasetFixture) -> None:
+        """`omit` leaves damaged records out and lists them; `read` raises the error with its place."""
+        ends = _ends(data)
+        if ends is None or not data.case.checksums:
             pytest.skip("no byte is known to be covered by a checksum")
-        path = _write(shop)
+        path = _write(data)
         whole = path.read_bytes()
         damaged = bytearray(whole)
         damaged[ends[0] - 6] ^= 1  # inside the first record: in its last bytes but its checksum
         path.write_bytes(damaged)
-        src = _open(shop, path)
+        src = _open(data, path)
         assert len(src) == 3
         with pytest.raises(FormatError) as raised:
             src.read([2, 0])
@@ -113,52 +99,105 @@ class DamageConformance:
         assert (view.indices.tolist(), list(view.failed)) == ([0, 1], [2])
         with pytest.raises(FormatError):
             list(src)
-        report = verify(path, **_options(shop))
+        report = verify(path, **_options(data))
         assert [finding.index for finding in report.findings] == [0]
         with pytest.raises(ValueError, match="on_corrupt"):
             src.read([0], on_corrupt="ignore")  # type: ignore[arg-type]
 
-    def test_the_second_of_two_files(self, shop: Workshop) -> None:
-        """Its damage is named as its own; the files around it are read."""
-        path = _write(shop)
-        good = [_write(shop, "good0"), _write(shop, "good1")]
-        for file in shop.files(path):
+    def test_the_second_of_two_files(self, data: DatasetFixture) -> None:
+        """The error names the damaged file; the files around it are read."""
+        path = _write(data)
+        good = [_write(data, "good0"), _write(data, "good1")]
+        for file in data.files(path):
             whole = file.read_bytes()
             file.write_bytes(whole[:-1])
-            _check_middle(shop, [good[0], path, good[1]], file)
+            _check_middle(data, [good[0], path, good[1]], file)
             file.write_bytes(whole)
 
 
-def _check_middle(shop: Workshop, paths: list[Path], cut: Path) -> None:
-    """Fail unless the records around a data set with a cut file are read, and the cut is an error that names it."""
-    if cut.name.endswith(shop.case.cut_refused):
+def _check_cuts(data: DatasetFixture, every: int) -> None:
+    """Read each file cut at every byte, or at that many places of it and around its records' ends."""
+    path = _write(data)
+    ends = _ends(data)
+    for file in data.files(path):
+        whole = file.read_bytes()
+        near = {end + d for end in (0, *(ends or ()), len(whole)) for d in (-1, 0, 1)}
+        cuts = range(len(whole)) if every == 1 else sorted({*range(0, len(whole), len(whole) // every + 1), *near})
+        unnoticed = {*(ends or ()), 0} if not file.name.endswith(data.case.cut_unnoticed) else range(len(whole))
+        with _quiet():
+            for n in cuts:
+                if not 0 <= n < len(whole):
+                    continue
+                file.write_bytes(whole[:n])
+                found, complete = _read(data, path)
+                at = f"{file.name} cut at byte {n} of {len(whole)}: {found}"
+                if ends is not None:
+                    intact = sum(end <= n for end in ends)
+                    assert found[:intact] == [True] * intact, at
+                assert False not in found or (None in found and not data.case.checksums), at
+                assert not complete or n in unnoticed, f"{at}: the cut was not noticed"
+        file.write_bytes(whole)
+
+
+def _check_flips(data: DatasetFixture, every: int | None) -> None:
+    """Read each file with one bit flipped: every bit, one in `every`, or about 60 if that is `None`."""
+    path = _write(data)
+    every = every or 8 * sum(map(len, data.contents(path).values())) // 60 | 1
+    for file in data.files(path):
+        whole = file.read_bytes()
+        for bit in range(0, 8 * len(whole), every):
+            with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
+                file.write_bytes(_flipped(whole, bit))
+                found, _ = _read(data, path, verified=bit % 8 in (0, 7))
+                if data.case.checksums:
+                    assert False not in found[:3], f"bit {bit}: a wrong record"
+                    assert len(found) <= 3 or None in found, f"bit {bit}: the flip was not noticed"
+        file.write_bytes(whole)
+
+
+def _check_middle(data: DatasetFixture, paths: list[Path], cut: Path) -> None:
+    """Fail unless the records around a dataset with a cut file are read, and the cut is an error that names it."""
+    if cut.name.endswith(data.case.cut_refused):
         with pytest.raises(FormatError, match=str(cut)):
-            len(_open(shop, paths))
+            len(_open(data, paths))
         return
-    src = _open(shop, paths)
+    src = _open(data, paths)
     n = len(src)
-    found = [_one(shop, src, i) for i in range(n)]
-    last = [same(src[i - 3], _records(shop)[i]) for i in range(3)]
+    found = [_one(data, src, i) for i in range(n)]
+    last = [same(src[i - 3], _records(data)[i]) for i in range(3)]
     assert found[:3] == last == [True] * 3
-    if cut.name.endswith(shop.case.cut_unnoticed):
+    if cut.name.endswith(data.case.cut_unnoticed):
         assert n < 9
         assert None not in found
         return
     assert n in (9, 10)  # a rest that cannot be read is one more
     assert None in found[3:-3]
     streamed: list[Any] = []
-    with pytest.raises(FormatError, match=str(cut.parent if shop.case.folder else cut)):
+    with pytest.raises(FormatError, match=str(cut.parent if data.case.folder else cut)):
         streamed.extend(src)
     assert len(streamed) >= 3
 
 
-def _records(shop: Workshop) -> list[dict[str, Any]]:
-    return [{"i": 1, "d": b"one"}, {"i": 2, "d": b"" if shop.case.empty_values else b"2"}, {"i": 300, "d": b"x"}]
+def _spec(data: DatasetFixture) -> dict[str, str] | None:
+    return None if data.spec is None else {"i": "int64", "d": data.spec["data"]}
 
 
-def _write(shop: Workshop, name: str = "damaged") -> Path:
-    """Write three records without a sibling, which would be one more thing to be damaged."""
-    path = shop.write_records(_records(shop), _SPEC, name)
+def _records(data: DatasetFixture) -> list[dict[str, Any]]:
+    values = [b"one", b"" if data.case.empty_values else b"2", b"x"]
+    text = data.spec is None or data.spec["data"] == "utf8"
+    return [{"i": i, "d": d.decode() if text else d} for i, d in zip((1, 2, 300), values, strict=True)]
+
+
+def _write_all(data: DatasetFixture, name: str) -> Path:
+    meaning = {"payload": data.case.payload} if data.case.documents else {"spec": _spec(data)}
+    with data.create(data.path(name), **meaning) as writer:
+        writer.extend(_records(data))
+    return data.path(name)
+
+
+def _write(data: DatasetFixture, name: str = "damaged") -> Path:
+    """Write three records without a sidecar, which would be one more file to damage."""
+    path = _write_all(data, name)
     path.with_name(path.name + ".dataformats.json").unlink(missing_ok=True)
     return path
 
@@ -169,28 +208,28 @@ def _flipped(data: bytes, bit: int) -> bytes:
     return bytes(damaged)
 
 
-def _ends(shop: Workshop) -> list[int] | None:
-    if shop.case.ends is None:
+def _ends(data: DatasetFixture) -> list[int] | None:
+    if data.case.ends is None:
         return None
-    whole = shop.write_records(_records(shop), _SPEC, "whole")
-    return list(shop.case.ends([len(stored) for stored in shop.open(whole).read_bytes([0, 1, 2])]))
+    whole = _write_all(data, "whole")
+    return list(data.case.ends([len(stored) for stored in data.open(whole).read_bytes([0, 1, 2])]))
 
 
-def _options(shop: Workshop) -> dict[str, Any]:
+def _options(data: DatasetFixture) -> dict[str, Any]:
     nowhere = os.path.join(os.devnull, "x")  # no index is kept: thousands would be
-    return {"format": shop.case.format, "index": nowhere, **shop.told(_SPEC)}
+    return {"format": data.case.format, "index": nowhere, **data.declared(_spec(data))}
 
 
-def _open(shop: Workshop, path: Any, **options: Any) -> RecordSource:
-    return shop.open(path, **{**_options(shop), **options})
+def _open(data: DatasetFixture, path: Any, **options: Any) -> RecordSource:
+    return data.open(path, **{**_options(data), **options})
 
 
 def _read(
-    shop: Workshop, path: Any, whole: bool = False, verified: bool = True, **options: Any
+    data: DatasetFixture, path: Any, whole: bool = False, verified: bool = True, **options: Any
 ) -> tuple[list[bool | None], bool]:
-    """Read a damaged file in every way; return for each record whether it is right (`None`: an error).
+    """Read a damaged file in every way; return for each record if it is right (`None`: an error).
 
-    The second value says that nothing was noticed: every record that there seems to be is right.
+    The second value is True if the damage was not noticed: all records of the file are right.
     """
     begin = time.perf_counter()
     if tracemalloc.is_tracing():
@@ -199,24 +238,24 @@ def _read(
     found: list[bool | None] = []
     opened = False
     with suppress(DataFormatsError):
-        shop.open(path, index=_options(shop)["index"], **options)
+        data.open(path, index=_options(data)["index"], **options)
     with suppress(DataFormatsError):
-        src = _open(shop, path, **options)
-        found = [_one(shop, src, i) for i in range(len(src))]
+        src = _open(data, path, **options)
+        found = [_one(data, src, i) for i in range(len(src))]
         opened = True
     try:
-        for streamed, record in enumerate(_open(shop, path, **options), 1):
-            if shop.case.checksums and options.get("verify_checksums", True) and not whole:
-                assert same(record, _records(shop)[streamed - 1])
+        for streamed, record in enumerate(_open(data, path, **options), 1):
+            if data.case.checksums and options.get("verify_checksums", True) and not whole:
+                assert same(record, _records(data)[streamed - 1])
         ended = True
     except DataFormatsError:
         ended = False
     try:
-        report = verify(path, **{**_options(shop), **options}) if verified else None
+        report = verify(path, **{**_options(data), **options}) if verified else None
     except SpecError:  # a damaged file may have other fields than the call says
-        assert not shop.case.blobs
+        assert not data.case.blobs
         report = None
-    if report is not None and shop.case.checksums and options.get("verify_checksums", True) and not whole:
+    if report is not None and data.case.checksums and options.get("verify_checksums", True) and not whole:
         right = opened and None not in found
         assert report.ok == right, f"verify says {report}, reading {found}"
         assert ended == right, f"iteration ends, reading says {found}"
@@ -225,9 +264,9 @@ def _read(
     return found, opened and ended and all(found)
 
 
-def _one(shop: Workshop, src: RecordSource, index: int) -> bool | None:
+def _one(data: DatasetFixture, src: RecordSource, index: int) -> bool | None:
     try:
-        return same(src[index], _records(shop)[index % 3])
+        return same(src[index], _records(data)[index % 3])
     except DataFormatsError:
         return None
 

@@ -1,66 +1,84 @@
-"""Where the suite writes and opens the data of one case."""
+"""Writes and opens the datasets of one case."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from dataformats.interfaces.writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
 from dataformats.reading.source import RecordSource
 from dataformats.testing.case import FormatCase
-from dataformats.testing.records import PLAIN, plain, same
+from dataformats.testing.records import plain, plain_spec, same
 from dataformats.writing.dataset_writer import create
 
-__all__ = ["Workshop", "check_plain", "fail_after", "in_fork"]
+__all__ = ["DatasetFixture", "fail_after"]
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """A folder, and the case whose data are made in it."""
+class DatasetFixture:
+    """A folder, and the case whose datasets are made in it."""
 
     case: FormatCase
     folder: Path
 
+    @property
+    def spec(self) -> dict[str, str] | None:
+        """The spec of the plain records; `None` for documents."""
+        return plain_spec(self.case)
+
+    def record(self, index: int) -> dict[str, Any]:
+        """Return plain record `index`."""
+        return plain(self.case, index)
+
+    def records(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
+        """Return the plain records of these numbers."""
+        return [self.record(number) for number in numbers]
+
     def path(self, name: str = "data") -> Path:
-        """Return the path of a file of that name."""
+        """Return the path of a dataset of that name."""
         return self.folder / f"{name}{self.case.suffix}"
 
-    def told(self, spec: Mapping[str, str] = PLAIN) -> dict[str, Any]:
-        """Return what `open` needs to be told of data that have lost their sibling."""
-        return {"spec": spec, **({} if self.case.payload is None else {"payload": self.case.payload})}
+    def declared(self, spec: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return the spec and payload that `open` needs for data without a sidecar."""
+        spec = spec or self.spec
+        payload = {} if self.case.payload is None else {"payload": self.case.payload}
+        return {**({} if spec is None else {"spec": spec}), **payload}
 
     def files(self, path: Path) -> list[Path]:
-        """Return the files that a data set is made of."""
+        """Return the files of a dataset."""
         return sorted(path.iterdir()) if self.case.folder else [path]
 
     def contents(self, path: Path) -> dict[str, bytes]:
-        """Return the bytes of each file of a data set."""
+        """Return the bytes of each file of a dataset."""
         return {str(file.relative_to(path)): file.read_bytes() for file in self.files(path)}
 
     def move(self, path: Path, there: Path) -> None:
-        """Put a data set in another one's place; siblings stay where they are."""
+        """Put a dataset in another one's place; sidecars stay where they are."""
         if there.is_dir():
             shutil.rmtree(there)
         path.replace(there)
 
     def create(self, path: Any, **options: Any) -> RecordWriter:
-        """Return a writer of this case's format."""
+        """Return a writer of this case's format: of plain records unless `spec` or `payload` is given."""
+        if not {"spec", "payload"} & options.keys():
+            options |= {"payload": self.case.payload} if self.case.documents else {"spec": self.spec}
         return create(path, self.case.format, **{**self.case.create_options, **options})
 
     def write(self, n: int, name: str = "data", first: int = 0) -> Path:
-        """Write a file of plain records from number `first` on; return its path."""
-        return self.write_records(map(plain, range(first, first + n)), PLAIN, name)
+        """Write plain records from number `first` on; return the path."""
+        path = self.path(name)
+        with self.create(path) as writer:
+            writer.extend(self.records(range(first, first + n)))
+        return path
 
     def write_records(self, records: Iterable[Any], spec: dict[str, str] | None, name: str = "data") -> Path:
-        """Write records; return the file's path."""
+        """Write records of a spec; return the path."""
         path = self.path(name)
         with self.create(path, spec=spec) as writer:
             writer.extend(records)
@@ -70,9 +88,31 @@ class Workshop:
         """Open data of this case."""
         return open_dataset(path, **{**self.case.open_options, **options})
 
-    def plain(self, n: int, name: str = "data") -> RecordSource:
+    def source(self, n: int, name: str = "data") -> RecordSource:
         """Return a source of `n` plain records."""
         return self.open(self.write(n, name))
+
+    def check(self, records: Iterable[Any], numbers: Iterable[int]) -> None:
+        """Fail unless these are the plain records of these numbers."""
+        found, expected = list(records), self.records(numbers)
+        assert len(found) == len(expected)
+        for position, (left, right) in enumerate(zip(found, expected, strict=True)):
+            assert same(left, right), f"record {position}: {left} is not {right}"
+
+    def check_spec(self, *sources: RecordSource) -> None:
+        """Fail unless these sources have the spec of the plain records."""
+        for source in sources:
+            assert self.spec is None or source.spec == self.spec
+
+    def need_fields(self) -> None:
+        """Skip the test if records are documents, without fields."""
+        if self.case.documents:
+            pytest.skip("the records of the format are documents, without a spec")
+
+    def need_bytes(self) -> None:
+        """Skip the test if the format does not store records as one blob of arbitrary bytes."""
+        if not self.case.blobs or self.case.documents:
+            pytest.skip("the format does not store records as one blob of arbitrary bytes")
 
 
 def fail_after(writer: RecordWriter, records: Iterable[Any]) -> None:
@@ -85,30 +125,3 @@ def fail_after(writer: RecordWriter, records: Iterable[Any]) -> None:
         for record in records:
             writer.append(record)
         raise ZeroDivisionError
-
-
-def check_plain(records: Iterable[Any], numbers: Iterable[int]) -> None:
-    """Fail unless these are the plain records of these numbers."""
-    found, expected = list(records), [plain(number) for number in numbers]
-    assert len(found) == len(expected)
-    for position, (left, right) in enumerate(zip(found, expected, strict=True)):
-        assert same(left, right), f"record {position}: {left} is not {right}"
-
-
-def in_fork(function: Callable[[], Any]) -> Any:
-    """Return what a function returns in a forked child, through JSON; `None` where the child died of an error."""
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        try:
-            signal.alarm(60)
-            os.write(writing, json.dumps(function()).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        answer = pipe.read()
-    os.waitpid(child, 0)
-    return json.loads(answer) if answer else None

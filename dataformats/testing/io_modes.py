@@ -1,4 +1,4 @@
-"""Every way to bytes: engines, files in memory, mapped files. The same records, the same errors."""
+"""Every I/O mode: engines, files in memory, mapped files. The same records, the same errors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from dataformats.errors import DataFormatsError
-from dataformats.testing.dataset_fixture import Workshop
-from dataformats.testing.records import PLAIN
+from dataformats.testing.dataset_fixture import DatasetFixture
 
-__all__ = ["WaysConformance"]
+__all__ = ["IoModeConformance", "IoModeDurability"]
 
-WAYS: dict[str, dict[str, Any]] = {
+MODES: dict[str, dict[str, Any]] = {
     "uring": {"io": "uring"},
     "libaio": {"io": "libaio"},
     "threads": {"io": "threads"},
@@ -26,43 +25,47 @@ WAYS: dict[str, dict[str, Any]] = {
 _N = 12
 
 
-class WaysConformance:
-    """What the default way gives, all others give: the oracle is what the rest of the suite checks."""
+class IoModeConformance:
+    """Every mode gives what the default gives, which the rest of the suite checks."""
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_the_same_records(self, shop: Workshop, way: str) -> None:
-        """In batches of any order, with repeats, with parts, one by one, and streamed."""
-        path = shop.write(200)
-        expected, found = shop.open(path), _open(shop, path, way)
+    @pytest.mark.parametrize("mode", MODES)
+    def test_the_same_records(self, data: DatasetFixture, mode: str) -> None:
+        """In batches of any order, with repeats, one by one, and streamed."""
+        path = data.write(200)
+        expected, found = data.open(path), _open(data, path, mode)
         for numbers in ([], [7], range(200), [*range(199, 0, -3), 5, 5, 5]):
             assert list(found.read(numbers)) == list(expected.read(numbers))
         assert found[17] == expected[17]
         assert list(found) == list(expected)
         assert found.fingerprint == expected.fingerprint
 
-    @pytest.mark.parametrize("way", WAYS)
-    def test_the_same_damage(self, shop: Workshop, way: str) -> None:
+    def test_unknown_modes(self, data: DatasetFixture) -> None:
+        """The error lists the modes."""
+        path = data.write(3)
+        with pytest.raises(ValueError, match=r"io .*auto.*uring.*'warp'"):
+            data.open(path, io="warp")
+
+
+class IoModeDurability:
+    """The modes against each other on damaged files."""
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_the_same_damage(self, data: DatasetFixture, mode: str) -> None:
         """Cut, and with bits flipped: the same outcome for each record."""
-        path = shop.write(_N)
+        path = data.write(_N)
         path.with_name(path.name + ".dataformats.json").unlink(missing_ok=True)
-        for file in shop.files(path):
+        for file in data.files(path):
             whole = file.read_bytes()
             for damaged in _damaged(whole):
                 file.write_bytes(damaged)
-                assert _outcomes(shop, path, way) == _outcomes(shop, path, None)
+                assert _outcomes(data, path, mode) == _outcomes(data, path, None)
             file.write_bytes(whole)
 
-    def test_unknown_ways(self, shop: Workshop) -> None:
-        """They are refused by name."""
-        path = shop.write(3)
-        with pytest.raises(ValueError, match=r"io .*auto.*uring.*'warp'"):
-            shop.open(path, io="warp")
 
-
-def _open(shop: Workshop, path: Path, way: str | None, **options: Any) -> Any:
-    more = {} if way is None else WAYS[way]
+def _open(data: DatasetFixture, path: Path, mode: str | None, **options: Any) -> Any:
+    more = {} if mode is None else MODES[mode]
     try:
-        return shop.open(path, **more, **options)
+        return data.open(path, **more, **options)
     except ValueError as error:
         if "needs uncompressed local files" not in str(error):
             raise
@@ -76,14 +79,14 @@ def _damaged(whole: bytes) -> Iterator[bytes]:
         yield whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :]
 
 
-def _outcomes(shop: Workshop, path: Path, way: str | None) -> list[str]:
-    """Return each record, or its error, in words."""
+def _outcomes(data: DatasetFixture, path: Path, mode: str | None) -> list[str]:
+    """Return each record, or its error, as text."""
     nowhere = os.path.join(os.devnull, "x")
     found: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a damaged FFRecord may look like an old one
         try:
-            src = _open(shop, path, way, index=nowhere, format=shop.case.format, **shop.told(PLAIN))
+            src = _open(data, path, mode, index=nowhere, format=data.case.format, **data.declared())
             n = len(src)
         except DataFormatsError as error:
             return [f"{type(error).__name__}: {error}"]

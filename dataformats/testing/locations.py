@@ -1,4 +1,4 @@
-"""Where data lie: files, lists, globs, folders, URLs, path objects; and files that change while they are open."""
+"""Locations: files, lists, globs, folders, URLs, path objects; and files that change while they are open."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any, Self
 import pytest
 
 from dataformats.errors import DataFormatsError, FormatError, UnknownNameError
-from dataformats.testing.dataset_fixture import Workshop, check_plain, fail_after, in_fork
-from dataformats.testing.records import PLAIN, plain, same
-from dataformats.testing.subprocess_entry import digest
+from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
+from dataformats.testing.records import same
+from dataformats.testing.subprocess_entry import digest, in_fork
 
-__all__ = ["BarePath", "MemoryPath", "PlaceConformance"]
+__all__ = ["BarePath", "LocationConformance", "MemoryPath"]
 
 
 class BarePath:
-    """A path object that is no `pathlib.Path` and no `PathLike`: what `open` asks for and no more, over a dict."""
+    """A path object, neither `pathlib.Path` nor `PathLike`, with the methods that `open` calls; over a dict."""
 
     def __init__(self, files: dict[str, bytes], name: str) -> None:
         self._files = files
@@ -47,7 +47,7 @@ class BarePath:
         return self._name in self._files
 
     def mkdir(self) -> None:
-        """Do nothing: a folder is there with its first file."""
+        """Do nothing: a folder exists once it has a file."""
 
     def glob(self, pattern: str) -> list[Self]:
         """Return all files and folders of this folder."""
@@ -63,7 +63,7 @@ class BarePath:
 
 
 class MemoryPath(BarePath):
-    """One that also knows its folder, so that siblings are found and written."""
+    """A path object that also knows its folder, so that sidecars are found and written."""
 
     @property
     def parent(self) -> Self:
@@ -82,207 +82,211 @@ class _Written(io.BytesIO):
         super().close()
 
 
-class PlaceConformance:
+class LocationConformance:
     """The same records from everywhere."""
 
-    def test_lists_keep_their_order(self, shop: Workshop) -> None:
+    def test_lists_keep_their_order(self, data: DatasetFixture) -> None:
         """Of paths, as str or PathLike, repeats included."""
-        a, b = shop.write(3, "a"), shop.write(4, "b", first=3)
-        for told in ({}, shop.told()):
-            src = shop.open([b, str(a), b], **told)
-            assert src.spec == PLAIN
-            check_plain(src, [3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6])
-            paths = [shop.open(path).paths for path in (b, a, b)]
+        a, b = data.write(3, "a"), data.write(4, "b", first=3)
+        for declared in ({}, data.declared()):
+            src = data.open([b, str(a), b], **declared)
+            data.check_spec(src)
+            data.check(src, [3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6])
+            paths = [data.open(path).paths for path in (b, a, b)]
             assert src.paths == tuple(name for named in paths for name in named)
-        if not shop.case.folder:
+        if not data.case.folder:
             assert src.paths == (str(b), str(a), str(b))
-        shop.write_records([{"id": 1}], {"id": "int64"}, "c")
-        with pytest.raises(DataFormatsError, match=r"spec|fields"):
-            shop.open([a, shop.path("c")])
+        if not data.case.documents:
+            data.write_records([{"id": 1}], {"id": "int64"}, "c")
+            with pytest.raises(DataFormatsError, match=r"spec|fields"):
+                data.open([a, data.path("c")])
         with pytest.raises(FileNotFoundError):
-            shop.open([])
+            data.open([])
 
-    def test_folders_and_globs(self, shop: Workshop) -> None:
-        """Files in the format's order, hidden ones and ours left out."""
-        folder = shop.folder / "train"
-        with shop.create(folder, spec=PLAIN, shard_records=1) as writer:
-            writer.extend(map(plain, range(12)))
+    def test_folders_and_globs(self, data: DatasetFixture) -> None:
+        """Files in the format's order, without hidden files and sidecars."""
+        folder = data.folder / "train"
+        with data.create(folder, shard_records=1) as writer:
+            writer.extend(data.records(range(12)))
         (folder / ".hidden").write_bytes(b"hidden")
-        (folder / f"x{shop.case.suffix}.partial").write_bytes(b"unfinished")
-        (folder / f"x{shop.case.suffix}.dataformats.idx").write_bytes(b"ours")
+        (folder / f"x{data.case.suffix}.partial").write_bytes(b"unfinished")
+        (folder / f"x{data.case.suffix}.dataformats.idx").write_bytes(b"ours")
         for path in (folder, str(folder), str(folder) + "/", folder.as_uri(), [folder]):
-            assert shop.open(path).spec == PLAIN
-            check_plain(shop.open(path), range(12))
-        check_plain(shop.open(f"{folder}/*"), range(12))
-        told = shop.told() if shop.case.folder else {}  # the folder that we wrote is not that of each file
-        check_plain(shop.open([f"{folder}/*", folder], **told), [*range(12), *range(12)])
-        shop.folder.joinpath("train.dataformats.json").unlink()
+            data.check_spec(data.open(path))
+            data.check(data.open(path), range(12))
+        data.check(data.open(f"{folder}/*"), range(12))
+        declared = data.declared() if data.case.folder else {}  # the sidecar is that of the outer folder
+        data.check(data.open([f"{folder}/*", folder], **declared), [*range(12), *range(12)])
+        data.folder.joinpath("train.dataformats.json").unlink()
         for found in (folder, f"{folder}/*"):
-            check_plain(shop.open(found, **shop.told()), range(12))
+            data.check(data.open(found, **data.declared()), range(12))
         for missing in (folder / "nothing", f"{folder}/nothing*", "/nowhere/at/all"):
             with pytest.raises(FileNotFoundError):
-                shop.open(missing)
+                data.open(missing)
 
-    def test_folders_by_other_names(self, shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The sibling is found through `.`, a relative path and a link."""
-        folder = shop.folder / "train"
-        with shop.create(folder, spec=PLAIN, shard_records=5) as writer:
-            writer.extend(map(plain, range(12)))
-        link = shop.folder / "elsewhere"
+    def test_folders_by_other_names(self, data: DatasetFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The sidecar is found through `.`, a relative path and a link."""
+        folder = data.folder / "train"
+        with data.create(folder, shard_records=5) as writer:
+            writer.extend(data.records(range(12)))
+        link = data.folder / "elsewhere"
         link.mkdir()
         (link / "linked").symlink_to(folder)
-        check_plain(shop.open(link / "linked"), range(12))
+        data.check(data.open(link / "linked"), range(12))
         monkeypatch.chdir(folder)
         for path in (".", "../train", "../train/.", ""):
             if path:
-                check_plain(shop.open(path), range(12))
+                data.check(data.open(path), range(12))
 
-    def test_what_is_no_data(self, shop: Workshop) -> None:
-        """Is refused with the reasons, and an empty file unless the format is named."""
-        noise = shop.folder / "noise.bin"
+    def test_what_is_no_data(self, data: DatasetFixture) -> None:
+        """Other data are refused with the reasons; an empty file, unless the format is named."""
+        noise = data.folder / "noise.bin"
         noise.write_bytes(bytes(range(1, 200)))
-        with pytest.raises(FormatError, match=shop.case.format):
-            shop.open(noise)
-        empty = shop.folder / "empty"
+        with pytest.raises(FormatError, match=data.case.format):
+            data.open(noise)
+        empty = data.folder / "empty"
         empty.mkdir()
         with pytest.raises(DataFormatsError, match="empty"):
-            shop.open(empty)
-        nothing = shop.path("nothing")
+            data.open(empty)
+        nothing = data.path("nothing")
         nothing.write_bytes(b"")
         with pytest.raises(FormatError, match="nothing"):
-            shop.open(nothing)
+            data.open(nothing)
         with pytest.raises(DataFormatsError, match="no-such-format"):
-            shop.open(noise, format="no-such-format")
+            data.open(noise, format="no-such-format")
         for wrong in (3, None, b"bytes", object()):
             with pytest.raises(TypeError):
-                shop.open(wrong)
+                data.open(wrong)
 
-    def test_urls(self, shop: Workshop) -> None:
+    def test_urls(self, data: DatasetFixture) -> None:
         """`memory://`: written, opened by file, folder and glob, indexed, overwritten."""
-        base = f"memory://{shop.folder.name}-{os.getpid()}-{shop.case.name}-{id(shop)}"
-        one, many = f"{base}/one{shop.case.suffix}", f"{base}/many"
-        with shop.create(one, spec=PLAIN) as writer:
-            writer.extend(map(plain, range(5)))
-        with shop.create(many, spec=PLAIN, shard_records=4) as writer:
-            writer.extend(map(plain, range(10)))
-        check_plain(shop.open(one), range(5))
-        check_plain(shop.open(many), range(10))
-        assert shop.open(one).spec == shop.open(many).spec == PLAIN
-        check_plain(shop.open(f"{many}/*"), range(10))
-        check_plain(shop.open([one, many]), [*range(5), *range(10)])
-        assert shop.open(one).paths == (one,) or shop.open(one).paths[0].startswith("memory://")
-        assert shop.open(one).fingerprint == shop.open(shop.write(5)).fingerprint
+        base = f"memory://{data.folder.name}-{os.getpid()}-{data.case.name}-{id(data)}"
+        one, many = f"{base}/one{data.case.suffix}", f"{base}/many"
+        with data.create(one) as writer:
+            writer.extend(data.records(range(5)))
+        with data.create(many, shard_records=4) as writer:
+            writer.extend(data.records(range(10)))
+        data.check(data.open(one), range(5))
+        data.check(data.open(many), range(10))
+        data.check_spec(data.open(one), data.open(many))
+        data.check(data.open(f"{many}/*"), range(10))
+        data.check(data.open([one, many]), [*range(5), *range(10)])
+        assert data.open(one).paths == (one,) or data.open(one).paths[0].startswith("memory://")
+        assert data.open(one).fingerprint == data.open(data.write(5)).fingerprint
         with pytest.raises(FileExistsError):
-            shop.create(one, spec=PLAIN)
-        with shop.create(one, spec={"x": "int64"}, overwrite=True) as writer:
-            writer.append({"x": 3})
-        assert list(shop.open(one)) == [{"x": 3}]
+            data.create(one)
+        with data.create(one, overwrite=True) as writer:
+            writer.append(data.record(7))
+        data.check(data.open(one), [7])
         with pytest.raises(FileNotFoundError):
-            shop.open(f"{base}/nothing")
+            data.open(f"{base}/nothing")
 
-    def test_path_objects(self, shop: Workshop) -> None:
-        """That are neither `str` nor `PathLike`."""
+    def test_path_objects(self, data: DatasetFixture) -> None:
+        """Path objects that are neither `str` nor `PathLike`."""
         files: dict[str, bytes] = {}
         root = MemoryPath(files, "/folder")
-        one, many = root / f"one{shop.case.suffix}", root / "many"
-        with shop.create(one, spec=PLAIN) as writer:
-            writer.extend(map(plain, range(5)))
-        with shop.create(many, spec=PLAIN, shard_records=4) as writer:
-            writer.extend(map(plain, range(10)))
-        check_plain(shop.open(one), range(5))
-        check_plain(shop.open(many), range(10))
-        assert shop.open(one).spec == shop.open(many).spec == PLAIN
-        check_plain(shop.open([one, many, one]), [*range(5), *range(10), *range(5)])
+        one, many = root / f"one{data.case.suffix}", root / "many"
+        with data.create(one) as writer:
+            writer.extend(data.records(range(5)))
+        with data.create(many, shard_records=4) as writer:
+            writer.extend(data.records(range(10)))
+        data.check(data.open(one), range(5))
+        data.check(data.open(many), range(10))
+        data.check_spec(data.open(one), data.open(many))
+        data.check(data.open([one, many, one]), [*range(5), *range(10), *range(5)])
         with pytest.raises(FileNotFoundError):
-            shop.open(root / "nothing")
+            data.open(root / "nothing")
         with pytest.raises(FileExistsError):
-            shop.create(many, spec=PLAIN)
-        bare = BarePath(files, "/folder")  # has no sibling: nothing tells where its folder is
-        check_plain(shop.open(bare / f"one{shop.case.suffix}", **shop.told()), range(5))
-        check_plain(shop.open(bare / "many", **shop.told()), range(10))
+            data.create(many)
+        bare = BarePath(files, "/folder")  # has no sidecar: its folder is not known
+        data.check(data.open(bare / f"one{data.case.suffix}", **data.declared()), range(5))
+        data.check(data.open(bare / "many", **data.declared()), range(10))
         before = sorted(files)
         with pytest.raises(TypeError, match="parent"):
-            shop.create(bare / "new", spec=PLAIN)
+            data.create(bare / "new")
         assert sorted(files) == before
 
-    def test_only_local_data_are_resumed(self, shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A URL and a path object are refused at once; nothing is left in the temporary folder, then or ever."""
+    def test_only_local_data_are_resumed(
+        self, data: DatasetFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`resume` refuses a URL and a path object at once; nothing is left in the temporary folder."""
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
         (tmp_path / "temporary").mkdir()
-        url = f"memory://{shop.folder.name}-{os.getpid()}-{shop.case.name}-{id(shop)}/one{shop.case.suffix}"
-        for path in (url, MemoryPath({}, f"/folder/one{shop.case.suffix}")):
+        url = f"memory://{data.folder.name}-{os.getpid()}-{data.case.name}-{id(data)}/one{data.case.suffix}"
+        for path in (url, MemoryPath({}, f"/folder/one{data.case.suffix}")):
             for options in ({}, {"shard_records": 3}):
                 with pytest.raises(ValueError, match="local"):
-                    shop.create(path, spec=PLAIN, resume=True, **options)
-            with shop.create(path, spec=PLAIN) as writer:
-                writer.extend(map(plain, range(3)))
+                    data.create(path, resume=True, **options)
+            with data.create(path) as writer:
+                writer.extend(data.records(range(3)))
             with pytest.raises(FileExistsError):
-                shop.create(path, spec=PLAIN)
+                data.create(path)
             with pytest.raises(ZeroDivisionError):
-                fail_after(shop.create(path, spec=PLAIN, overwrite=True), [plain(1)])
+                fail_after(data.create(path, overwrite=True), [data.record(1)])
             with pytest.raises(TypeError, match="no_such_option"):
-                shop.create(path, spec=PLAIN, overwrite=True, no_such_option=1)
-            check_plain(shop.open(path), range(3))
+                data.create(path, overwrite=True, no_such_option=1)
+            data.check(data.open(path), range(3))
             assert list((tmp_path / "temporary").iterdir()) == []
 
     @pytest.mark.parametrize("cache", ["memory", ("data",)], ids=str)
-    def test_caches(self, shop: Workshop, cache: Any) -> None:
-        """Files, or those of some fields, held in memory: the same records, in other processes too."""
-        path = shop.write(30)
-        source = shop.open(path, cache=cache)
-        expected = digest(shop.open(path))
+    def test_caches(self, data: DatasetFixture, cache: Any) -> None:
+        """Files, or those of some fields, are held in memory: the same records, in other processes too."""
+        path = data.write(30)
+        source = data.open(path, cache=cache)
+        expected = digest(data.open(path))
         assert in_fork(lambda: digest(source)) == expected  # not read before
         assert digest(source) == expected
-        assert source.fingerprint == shop.open(path).fingerprint
+        assert source.fingerprint == data.open(path).fingerprint
         assert in_fork(lambda: digest(source)) == expected
         again = pickle.loads(pickle.dumps(source))
         assert len(pickle.dumps(source)) < 1024
         assert digest(again) == expected
-        assert source.read([3], ["data"])[0] == {"data": plain(3)["data"]}
+        if not data.case.documents:
+            assert source.read([3], ["data"])[0] == {"data": data.record(3)["data"]}
         with ThreadPoolExecutor(4) as threads:
-            fresh = shop.open(path, cache=cache)
+            fresh = data.open(path, cache=cache)
             for batch in threads.map(lambda seed: fresh.read([seed, 29 - seed]), range(8)):
-                check_plain(batch, batch.indices.tolist())
+                data.check(batch, batch.indices.tolist())
         for wrong in ("disk", "data"):
             with pytest.raises(ValueError, match="cache"):
-                shop.open(path, cache=wrong)
-        if not shop.case.blobs:
+                data.open(path, cache=wrong)
+        if not data.case.blobs:
             with pytest.raises(UnknownNameError, match="nothing"):
-                shop.open(path, cache=("nothing",))
+                data.open(path, cache=("nothing",))
 
     @pytest.mark.parametrize("verify", [True, False])
-    def test_files_that_shrink(self, shop: Workshop, verify: bool) -> None:
-        """What is cut off is an error that names the file, what is left is right."""
-        path = shop.write(50)
-        for file in map(Path, shop.open(path).paths):
+    def test_files_that_shrink(self, data: DatasetFixture, verify: bool) -> None:
+        """Records that are cut off are errors that name the file; the others are right."""
+        path = data.write(50)
+        for file in map(Path, data.open(path).paths):
             whole = file.read_bytes()
             for kept in (0, 1, len(whole) // 2, len(whole) - 1):
-                src = shop.open(path, verify_checksums=verify)
-                check_plain([src[0], src[49]], [0, 49])
+                src = data.open(path, verify_checksums=verify)
+                data.check([src[0], src[49]], [0, 49])
                 os.truncate(file, kept)
-                failures = _read_changed(src, str(file), range(50))
-                assert failures >= 1 or file.name.endswith(shop.case.read_once)
+                failures = _read_changed(data, src, str(file), range(50))
+                assert failures >= 1 or file.name.endswith(data.case.read_once)
                 file.write_bytes(whole)
 
-    def test_files_that_are_replaced(self, shop: Workshop) -> None:
-        """By a rename, or written over: an error that names the file, never other records."""
-        path, others = shop.write(50), shop.write(50, "other", first=100)
-        for file, other in zip(shop.open(path).paths, shop.open(others).paths, strict=True):
+    def test_files_that_are_replaced(self, data: DatasetFixture) -> None:
+        """A file that is replaced or written over is an error that names the file, never other records."""
+        path, others = data.write(50), data.write(50, "other", first=100)
+        for file, other in zip(data.open(path).paths, data.open(others).paths, strict=True):
             whole = Path(file).read_bytes()
-            for way in ("rename", "write"):
-                src = shop.open(path)
-                check_plain([src[0]], [0])
-                if way == "rename":
-                    shop.path("new").write_bytes(Path(other).read_bytes())
-                    shop.path("new").replace(file)
+            for change in ("rename", "write"):
+                src = data.open(path)
+                data.check([src[0]], [0])
+                if change == "rename":
+                    data.path("new").write_bytes(Path(other).read_bytes())
+                    data.path("new").replace(file)
                 else:
                     Path(file).write_bytes(Path(other).read_bytes())
-                failures = _read_changed(src, file, range(50))
-                assert failures == 50 or shop.case.ends is None  # decompressed data may be in memory
+                failures = _read_changed(data, src, file, range(50))
+                assert failures == 50 or data.case.ends is None  # decompressed data may be in memory
                 Path(file).write_bytes(whole)
 
 
-def _read_changed(src: Any, path: str, numbers: range) -> int:
+def _read_changed(data: DatasetFixture, src: Any, path: str, numbers: range) -> int:
     """Read all records of a file that changed; return how many fail."""
     failures: list[Exception] = []
     for index in numbers:
@@ -291,7 +295,7 @@ def _read_changed(src: Any, path: str, numbers: range) -> int:
         except (DataFormatsError, FileNotFoundError) as error:
             failures.append(error)
         else:
-            assert same(found, plain(index))
+            assert same(found, data.record(index))
     n_failures = len(failures)
     streamed: list[Any] = []
     try:
@@ -300,5 +304,5 @@ def _read_changed(src: Any, path: str, numbers: range) -> int:
         failures.append(error)
     assert len(failures) > n_failures or n_failures < len(numbers)
     assert [str(error) for error in failures if path not in str(error)] == [], "an error does not name the file"
-    check_plain(streamed, numbers[: len(streamed)])
+    data.check(streamed, numbers[: len(streamed)])
     return n_failures

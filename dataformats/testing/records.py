@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KINDS", "PLAIN", "blob", "plain", "same", "value", "values"]
+from dataformats.testing.case import FormatCase
 
-PLAIN = {"id": "int64", "data": "bytes"}
-"""The spec of the records that most tests use: every format holds it, and no value in them is empty."""
+__all__ = ["KINDS", "blob", "plain", "plain_spec", "same", "value", "values"]
 
 KINDS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -22,24 +21,30 @@ KINDS = (
     *("int64?", "float32?", "bool?", "utf8?", "bytes?", "json?", "bytes", "utf8", "json", "msgpack"),
     *("bytes[]", "utf8[]", "utf8[2]", "json[]", "png", "png[]", "jpg", "jpg[]"),
 )
-"""The types that are written and read back, one data set for each."""
+"""The types that are written and read back."""
 
 
 def blob(index: int, most: int = 200) -> bytes:
-    """Return the bytes of record `index`, up to `most`; those of every fifth are empty."""
+    """Return the bytes of record `index`, up to `most`; every fifth is empty."""
     length = 0 if index % 5 == 4 else (index * 37 + 11) % most
     seed = hashlib.blake2b(index.to_bytes(8, "little")).digest()
     return (seed * (length // len(seed) + 1))[:length]
 
 
-def plain(index: int) -> dict[str, Any]:
-    """Return record `index` of the spec `PLAIN`."""
-    index = int(index)
-    return {"id": index * index - 5, "data": blob(index, 40) or b"."}
+def plain_spec(case: FormatCase) -> dict[str, str] | None:
+    """Return the spec of the records that most tests use: no value in them is empty. `None` for documents."""
+    return None if case.documents else {"id": "int64", "data": "utf8" if "bytes" in case.refuses else "bytes"}
+
+
+def plain(case: FormatCase, index: int) -> dict[str, Any]:
+    """Return record `index` of the spec `plain_spec`."""
+    data = blob(int(index), 40) or b"."
+    text = case.documents or "bytes" in case.refuses
+    return {"id": int(index) ** 2 - 5, "data": data.hex()[: len(data)] if text else data}
 
 
 def value(kind: str, index: int) -> Any:
-    """Return what record `index` holds under a field of type `kind`; `None`: nothing."""
+    """Return what record `index` holds under a field of type `kind`; `None`: missing."""
     if kind.endswith("?"):
         return None if index % 3 == 1 else value(kind[:-1], index)
     codec, bracket, dims = kind.partition("[")
@@ -52,7 +57,7 @@ def value(kind: str, index: int) -> Any:
 
 
 def values(kind: str, n: int, empty: bool = True) -> list[Any]:
-    """Return `n` values of a type, without those that have no bytes where `empty` is False; `None`: nothing."""
+    """Return `n` values of a type; `None`: missing. Without empty values if `empty` is False."""
     found = (value(kind, index) for index in itertools.count())
     return list(itertools.islice((held for held in found if empty or not _has_empty(held)), n))
 
@@ -62,7 +67,7 @@ def _has_empty(held: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Return True where two values are the same: types, dtypes, shapes, bits; all NaNs are equal."""
+    """True if two values are the same: types, dtypes, shapes, bits; all NaNs are equal."""
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         alike = left.dtype == right.dtype and left.shape == right.shape
         return alike and np.array_equal(left, right, equal_nan=left.dtype.kind == "f")

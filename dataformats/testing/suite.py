@@ -1,50 +1,92 @@
-"""BackendConformance: every topic of the suite in one class."""
+"""BackendConformance and BackendDurability: every topic of the suite, in a fast class and a thorough one."""
 
 from __future__ import annotations
 
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from dataformats.testing.case import FormatCase
 from dataformats.testing.columns import ColumnConformance
 from dataformats.testing.converting import ConvertingConformance
-from dataformats.testing.damage import DamageConformance
-from dataformats.testing.dataset_fixture import Workshop
-from dataformats.testing.indexes import IndexConformance
-from dataformats.testing.io_modes import WaysConformance
-from dataformats.testing.locations import PlaceConformance
-from dataformats.testing.processes import ProcessConformance
+from dataformats.testing.damage import DamageConformance, DamageDurability
+from dataformats.testing.dataset_fixture import DatasetFixture
+from dataformats.testing.indexes import IndexConformance, IndexDurability
+from dataformats.testing.io_modes import IoModeConformance, IoModeDurability
+from dataformats.testing.locations import LocationConformance
+from dataformats.testing.processes import PickleConformance, ProcessDurability
 from dataformats.testing.reading import ReadingConformance
 from dataformats.testing.views import ViewConformance
 from dataformats.testing.writing import WritingConformance
 
-__all__ = ["BackendConformance"]
+__all__ = ["BackendConformance", "BackendDurability", "BackendSuite"]
 
 
-class BackendConformance(
-    ReadingConformance,
-    ColumnConformance,
-    ViewConformance,
-    WritingConformance,
-    PlaceConformance,
-    IndexConformance,
-    ProcessConformance,
-    ConvertingConformance,
-    DamageConformance,
-    WaysConformance,
-):
-    """What the core promises of every format. A subclass says which, in a fixture `case`."""
+class BackendSuite:
+    """What both classes share: a subclass names the format in a fixture `case`."""
+
+    timeout_s: ClassVar[float] = 120.0
 
     @pytest.fixture
     def case(self) -> FormatCase:
         """Return the format under test."""
-        raise NotImplementedError("a subclass says which FormatCase")
+        raise NotImplementedError("a subclass returns the FormatCase from a fixture `case`")
 
     @pytest.fixture
-    def shop(self, case: FormatCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-        """Return where the test works; indexes are kept there, too."""
+    def data(self, case: FormatCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatasetFixture]:
+        """Return where the test makes its datasets; indexes are kept there, too."""
         monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
         folder = tmp_path / "work"
         folder.mkdir()
-        return Workshop(case, folder)
+        with _time_limit(self.timeout_s):
+            yield DatasetFixture(case, folder)
+
+
+class BackendConformance(
+    BackendSuite,
+    ReadingConformance,
+    ColumnConformance,
+    ViewConformance,
+    WritingConformance,
+    LocationConformance,
+    IndexConformance,
+    PickleConformance,
+    ConvertingConformance,
+    DamageConformance,
+    IoModeConformance,
+):
+    """What the core promises of every format, in tests that take milliseconds and start no process."""
+
+
+class BackendDurability(BackendSuite, ProcessDurability, DamageDurability, IndexDurability, IoModeDurability):
+    """The thorough tests: damage at every byte and bit, other processes, and writers that are killed."""
+
+    timeout_s: ClassVar[float] = 600.0
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TimeoutError` in a test that takes longer; without effect where there is no `SIGALRM`.
+
+    A timer that is already set, as by pytest-timeout, goes on afterwards.
+    """
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def expire(*_: Any) -> None:
+        raise TimeoutError(f"the test takes longer than {seconds:g} s: expected less. Set timeout_s of the test class.")
+
+    before, begin = signal.signal(signal.SIGALRM, expire), time.monotonic()
+    left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        elapsed = time.monotonic() - begin
+        signal.setitimer(signal.ITIMER_REAL, max(left - elapsed, 0.001) if left else 0)
+        signal.signal(signal.SIGALRM, before)

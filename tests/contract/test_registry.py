@@ -15,7 +15,7 @@ import dataformats
 from dataformats.backends.ffrecord import BACKEND
 from dataformats.errors import UnknownNameError
 from dataformats.registry import Registry, backends, codecs
-from dataformats.testing.dataset_fixture import in_fork
+from dataformats.testing.subprocess_entry import in_fork
 
 PACKAGE = {
     "brought.py": """

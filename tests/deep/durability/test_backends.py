@@ -1,0 +1,15 @@
+"""The thorough part of the conformance suite, over every format and way of writing it that this package has."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataformats.testing import BackendDurability, FormatCase
+from tests.cases import FORMATS
+
+
+class TestBackends(BackendDurability):
+    @pytest.fixture(params=FORMATS, ids=str)
+    def case(self, request: pytest.FixtureRequest) -> FormatCase:
+        found: FormatCase = request.param
+        return found
