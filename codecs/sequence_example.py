@@ -21,7 +21,7 @@ from dataformats.codecs.features.feature import (
     feature_value,
     number_feature,
 )
-from dataformats.codecs.features.feature_column import FeatureColumn, find
+from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.lists import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.features.messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.payloads import (
@@ -31,6 +31,7 @@ from dataformats.codecs.features.payloads import (
     range_of,
 )
 from dataformats.codecs.features.wire import delimited
+from dataformats.codecs.features.wire_column import find
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.decode import check_part, numbered, offsets_of
 from dataformats.columns.exact import exact
@@ -223,11 +224,11 @@ class _SequenceCoder(RecordCoder):
             return self._list_column(name, lists, part)
         with numbered(inside):
             self._check_context_type(name)
-            column = self._context_column(name, context.taken(inside), part)
+            column = self._context_column(name, context.take(inside), part)
         if not len(outside):
             return column
         with numbered(outside):
-            others = self._list_column(name, lists.taken(outside), part)
+            others = self._list_column(name, lists.take(outside), part)
         order = np.argsort(np.concatenate([inside, outside]))
         both: Column = take_column(concat_columns([column, others]), order)
         return both
@@ -245,7 +246,7 @@ class _SequenceCoder(RecordCoder):
         if part is not None:
             check_part(part, counts, name)
             picked = offsets_of(counts)[:-1, None] + np.asarray(part, np.int64)
-            counts, steps = np.full(len(lists), len(part)), steps.taken(picked.reshape(-1))
+            counts, steps = np.full(len(lists), len(part)), steps.take(picked.reshape(-1))
         with numbered(np.repeat(np.arange(len(lists)), counts)):
             values: Any = self._step_column(name, steps)
         return Ragged(values, offsets_of(counts), present=None if present.all() else present)

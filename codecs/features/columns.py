@@ -122,7 +122,7 @@ def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: 
         check_part(part, np.where(present, np.iinfo(np.int64).max, 0), target.name)
     rows = np.flatnonzero(present)
     with numbered(rows):
-        column = _present_column(codecs, target, stored.taken(rows), part)
+        column = _present_column(codecs, target, stored.take(rows), part)
     return spread(column, present, optional=target.kind.optional)
 
 
@@ -166,7 +166,7 @@ def _numbers(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
     columns = []
     for code, rows in zip(codes, groups, strict=True):
         with numbered(rows):
-            columns.append(_numbers_of_code(target, code, stored.taken(rows)))
+            columns.append(_numbers_of_code(target, code, stored.take(rows)))
     order = np.argsort(np.concatenate(groups))
     return cast("NDArray[Any] | Ragged", take_column(_concatenated(columns), order))
 

@@ -1,4 +1,4 @@
-"""From records to the bytes of payloads made of features."""
+"""Records to the bytes of payloads made of features."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dataformats.codecs.features.feature import FEATURE, any_feature, check_listable, encode_blobs, stored_as
+from dataformats.codecs.features.feature import (
+    FEATURE,
+    any_feature,
+    bytes_feature,
+    check_listable,
+    encode_blobs,
+    number_feature,
+    stored_as,
+)
 from dataformats.codecs.features.lists import BYTES, Lists
 from dataformats.codecs.features.payloads import check_fields, check_missing, may_lack
+from dataformats.codecs.features.wire import delimited, map_entry
 from dataformats.codecs.text import BYTES as PLAIN_BYTES
 from dataformats.codecs.text import UTF8
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
@@ -24,7 +33,7 @@ from dataformats.kernels.wire_write import (
     TEXT_ITEM,
     Field,
     Write,
-    writer_of,
+    writer,
 )
 from dataformats.spec import Spec, Type
 
@@ -33,18 +42,18 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordEncoder"]
 
-_WIDEST = 8  # bytes of the numbers that the kernel knows; float128 is numpy's alone
+_MAX_WIDTH = 8  # bytes of a number in the kernel; float128 is larger
 
 
 class RecordEncoder:
     """Encodes records of one spec. Thread-safe.
 
     Args:
-        shape: What records become.
-        lists: The lists that their features have.
-        codecs: Where the fields' codecs come from.
+        shape: The message type of the records.
+        lists: The lists of the format.
+        codecs: Resolves the fields' codecs.
         spec: The fields, in the order in which they are written.
-        places: The part and the name of each field in there.
+        places: Field to its part of the message, and its name there.
         listed: Returns the `FeatureList` message of a field in part 1, from its name and its value.
     """
 
@@ -75,12 +84,31 @@ class RecordEncoder:
         """
         if not record.keys() <= self._names:
             check_fields(record, self._spec)
-        return self._write(tuple([record.get(name) for name in self._order]), self._normalised)
+        return self._write(tuple([record.get(name) for name in self._order]), self._normalized)
 
     @cached_property
     def _write(self) -> Write:
-        # Not before it is needed: resolving codecs may import what they stand on.
-        return writer_of(self._shape, [self._field(name, kind) for name, kind in self._spec.items()])
+        # Not before it is needed: resolving codecs may import their dependencies.
+        fields = [self._field(name, kind) for name, kind in self._spec.items()]
+        return writer(self._shape, fields) or self._write_without_kernels
+
+    def _write_without_kernels(self, values: tuple[Any, ...], normalize: Callable[[int, Any], Any]) -> bytes:
+        maps: dict[int, list[bytes]] = {0: [], 1: []}
+        for number, (name, value) in enumerate(zip(self._order, values, strict=True)):
+            kind, (part, key) = self._spec[name], self._places[name]
+            if value is not None or not may_lack(kind):
+                feature = self._feature(name, kind, normalize(number, value))
+                maps[part].append(map_entry(1, key.encode(), feature))
+        if self._shape == Shape.OFRECORD:
+            return b"".join(maps[0])
+        return b"".join(delimited(part + 1, b"".join(entries)) for part, entries in maps.items() if entries)
+
+    def _feature(self, name: str, kind: Type, normalized: NDArray[Any] | list[bytes] | bytes) -> bytes:
+        if isinstance(normalized, bytes):
+            return normalized
+        if isinstance(normalized, list):
+            return bytes_feature(self._lists, normalized)
+        return number_feature(self._lists, kind, normalized, name)
 
     def _field(self, name: str, kind: Type) -> Field:
         part, key = self._places[name]
@@ -89,21 +117,21 @@ class RecordEncoder:
         return Field(key.encode(), part, stored, not may_lack(kind), item, letter, width, dims)
 
     def _storage(self, kind: Type) -> tuple[int, int, str, int]:
-        """Return the list that values of a type go to, what they are, and their dtype's kind and width."""
+        """Return the list for values of a type, which values need no conversion, and their dtype's kind and width."""
         try:
             dtype = kind.dtype if holds_numbers(self._codecs, kind) else None
-            if dtype is not None and dtype.itemsize <= _WIDEST:
+            if dtype is not None and dtype.itemsize <= _MAX_WIDTH:
                 return stored_as(self._lists, kind), NUMBERS_ITEM, dtype.kind, dtype.itemsize
             codec = self._codecs.codec(kind.element)
         except (SpecError, UnknownNameError):
-            codec = None  # whoever gives a value is told
+            codec = None  # raised again when there is a value to encode
         if codec is FEATURE:
             return MESSAGE, OTHER_ITEM, "b", 1
         item = BYTES_ITEM if codec is PLAIN_BYTES else TEXT_ITEM if codec is UTF8 else OTHER_ITEM
         return BYTES, item, "b", 1
 
-    def _normalised(self, number: int, value: Any) -> NDArray[Any] | list[bytes] | bytes:
-        """Return what `wire_write` takes for a value that is not what it is stored as."""
+    def _normalized(self, number: int, value: Any) -> NDArray[Any] | list[bytes] | bytes:
+        """Return a value as `kernels.wire_write.Write` takes it."""
         name = self._order[number]
         kind = self._spec[name]
         if value is None:
@@ -113,7 +141,7 @@ class RecordEncoder:
         if holds_numbers(self._codecs, kind):
             array = exact(kind, value, field=name)
             check_listable(self._lists, kind, array, name)
-            return array if array.dtype.itemsize <= _WIDEST else encode_blobs(kind, array)
+            return array if array.dtype.itemsize <= _MAX_WIDTH else encode_blobs(kind, array)
         if self._codecs.codec(kind.element) is FEATURE:
             return any_feature(self._lists, value, name)
         return encode_value(self._codecs, kind, value, field=name)

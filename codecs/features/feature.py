@@ -5,6 +5,7 @@ The two number their lists differently and have others; which they have stands i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "FEATURE",
     "Facts",
     "any_feature",
+    "bytes_feature",
     "check_listable",
     "encode_blobs",
     "encode_feature",
@@ -116,7 +118,7 @@ class _Feature(Codec):
         if value is None:
             return b""
         if isinstance(value, list | tuple):
-            return _message(self._lists, BYTES, packed_bytes([_checked_bytes(item) for item in value]))
+            return bytes_feature(self._lists, [_checked_bytes(item) for item in value])
         dtype: Any = getattr(value, "dtype", None)
         if getattr(dtype, "kind", "") not in ("i", "u", "f"):
             raise TypeError(f"expected an integer or float array, a list of bytes or None, found {value!r:.80}")
@@ -152,7 +154,7 @@ def encode_feature(lists: Lists, codecs: FieldCodecs, kind: Type, value: Any, *,
         return number_feature(lists, kind, exact(kind, value, field=name), name)
     if codecs.codec(kind.element) is FEATURE:
         return any_feature(lists, value, name)
-    return _message(lists, BYTES, packed_bytes(encode_value(codecs, kind, value, field=name)))
+    return bytes_feature(lists, encode_value(codecs, kind, value, field=name))
 
 
 def any_feature(lists: Lists, value: Any, name: str) -> bytes:
@@ -188,11 +190,16 @@ def check_listable(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> 
         raise SpecError(f"{int(array.max())} does not fit an Int64List", field=name)
 
 
+def bytes_feature(lists: Lists, values: Iterable[bytes]) -> bytes:
+    """Return the `Feature` message of a list of bytes values."""
+    return _message(lists, BYTES, packed_bytes(values))
+
+
 def number_feature(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> bytes:
     """Return the `Feature` message of an array that fits `kind` exactly."""
     stored = stored_as(lists, kind)
     if stored == BYTES:
-        return _message(lists, BYTES, packed_bytes(encode_blobs(kind, array)))
+        return bytes_feature(lists, encode_blobs(kind, array))
     check_listable(lists, kind, array, name)
     return _number_message(lists, stored, array.reshape(-1))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -11,9 +11,9 @@ from dataformats.batch import Blobs, Column
 from dataformats.batch.inline_values import SplitBlobs, ValueSlice, widest
 from dataformats.codecs.features.columns import Target, to_column
 from dataformats.codecs.features.encoder import RecordEncoder
-from dataformats.codecs.features.fast_path import Direct
+from dataformats.codecs.features.fast_path import FastPath
 from dataformats.codecs.features.feature import Facts, feature_value
-from dataformats.codecs.features.feature_column import FeatureColumn, find
+from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.lists import Lists
 from dataformats.codecs.features.messages import parse
 from dataformats.codecs.features.payloads import (
@@ -21,6 +21,7 @@ from dataformats.codecs.features.payloads import (
     check_types,
     range_of,
 )
+from dataformats.codecs.features.wire_column import find
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import Shape
@@ -88,7 +89,7 @@ class _Coder(RecordCoder):
         self._targets = {name: Target(name, kind) for name, kind in spec.items()}
         self._names = frozenset(spec)
         self._known = frozenset((0, name) for name in spec) if inferred else None
-        self._direct = lru_cache(_MASKS)(partial(Direct, payload.shape, codecs, spec, inferred))
+        self._fast_path = lru_cache(_MASKS)(partial(FastPath, payload.shape, codecs, spec, inferred))
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return a message, its features in the spec's order; without any, no bytes at all."""
@@ -96,21 +97,21 @@ class _Coder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each field asked for; others are not looked at."""
-        columns = self._direct(tuple(fields.items())).columns(blobs)
+        columns = self._fast_path(tuple(fields.items())).columns(blobs)
         return self._columns(self._find(blobs, fields), fields) if columns is None else columns
 
     def value_slice(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> ValueSlice | None:
-        """Return where the largest value that all records have at the same place lies."""
+        """Return the place of the largest value that all records have at the same place."""
         return widest([stored.value_slice(blobs) for stored in self._find(blobs, fields)])
 
-    def decode_split(self, around: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
-        """Return what `decode_batch` does, if the window is what some field has in all records."""
-        return self._direct(tuple(fields.items())).columns(around.blobs, around)
+    def decode_split(self, split: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
+        """Return the columns of `decode_batch`, if the value slice is the value of some field in all records."""
+        return self._fast_path(tuple(fields.items())).columns(split.blobs, split)
 
-    def _find(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> list[FeatureColumn]:
+    def _find(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Sequence[FeatureColumn]:
         return find(self._payload.shape, self._payload.message, blobs, _pairs(fields), self._known, self._check_known)
 
-    def _columns(self, found: list[FeatureColumn], fields: Mapping[str, bool | range]) -> dict[str, Column]:
+    def _columns(self, found: Sequence[FeatureColumn], fields: Mapping[str, bool | range]) -> dict[str, Column]:
         return {
             name: to_column(self._codecs, self._targets[name], stored, range_of(fields[name]))
             for (_, name), stored in zip(_pairs(fields), found, strict=True)

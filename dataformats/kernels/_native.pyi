@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels.reference import BytesLike
-from dataformats.kernels.reference.wire_write import Field
+from dataformats.kernels.wire_write import Field
 
 def crc32c(data: BytesLike, value: int = 0, /) -> int: ...
 def crc32(data: BytesLike, value: int = 0, /) -> int: ...
@@ -104,7 +104,7 @@ def wire_columns_plan(
     names: tuple[tuple[int, bytes], ...],
     outputs: tuple[tuple[Any, ...], ...],
     closed: bool,
-    make_int64s: Callable[[int], NDArray[np.int64]],
+    new_int64s: Callable[[int], NDArray[np.int64]],
     /,
 ) -> object: ...
 def wire_columns(

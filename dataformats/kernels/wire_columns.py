@@ -1,68 +1,96 @@
-"""Batches of Examples and OFRecords as columns, in one call: what is simple is made, all else is left as found."""
+"""Batches of Examples and OFRecords as columns, in one call, if the records are simple enough.
+
+A column is filled if all records have the wanted values: one kind, present in each record, the right count, and each
+number exact in the column's dtype. Other columns are left as feature rows, which the caller decodes and reports on.
+"""
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.kernels import reference
-from dataformats.kernels.dispatch import kernels
-from dataformats.kernels.reference.wire_columns import (
-    APART,
-    AS_FOUND,
-    DENSE,
-    JOINED,
-    MADE,
-    PLACED,
-    RAGGED,
-    Output,
-)
-from dataformats.kernels.wire import Shape
+from dataformats.kernels.wire import Shape, wire_kernels
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
 __all__ = [
-    "APART",
     "AS_FOUND",
     "DENSE",
+    "FILLED",
     "JOINED",
-    "MADE",
     "PLACED",
     "RAGGED",
-    "Columns",
+    "SLICED",
+    "FillColumns",
     "Output",
-    "columns_of",
+    "fill_columns",
 ]
 
-# `Made`, as a tuple without names.
-Columns = Callable[
+AS_FOUND, DENSE, RAGGED, JOINED, PLACED = range(5)
+FILLED, SLICED = 1, 2
+
+
+class Output(NamedTuple):
+    """The column that the features of a name become.
+
+    Attributes:
+        output: `AS_FOUND`, feature rows; `DENSE`, `size` numbers each, from lists of numbers or one bytes value that
+            has them all; `RAGGED`, elements of `size` numbers, from lists of numbers; `JOINED`, the one bytes value of
+            each record, back to back; `PLACED`, the place of that value in the buffer.
+        letter: The kind of the numbers' dtype.
+        width: The bytes of a number.
+        size: The numbers in a record, or in an element of `RAGGED`; at least 1.
+        new: Returns an array of n records (`DENSE`), elements (`RAGGED`) or bytes (`JOINED`).
+    """
+
+    output: int
+    letter: str = "u"
+    width: int = 1
+    size: int = 1
+    new: Callable[[int], NDArray[Any]] | None = None
+
+
+FillColumns = Callable[
     ["BytesLike", NDArray[np.int64], NDArray[np.int64], "tuple[int, int] | None"],
     "tuple[tuple[int, Any, Any], ...] | None",
 ]
+"""Fills the columns of records, from their buffer, starts and lengths (int64[n]) and a value slice.
+
+The slice is a part of all records that was read elsewhere: its begin, from a record's end if below 0, and its bytes;
+or `None`. At most one column is sliced: the first whose values, unparsed, lie exactly there in all records. The content
+of the buffer at the slice has no influence, because finding features never looks at values that it leaves unparsed.
+
+Returns `None` if there are no records, one does not parse, has a name that it must not have, or no column is sliced.
+Else of each column:
+
+- flags: `FILLED`, or 0 for feature rows; with `SLICED` added, the column's values are the slice;
+- first: the values; of `PLACED`, int64[n], each begin; `None` if sliced; if not filled, the rows, int64[6 n];
+- second: of `RAGGED` and `JOINED`, int64[n + 1], offsets; of `PLACED`, int64[n], lengths; else `None`.
+"""
 
 
-def columns_of(
+def fill_columns(
     shape: Shape,
     wanted: Sequence[tuple[int, str]],
     outputs: Sequence[Output],
     known: Collection[tuple[int, str]] | None = None,
-) -> Columns:
-    """Return what makes columns of buffer, starts, lengths and a window: see `kernels/reference/wire_columns.py`.
+) -> FillColumns:
+    """Return a function that fills columns. Without wire kernels, it always returns `None`.
 
     Args:
-        shape: What records are.
+        shape: The message type of the records.
         wanted: Part and name of the features to find, none twice.
-        outputs: What each is to become.
+        outputs: The column of each.
         known: All parts and names that records may have; `None`: any.
     """
-    # The C kernel writes numbers little-endian, as they are stored.
-    module: Any = kernels() if sys.byteorder == "little" else reference
+    module = wire_kernels()
+    if module is None:
+        return lambda buffer, starts, lengths, value_slice: None
     others = sorted(set(known or ()) - set(wanted))
     names = tuple((part, name.encode()) for part, name in (*wanted, *others))
     plan = module.wire_columns_plan(shape, names, tuple(map(tuple, outputs)), known is not None, _int64s)

@@ -1,10 +1,10 @@
-"""Reading batches of features: the C kernel, its twin and protobuf find the same, or all refuse."""
+"""Reading batches of features: the kernels find what protobuf finds, or both refuse the record."""
 
 from __future__ import annotations
 
-import importlib
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,121 +14,82 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE
+from dataformats.batch import Blobs
+from dataformats.codecs.features.message_column import find_in_messages
+from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.wire import delimited, varint
-from dataformats.kernels import gather, reference
-from dataformats.kernels.wire import Names, Shape, find_features
+from dataformats.codecs.features.wire_column import WireColumn
+from dataformats.errors import CorruptRecordError
+from dataformats.kernels.wire import STEPS, FeatureTable, Names, Shape, find_features, wire_kernels
 
-try:
-    _native: Any = importlib.import_module("dataformats.kernels._native")
-except ImportError:
-    _native = None  # test_choice.py fails then, if the compiled kernels were asked for
+KERNEL = wire_kernels()
+pytestmark = pytest.mark.skipif(KERNEL is None, reason="without kernels, protobuf parses")
 
-KERNELS = {"reference": reference} | ({} if _native is None else {"native": _native})
 GOLDEN = Path(__file__).parents[1] / "golden"
 MESSAGES = {
     Shape.EXAMPLE: EXAMPLE_MESSAGE,
     Shape.SEQUENCE_EXAMPLE: SEQUENCE_MESSAGE,
     Shape.OFRECORD: OFRECORD_MESSAGE,
 }
-KINDS = {None: 0, "bytes_list": 1, "float_list": 2, "int64_list": 3, "double_list": 4, "int32_list": 5}
 DTYPES = {2: "<f4", 3: "<i8", 4: "<f8", 5: "<i4"}
-ABSENT, BYTES, STEPS = -1, 1, 6
 NAMES = ("", "a", "b", "é", "longer name")
 
-Record = dict[tuple[int, str], Any]
+
+def wanted_of(shape: Shape, names: Sequence[str] = NAMES) -> list[tuple[int, str]]:
+    return [(part, name) for part in ((0, 1) if shape == Shape.SEQUENCE_EXAMPLE else (0,)) for name in names]
 
 
-# ---- what protobuf says
+def find(shape: Shape, blobs: Sequence[bytes], wanted: list[tuple[int, str]]) -> FeatureTable:
+    records = Blobs.join(blobs)
+    names = Names.of(wanted, [(0, "known")])
+    return find_features(shape, records.buffer, records.starts, records.lengths, names)
 
 
-def oracle(shape: Shape, blob: bytes) -> Record | None:
-    """Return part and name to values, as protobuf parses them; `None` where it refuses."""
+def plain(column: Any) -> list[Any]:
+    """Return kind, count and values of each feature of a column, as bytes."""
+    if STEPS in column.kinds:
+        return [column.kinds.tolist(), column.counts.tolist(), plain(column.steps())]
+    values = [value.tobytes() if isinstance(value, np.ndarray) else value for value in column.values()]
+    return [column.kinds.tolist(), column.counts.tolist(), values]
+
+
+def check(shape: Shape, *blobs: bytes, names: Sequence[str] = NAMES) -> bool:
+    """Compare the kernels with protobuf on records; return whether all parse."""
+    wanted, records = wanted_of(shape, names), Blobs.join(blobs)
+    messages: list[Any] = []
+    table = find(shape, blobs, wanted)
     try:
-        message = MESSAGES[shape].FromString(blob)
-    except Exception:
-        return None
-    maps = {
-        Shape.EXAMPLE: lambda: message.features.feature,
-        Shape.SEQUENCE_EXAMPLE: lambda: message.context.feature,
-        Shape.OFRECORD: lambda: message.feature,
-    }
-    found: Record = {(0, name): stored(feature) for name, feature in maps[shape]().items()}
+        expected = find_in_messages(shape, MESSAGES[shape], records, wanted, lambda one, _: messages.append(one))
+    except CorruptRecordError as error:
+        failed, expected = error.index, []
+    else:
+        failed = -1
+    assert table.failed == failed, (shape, blobs)
+    if failed != -1:
+        return False
+    for features, survey, oracle in zip(table.features, table.surveys.tolist(), expected, strict=True):
+        column = WireColumn(shape, records.buffer, features, *survey)
+        assert plain(column) == plain(oracle), (shape, blobs)
+        assert (column.held, column.fewest, column.most) == (oracle.held, oracle.fewest, oracle.most)
+        assert column.n_values == oracle.counts.sum()
+    for stray, message in zip(table.strays, messages, strict=True):
+        assert stray or not has_others(shape, message, wanted)
+    return True
+
+
+def maps_of(shape: Shape, message: Any) -> list[Any]:
+    """Return the maps of a message, by part."""
     if shape == Shape.SEQUENCE_EXAMPLE:
-        for name, steps in message.feature_lists.feature_list.items():
-            found[1, name] = [stored(step) for step in steps.feature]
-    return found
+        return [message.context.feature, message.feature_lists.feature_list]
+    return [message.feature if shape == Shape.OFRECORD else message.features.feature]
 
 
-def stored(feature: Any) -> tuple[int, Any]:
-    kind = feature.WhichOneof("kind")
-    if kind is None:
-        return 0, None
-    values = getattr(feature, kind).value
-    code = KINDS[kind]
-    return code, list(values) if code == BYTES else np.array(values, DTYPES[code]).tobytes()
-
-
-# ---- what the kernels say
-
-
-def find(kernel: Any, shape: Shape, blobs: Sequence[bytes], names: Sequence[str] = NAMES) -> tuple[int, Any, Any, Any]:
-    """Return the record that does not parse, the tables, and the values: a record each."""
-    lengths = np.array([len(blob) for blob in blobs], np.int64)
-    starts, buffer = np.cumsum(lengths) - lengths, np.frombuffer(b"".join(blobs), np.uint8)
-    parts = (0, 1) if shape == Shape.SEQUENCE_EXAMPLE else (0,)
-    wanted = [(part, name) for part in parts for name in names]
-    given = Names.of(wanted, [(0, "known")])
-    tables = (
-        np.empty((len(wanted), len(blobs), 6), np.int64),
-        np.empty((len(wanted), 4), np.int64),
-        np.empty(len(blobs), np.uint8),
-    )
-    failed = kernel.wire_find(shape, buffer, starts, lengths, given.joined, given.ends, given.parts, *tables)
-    if failed >= 0:
-        return failed, None, None, None
-    found = [
-        {
-            name: values(kernel, shape, buffer, row)
-            for name, row in zip(wanted, tables[0][:, record], strict=True)
-            if row[3] > ABSENT
-        }
-        for record in range(len(blobs))
-    ]
-    return -1, tables, found, wanted
-
-
-def values(kernel: Any, shape: Shape, buffer: np.ndarray, row: np.ndarray) -> Any:
-    features, count, kind = row.reshape(1, 6), int(row[2]), int(row[3])
-    if kind == 0:
-        return 0, None
-    if kind == BYTES:
-        starts, lengths = np.empty(count, np.int64), np.empty(count, np.int64)
-        assert kernel.wire_places(shape, buffer, features, starts, lengths) == -1
-        return kind, [buffer[start : start + n].tobytes() for start, n in zip(starts, lengths, strict=True)]
-    if kind == STEPS:
-        steps = np.empty((count, 6), np.int64)
-        assert kernel.wire_steps(shape, buffer, features, steps) == -1
-        return [values(kernel, shape, buffer, step) for step in steps]
-    numbers = np.empty(count, DTYPES[kind])
-    assert kernel.wire_numbers(shape, buffer, features, numbers.view(np.uint8), kind) == -1
-    return kind, numbers.tobytes()
-
-
-def check(shape: Shape, blob: bytes) -> bool:
-    """Compare both kernels with protobuf on one record; return whether it parses."""
-    expected = oracle(shape, blob)
-    answers = {label: find(kernel, shape, [blob]) for label, kernel in KERNELS.items()}
-    for label, (failed, tables, found, wanted) in answers.items():
-        assert (failed < 0) == (expected is not None), (label, shape, blob)
-        if expected is None:
-            continue
-        assert found == [{key: value for key, value in expected.items() if key in wanted}], (label, shape, blob)
-        others = [value for key, value in expected.items() if key not in wanted and key != (0, "known")]
-        assert tables[2][0] or all(value == (0, None) for value in others), (label, shape, blob)
-        for table, other in zip(tables, answers["reference"][1], strict=True):
-            assert np.array_equal(table, other), (label, shape, blob)
-    return expected is not None
+def has_others(shape: Shape, message: Any, wanted: list[tuple[int, str]]) -> bool:
+    """Return whether a record has something under a name that is neither wanted nor known."""
+    names = [*wanted, (0, "known")]
+    features, *lists = maps_of(shape, message)
+    others = [name for name in features if features[name].ByteSize() and (0, name) not in names]
+    return bool(others) or any((1, name) not in names for steps in lists for name in steps)
 
 
 # ---- records that tools write
@@ -154,12 +115,10 @@ def frames(path: str, head: int, tail: int) -> list[bytes]:
 def test_golden_files(shape: Shape, path: str) -> None:
     head, tail = (8, 0) if path.startswith("ofrecord") else (12, 4)
     for blob in frames(path, head, tail):
-        expected = oracle(shape, blob)
-        names = sorted({name for _, name in expected or {}})
-        for kernel in KERNELS.values():
-            failed, _, found, _ = find(kernel, shape, [blob], names)
-            assert (failed < 0) == (expected is not None)
-            assert found is None or found == [expected]
+        names: set[str] = set()
+        with suppress(CorruptRecordError):
+            names.update(*maps_of(shape, parse(MESSAGES[shape], blob)))
+        check(shape, blob, names=sorted(names))
 
 
 # ---- records that nobody should write
@@ -410,86 +369,56 @@ def test_cut_at_every_byte_and_every_flipped_bit(shape: Shape) -> None:
 def test_a_batch_is_its_records() -> None:
     maker = Maker(99)
     for shape in Shape:
-        blobs = [blob for blob in (maker.record(shape) for _ in range(200)) if oracle(shape, blob) is not None]
-        for kernel in KERNELS.values():
-            failed, tables, found, _ = find(kernel, shape, blobs)
-            assert failed == -1
-            assert found == [find(kernel, shape, [blob])[2][0] for blob in blobs]
-            assert tables[2].tolist() == [find(kernel, shape, [blob])[1][2][0] for blob in blobs]
-            assert find(kernel, shape, [*blobs[:7], b"\xff", *blobs])[0] == 7
+        blobs = [blob for blob in (maker.record(shape) for _ in range(200)) if check(shape, blob)]
+        assert check(shape, *blobs)
+        assert not check(shape, *blobs[:7], b"\xff", *blobs)
 
 
 def test_surveys() -> None:
     blobs = [wrapped(Shape.EXAMPLE, entry(b"a", delimited(3, delimited(1, bytes(n)))))[0] for n in (3, 1, 2)]
-    for kernel in KERNELS.values():
-        _, tables, _, wanted = find(kernel, Shape.EXAMPLE, [*blobs, b"", wrapped(Shape.EXAMPLE, entry(b"a", b""))[0]])
-        surveys = dict(zip(wanted, tables[1].tolist(), strict=True))
-        assert surveys[0, "a"] == [1 << 4 | 1 << 1 | 1 << 0, 1, 3, 6]
-        assert surveys[0, "b"] == [1, 0, 0, 0]
+    blobs += [b"", wrapped(Shape.EXAMPLE, entry(b"a", b""))[0]]
+    surveys = find(Shape.EXAMPLE, blobs, [(0, "a"), (0, "b")]).surveys
+    assert surveys.tolist() == [[1 << 4 | 1 << 1 | 1 << 0, 1, 3, 6], [1, 0, 0, 0]]
 
 
-def test_records_outside_the_buffer() -> None:
-    for kernel in KERNELS.values():
-        for start, length in ((-1, 1), (0, 5), (5, 0), (4, 1), (0, -1), (2**62, 2**62)):
-            tables = np.empty((0, 2, 6), np.int64), np.empty((0, 4), np.int64), np.empty(2, np.uint8)
-            starts, lengths = np.array([0, start]), np.array([0, length])
-            assert kernel.wire_find(0, bytes(4), starts, lengths, b"", np.empty(0, np.int64), b"", *tables) == 1
-
-
-@given(st.lists(st.integers(-3, 40), min_size=6, max_size=6), st.binary(max_size=30))
-def test_features_that_nobody_found(row: list[int], data: bytes) -> None:
-    features = np.array([row], np.int64)
-    for kind in (2, 3, 4, 5):
-        room = [np.zeros(max(0, row[2]) * np.dtype(DTYPES[kind]).itemsize, np.uint8) for _ in KERNELS]
-        answers = {
-            kernel.wire_numbers(0, data, features, out, kind)
-            for kernel, out in zip(KERNELS.values(), room, strict=True)
-        }
-        assert len(answers) == 1
-        assert answers != {-1} or all(np.array_equal(out, room[0]) for out in room)
-    places = [(np.zeros(max(0, row[2]), np.int64), np.zeros(max(0, row[2]), np.int64)) for _ in KERNELS]
-    assert len({k.wire_places(0, data, features, *out) for k, out in zip(KERNELS.values(), places, strict=True)}) == 1
-    steps = [np.zeros((max(0, row[2]), 6), np.int64) for _ in KERNELS]
-    assert len({k.wire_steps(1, data, features, out) for k, out in zip(KERNELS.values(), steps, strict=True)}) == 1
-
-
-def test_arguments_that_do_not_fit() -> None:
-    good = (np.zeros(1, np.int64), np.zeros(1, np.int64))
-    for kernel in [kernel for label, kernel in KERNELS.items() if label == "native"]:
-        ends, tables = np.array([1]), (np.empty((1, 1, 6), np.int64), np.empty((1, 4), np.int64), np.empty(1, np.uint8))
-        assert kernel.wire_find(0, b"", *good, b"a", ends, b"\0", *tables) == -1
-        for wrong in (
-            (3, b"", *good, b"a", ends, b"\0", *tables),
-            (0, b"", good[0], np.zeros(2, np.int64), b"a", ends, b"\0", *tables),
-            (0, b"", *good, b"ab", ends, b"\0", *tables),
-            (0, b"", *good, b"a", ends, b"", *tables),
-            (0, b"", *good, b"a", ends, b"\0", np.empty((1, 2, 6), np.int64), *tables[1:]),
-        ):
-            with pytest.raises(ValueError, match=r"shape must be|do not fit each other"):
-                kernel.wire_find(*wrong)
-        with pytest.raises(TypeError, match="starts must be a contiguous array of int64"):
-            kernel.wire_find(0, b"", np.zeros(1, np.int32), good[1], b"a", ends, b"\0", *tables)
-
-
-# ---- through the door
-
-
-def test_the_door() -> None:
+def test_strays() -> None:
     blob = wrapped(Shape.EXAMPLE, entry(b"a", INT64S) + entry(b"c", ONE))[0]
     found = find_features(Shape.EXAMPLE, blob, np.array([0]), np.array([len(blob)]), Names.of([(0, "a")], [(0, "b")]))
     assert (found.failed, found.strays.tolist(), found.features.shape) == (-1, [1], (1, 1, 6))
 
 
-@given(st.binary(max_size=30), st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32)), max_size=6))
-def test_gathering(data: bytes, extents: list[tuple[int, int]]) -> None:
-    starts, lengths = (np.array([extent[i] for extent in extents], np.int64) for i in (0, 1))
-    fits = [start >= 0 and length >= 0 and start + length <= len(data) for start, length in extents]
-    if all(fits):
-        joined, offsets = gather(data, starts, lengths)
-        assert joined.tobytes() == b"".join(data[start : start + length] for start, length in extents)
-        assert offsets.tolist() == [0, *np.cumsum(lengths).tolist()]
-        return
-    for kernel in KERNELS.values():
-        assert kernel.gather(data, starts, lengths, np.zeros(1000, np.uint8)) == fits.index(False)
-    with pytest.raises(ValueError, match="outside the buffer"):
-        gather(data, starts, lengths)
+def test_records_outside_the_buffer() -> None:
+    for start, length in ((-1, 1), (0, 5), (5, 0), (4, 1), (0, -1), (2**62, 2**62)):
+        starts, lengths = np.array([0, start]), np.array([0, length])
+        assert find_features(Shape.EXAMPLE, bytes(4), starts, lengths, Names.of([])).failed == 1
+
+
+@given(st.lists(st.integers(-3, 40), min_size=6, max_size=6), st.binary(max_size=30))
+def test_features_from_elsewhere(row: list[int], data: bytes) -> None:
+    """Any row is refused or read within the buffer."""
+    features, n = np.array([row], np.int64), max(0, row[2])
+    for kind in DTYPES:
+        out = np.zeros(n * np.dtype(DTYPES[kind]).itemsize, np.uint8)
+        assert KERNEL.wire_numbers(0, data, features, out, kind) in (-1, 0, 1)
+    starts, lengths = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    if KERNEL.wire_places(0, data, features, starts, lengths) == -1:
+        assert (starts >= 0).all()
+        assert (starts + lengths <= len(data)).all()
+    assert KERNEL.wire_steps(1, data, features, np.zeros((n, 6), np.int64)) in (-1, 0, 1)
+
+
+def test_arguments_that_do_not_fit() -> None:
+    good = (np.zeros(1, np.int64), np.zeros(1, np.int64))
+    ends, tables = np.array([1]), (np.empty((1, 1, 6), np.int64), np.empty((1, 4), np.int64), np.empty(1, np.uint8))
+    assert KERNEL.wire_find(0, b"", *good, b"a", ends, b"\0", *tables) == -1
+    for wrong in (
+        (3, b"", *good, b"a", ends, b"\0", *tables),
+        (0, b"", good[0], np.zeros(2, np.int64), b"a", ends, b"\0", *tables),
+        (0, b"", *good, b"ab", ends, b"\0", *tables),
+        (0, b"", *good, b"a", ends, b"", *tables),
+        (0, b"", *good, b"a", ends, b"\0", np.empty((1, 2, 6), np.int64), *tables[1:]),
+    ):
+        with pytest.raises(ValueError, match=r"shape must be|do not fit each other"):
+            KERNEL.wire_find(*wrong)
+    with pytest.raises(TypeError, match="starts must be a contiguous array of int64"):
+        KERNEL.wire_find(0, b"", np.zeros(1, np.int32), good[1], b"a", ends, b"\0", *tables)

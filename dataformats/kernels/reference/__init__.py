@@ -1,4 +1,4 @@
-"""The kernels in plain Python and numpy: what the C ones must agree with, and what runs without them."""
+"""The kernels in plain Python and numpy: the specification of the C kernels, and the fallback without them."""
 
 from typing import TYPE_CHECKING
 
@@ -6,9 +6,6 @@ from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c
 from dataformats.kernels.reference.gather import gather
 from dataformats.kernels.reference.permutation import permute, permute_back
 from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
-from dataformats.kernels.reference.wire import wire_find, wire_numbers, wire_places, wire_steps, wire_survey
-from dataformats.kernels.reference.wire_columns import wire_columns, wire_columns_plan
-from dataformats.kernels.reference.wire_write import wire_plan, wire_write
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
@@ -24,13 +21,4 @@ __all__ = [
     "scan_ofrecord",
     "scan_tfrecord",
     "scan_tfrecord_header",
-    "wire_columns",
-    "wire_columns_plan",
-    "wire_find",
-    "wire_numbers",
-    "wire_places",
-    "wire_plan",
-    "wire_steps",
-    "wire_survey",
-    "wire_write",
 ]
