@@ -25,6 +25,7 @@ from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.lists import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.features.messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.payloads import (
+    NEEDS_SPEC,
     check_known,
     check_types,
     looks_like,
@@ -35,7 +36,7 @@ from dataformats.codecs.features.wire_column import find
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.decode import check_part, numbered, offsets_of
 from dataformats.columns.exact import exact
-from dataformats.errors import SpecError
+from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import ABSENT, Shape
 from dataformats.spec import Spec, Type
@@ -72,7 +73,7 @@ class _SequenceExample(RecordCodec):
         Raises:
             SpecError: Always.
         """
-        raise SpecError("a SequenceExample cannot be encoded without types; pass spec={field: type}")
+        raise SpecError("a SequenceExample cannot be encoded without types", remedy=NEEDS_SPEC)
 
     def decode(self, blob: bytes) -> dict[str, Any]:
         """Return the context's features that have a kind, and the lists as lists of such values."""
@@ -208,10 +209,10 @@ class _SequenceCoder(RecordCoder):
             return
         for index in np.flatnonzero((lists.kinds > ABSENT) & (context.kinds == ABSENT)).tolist():
             raise SpecError(
-                f"expected {self._spec[name]} in the context, found a feature list; a list's type begins "
-                f"with []: pass spec={{**src.spec, {name!r}: '{FEATURE.name}[]'}}",
+                f"expected {self._spec[name]} in the context, found a feature list, whose type begins with []",
                 field=name,
                 index=index,
+                remedy=Remedy("Pass {spec}.", spec={name: f"{FEATURE.name}[]"}),
             )
 
     def _column_of_either(self, name: str, context: FeatureColumn, lists: FeatureColumn, part: range | None) -> Column:

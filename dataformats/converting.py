@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.errors import SpecError, UnknownNameError
+from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, RecordWriter
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.source import RecordSource, declared_spec
@@ -180,7 +180,8 @@ def _plan(
     new = spec or Spec({name: backend.portable_type(source.spec[before]) for name, before in old.items()})
     dropped = [name for name in old if name not in new]
     if dropped:
-        raise SpecError(f"spec= leaves out {', '.join(dropped)}: give a type, or say with fields= what to take")
+        remedy = Remedy("Give their types in {spec}, or select with {fields}.", spec=..., fields=...)
+        raise SpecError(f"the new spec lacks {', '.join(dropped)}", remedy=remedy)
     lacking = [name for name in new if name not in old]
     if lacking:
         raise SpecError("the source has no such field", field=lacking[0])
@@ -203,7 +204,7 @@ def _checked_names(source: RecordSource, rename: Mapping[str, str]) -> Mapping[s
         if name not in source.spec:
             raise UnknownNameError("field", name=name, known=source.spec)
     if rename and len({rename.get(name, name) for name in source.spec}) < len(source.spec):
-        raise SpecError(f"rename={dict(rename)} gives two fields one name")
+        raise SpecError("two fields would have the same name", remedy=Remedy("Change {rename}.", rename=rename))
     return rename
 
 

@@ -7,18 +7,20 @@ DataFormatsError
 │   └─ CorruptRecordError
 ├─ SpecError(ValueError)           field, and why
 ├─ CodecError(ValueError)          codec, field, index; the cause chained
-├─ UnknownNameError(LookupError)   what was asked, the nearest known names
-├─ StateMismatchError(ValueError)  which field differs, both values, what to do
-├─ WorkerError(RuntimeError)       worker, what it was reading
-└─ MissingExtraError(ImportError)  the pip line that helps
+├─ UnknownNameError(LookupError)   the name, and the nearest known names
+├─ StateMismatchError(ValueError)  which field differs, both values
+├─ WorkerError(RuntimeError)       worker, and what it was reading
+└─ MissingExtraError(ImportError)  the pip command that helps
 
-A missing file stays `FileNotFoundError`, a bad index `IndexError`.
+A missing file stays `FileNotFoundError`, a bad index `IndexError`. Every error keeps its facts as attributes, also when
+it is pickled, and its `remedy`: what the user can do, or `None`.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 __all__ = [
@@ -28,12 +30,57 @@ __all__ = [
     "DataFormatsError",
     "FormatError",
     "MissingExtraError",
+    "Remedy",
     "SpecError",
     "StateMismatchError",
     "TruncatedError",
     "UnknownNameError",
     "WorkerError",
 ]
+
+
+class Remedy(str):
+    """What the user can do about an error: a text that names arguments of the call.
+
+    It reads as Python; the command line writes the same arguments as options.
+
+    Args:
+        template: The text, with arguments by name in braces. A literal: names from data go into `arguments`.
+        **arguments: The value to pass; `...` for any. A mapping (of `spec` or `rename`) changes these fields alone.
+
+    Example:
+        >>> from dataformats.errors import Remedy
+        >>> str(Remedy("Pass {format}, or a glob.", format=...))
+        'Pass format=, or a glob.'
+        >>> str(Remedy("Pass {spec}.", spec={"label": "int64[]"}))
+        "Pass spec={**src.spec, 'label': 'int64[]'}."
+    """
+
+    __slots__ = ("_arguments", "_template")
+    _template: str
+    _arguments: Mapping[str, Any]
+
+    def __new__(cls, template: str, /, **arguments: Any) -> Self:
+        written = {name: _in_python(name, value) for name, value in arguments.items()}
+        self = super().__new__(cls, template.format_map(written))
+        self._template, self._arguments = template, arguments
+        return self
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], Mapping[str, Any]]:
+        return (self._template,), self._arguments
+
+    def written(self, write: Callable[[str, Any], str]) -> str:
+        """Return the text with each argument as `write(name, value)` gives it."""
+        return self._template.format_map({name: write(name, value) for name, value in self._arguments.items()})
+
+
+def _in_python(name: str, value: Any) -> str:
+    if value is ...:
+        return f"{name}="
+    if isinstance(value, Mapping):
+        items = [f"{key!r}: {'(encode, decode)' if item is ... else repr(item)}" for key, item in value.items()]
+        return f"{name}={{{', '.join(['**src.spec', *items] if name == 'spec' else items)}}}"
+    return f"{name}={value!r}"
 
 
 class DataFormatsError(Exception):
@@ -46,34 +93,42 @@ class DataFormatsError(Exception):
     """
 
 
-class _KeywordError(DataFormatsError):
-    """An error whose facts are keyword arguments, so that a pickle keeps them."""
+class _FactsError(DataFormatsError):
+    """An error whose facts are keyword arguments and attributes, so that a pickle keeps them."""
+
+    what: str
+    remedy: str | None = None
 
     def __init__(self, what: str = "", **facts: Any) -> None:
         super().__init__(what)
         self.what = what
-        self._facts = tuple(facts)
-        for name, value in facts.items():
-            setattr(self, name, value)
+        self._names = tuple(facts)
+        vars(self).update(facts)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.what, {name: getattr(self, name) for name in self._facts})
+        return functools.partial(type(self), **self._facts()), (self.what,)
+
+    def __str__(self) -> str:
+        return f"{self._problem()}. {self.remedy}" if self.remedy else self._problem()
+
+    def _facts(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._names}
+
+    def _problem(self) -> str:
+        """Return the message without its remedy."""
+        raise NotImplementedError
 
 
-def _rebuild(kind: type[_KeywordError], what: str, facts: dict[str, Any]) -> _KeywordError:
-    return kind(what, **facts)
-
-
-class FormatError(_KeywordError, ValueError):
-    """Bytes that are not what the format says they must be.
+class FormatError(_FactsError, ValueError):
+    """Bytes do not follow the format.
 
     Args:
         what: What is wrong, in words.
         path: The file.
-        index: The record's number in the source that was asked, or `None`.
-        offset_bytes: Where in the file (in a compressed one: of the decompressed bytes).
-        expected: What should stand there.
-        found: What stands there.
+        index: The record's index in the source that was read, or `None`.
+        offset_bytes: The byte offset in the file; in a compressed file, in its decompressed bytes.
+        expected: The content that the format requires.
+        found: The content of the file.
         remedy: What the user can do.
 
     Example:
@@ -83,6 +138,13 @@ class FormatError(_KeywordError, ValueError):
         ...
         dataformats.errors.FormatError: record 3 of 'a.tfrecord' at byte 96: no length fits
     """
+
+    path: str | None
+    index: int | None
+    offset_bytes: int | None
+    expected: object
+    found: object
+    remedy: str | None
 
     def __init__(
         self,
@@ -104,29 +166,21 @@ class FormatError(_KeywordError, ValueError):
             found=found,
             remedy=remedy,
         )
-        self.path = path
-        self.index = index
-        self.offset_bytes = offset_bytes
-        self.expected = expected
-        self.found = found
-        self.remedy = remedy
 
-    def __str__(self) -> str:
+    def _problem(self) -> str:
         where = _where(self.path, self.index, self.offset_bytes)
         text = f"{where}: {self.what}" if where and self.what else where or self.what
         facts = [f"expected {_show(self.expected)}"] if self.expected is not None else []
         facts += [f"found {_show(self.found)}"] if self.found is not None else []
-        text += f": {', '.join(facts)}" if facts else ""
-        return f"{text}. {self.remedy}" if self.remedy else text
+        return text + (f": {', '.join(facts)}" if facts else "")
 
     def at(self, index: int) -> Self:
         """Return a copy of this error that names record `index`."""
-        facts: dict[str, Any] = {name: getattr(self, name) for name in self._facts} | {"index": index}
-        return type(self)(self.what, **facts)
+        return type(self)(self.what, **self._facts() | {"index": index})
 
 
 class TruncatedError(FormatError):
-    """A file that ends before what it announces does.
+    """A file ends before the data that it announces.
 
     Example:
         >>> import dataformats
@@ -139,13 +193,18 @@ class TruncatedError(FormatError):
 
 
 class ChecksumError(FormatError):
-    """A stored checksum that does not fit the bytes.
+    """A stored checksum does not match the bytes.
 
     Args:
-        what: What the checksum is of.
+        what: What the checksum covers.
         stored: The checksum in the file.
         computed: The checksum of the bytes.
-        **where: path, index, offset_bytes, remedy, as in `FormatError`.
+        path: As in `FormatError`; likewise:
+        index: The record.
+        offset_bytes: The byte offset.
+        expected: Shown if `stored` is `None`.
+        found: Shown if `computed` is `None`.
+        remedy: What the user can do.
 
     Example:
         >>> import dataformats
@@ -181,11 +240,11 @@ class ChecksumError(FormatError):
         )
         self.stored = stored
         self.computed = computed
-        self._facts = (*self._facts, "stored", "computed")
+        self._names = (*self._names, "stored", "computed")
 
 
 class CorruptRecordError(FormatError):
-    """A record whose frame is sound and whose content does not parse.
+    """A record's frame is sound, but its content does not parse.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -198,14 +257,16 @@ class CorruptRecordError(FormatError):
     """
 
 
-class SpecError(_KeywordError, ValueError):
-    """A spec that does not parse, that a format cannot hold, or that a record does not fit.
+class SpecError(_FactsError, ValueError):
+    """A spec does not parse, a format cannot hold it, or a record does not fit it.
 
     Args:
-        what: What is wrong and what to do.
+        what: What is wrong.
         field: The field, or `None`.
         index: The record, or `None`.
         path: The file, or `None`.
+        remedy: What the user can do.
+        problems: The errors, if there are several; the message then has a line for each.
 
     Example:
         >>> import dataformats
@@ -215,26 +276,41 @@ class SpecError(_KeywordError, ValueError):
         dataformats.errors.SpecError: field 'label': syrah cannot hold int64?: every item has every array
     """
 
+    field: str | None
+    index: int | None
+    path: str | None
+    remedy: str | None
+    problems: tuple[SpecError, ...]
+
     def __init__(
-        self, what: str = "", *, field: str | None = None, index: int | None = None, path: str | None = None
+        self,
+        what: str = "",
+        *,
+        field: str | None = None,
+        index: int | None = None,
+        path: str | None = None,
+        remedy: str | None = None,
+        problems: Iterable[SpecError] = (),
     ) -> None:
-        super().__init__(what, field=field, index=index, path=path)
-        self.field = field
-        self.index = index
-        self.path = path
+        super().__init__(what, field=field, index=index, path=path, remedy=remedy, problems=tuple(problems))
 
-    def __str__(self) -> str:
+    def _problem(self) -> str:
         field = f"field {self.field!r}" if self.field is not None else ""
-        where = ", ".join(part for part in (_where(self.path, self.index, None), field) if part)
-        return f"{where}: {self.what}" if where else self.what
+        return _placed("\n".join(map(str, self.problems)) or self.what, _where(self.path, self.index), field)
 
-    def at(self, index: int) -> SpecError:
+    @classmethod
+    def of(cls, problems: Iterable[SpecError]) -> SpecError:
+        """Return one error for one or more problems; its message has a line for each."""
+        problems = tuple(problems)
+        return problems[0] if len(problems) == 1 else cls(problems=problems)
+
+    def at(self, index: int) -> Self:
         """Return a copy of this error that names record `index`."""
-        return SpecError(self.what, field=self.field, index=index, path=self.path)
+        return type(self)(self.what, **self._facts() | {"index": index})
 
 
-class CodecError(_KeywordError, ValueError):
-    """A value that its codec cannot encode or decode; the cause is chained.
+class CodecError(_FactsError, ValueError):
+    """A codec cannot encode or decode a value; the cause is chained.
 
     Args:
         what: What is wrong.
@@ -242,6 +318,7 @@ class CodecError(_KeywordError, ValueError):
         field: The field, or `None`.
         index: The record, or `None`.
         path: The file, or `None`.
+        remedy: What the user can do.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -253,6 +330,12 @@ class CodecError(_KeywordError, ValueError):
         dataformats.errors.CodecError: codec 'json': ...
     """
 
+    codec: str | None
+    field: str | None
+    index: int | None
+    path: str | None
+    remedy: str | None
+
     def __init__(
         self,
         what: str = "",
@@ -261,31 +344,24 @@ class CodecError(_KeywordError, ValueError):
         field: str | None = None,
         index: int | None = None,
         path: str | None = None,
+        remedy: str | None = None,
     ) -> None:
-        super().__init__(what, codec=codec, field=field, index=index, path=path)
-        self.codec = codec
-        self.field = field
-        self.index = index
-        self.path = path
+        super().__init__(what, codec=codec, field=field, index=index, path=path, remedy=remedy)
 
-    def __str__(self) -> str:
-        parts = [
-            _where(self.path, self.index, None),
-            f"field {self.field!r}" if self.field is not None else "",
-            f"codec {self.codec!r}" if self.codec is not None else "",
-        ]
-        where = ", ".join(part for part in parts if part)
-        return f"{where}: {self.what}" if where else self.what
+    def _problem(self) -> str:
+        field = f"field {self.field!r}" if self.field is not None else ""
+        codec = f"codec {self.codec!r}" if self.codec is not None else ""
+        return _placed(self.what, _where(self.path, self.index), field, codec)
 
 
-class UnknownNameError(_KeywordError, LookupError):
-    """A name that nothing is registered under.
+class UnknownNameError(_FactsError, LookupError):
+    """No format, codec or field has that name.
 
     Args:
-        kind: What sort of name: "format", "codec".
+        kind: What the name should name: "format", "codec", "field".
         name: The name that was asked for.
-        known: The names there are.
-        remedy: What else to do.
+        known: The existing names.
+        remedy: What the user can do.
 
     Example:
         >>> import dataformats
@@ -295,30 +371,29 @@ class UnknownNameError(_KeywordError, LookupError):
         dataformats.errors.UnknownNameError: unknown format 'tfrecords' (nearest: tfrecord, ...)
     """
 
+    name: str
+    known: tuple[str, ...]
+    remedy: str | None
+
     def __init__(
         self, kind: str = "name", *, name: str = "", known: Iterable[str] = (), remedy: str | None = None
     ) -> None:
-        name = str(name)
-        super().__init__(kind, name=name, known=tuple(known), remedy=remedy)
-        self.name = name
-        self.known = tuple(known)
-        self.remedy = remedy
+        super().__init__(kind, name=str(name), known=tuple(known), remedy=remedy)
 
-    def __str__(self) -> str:
+    def _problem(self) -> str:
         near = difflib.get_close_matches(self.name, self.known, n=3)
         hint = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(sorted(self.known))}"
-        text = f"unknown {self.what} {self.name!r} ({hint})"
-        return f"{text}. {self.remedy}" if self.remedy else text
+        return f"unknown {self.what} {self.name!r} ({hint})"
 
 
-class StateMismatchError(_KeywordError, ValueError):
-    """A state, or a pickle, that belongs to other data, another seed or another plan.
+class StateMismatchError(_FactsError, ValueError):
+    """A state, or a pickle, belongs to other data, another seed or another plan.
 
     Args:
         field: Which part differs.
-        expected: What the state says.
-        found: What is there.
-        remedy: What to do.
+        expected: Its value in the state.
+        found: Its value now.
+        remedy: What the user can do.
 
     Example:
         >>> import dataformats, pathlib, pickle, tempfile
@@ -335,27 +410,31 @@ class StateMismatchError(_KeywordError, ValueError):
         they changed since this source was pickled: open them again
     """
 
+    expected: object
+    found: object
+    remedy: str | None
+
     def __init__(
         self, field: str = "", *, expected: object = None, found: object = None, remedy: str | None = None
     ) -> None:
         super().__init__(field, expected=expected, found=found, remedy=remedy)
-        self.field = field
-        self.expected = expected
-        self.found = found
-        self.remedy = remedy
 
-    def __str__(self) -> str:
-        text = f"{self.field} differs: expected {self.expected!r}, found {self.found!r}"
-        return f"{text}. {self.remedy}" if self.remedy else text
+    @property
+    def field(self) -> str:
+        """Which part differs."""
+        return self.what
+
+    def _problem(self) -> str:
+        return f"{self.field} differs: expected {self.expected!r}, found {self.found!r}"
 
 
-class WorkerError(_KeywordError, RuntimeError):
-    """A worker that died, hung or raised.
+class WorkerError(_FactsError, RuntimeError):
+    """A worker died, hung or raised.
 
     Args:
         what: What happened.
         worker: Which worker.
-        reading: What it was reading.
+        reading: The records that it was reading.
 
     Example:
         >>> import dataformats
@@ -365,22 +444,23 @@ class WorkerError(_KeywordError, RuntimeError):
         dataformats.errors.WorkerError: worker 3 while reading records 64 to 96: killed by signal 9
     """
 
+    worker: int | None
+    reading: str | None
+
     def __init__(self, what: str = "", *, worker: int | None = None, reading: str | None = None) -> None:
         super().__init__(what, worker=worker, reading=reading)
-        self.worker = worker
-        self.reading = reading
 
-    def __str__(self) -> str:
+    def _problem(self) -> str:
         reading = f" while reading {self.reading}" if self.reading else ""
         return f"worker {self.worker}{reading}: {self.what}"
 
 
-class MissingExtraError(_KeywordError, ImportError):
-    """A part of the package whose dependencies are not installed.
+class MissingExtraError(_FactsError, ImportError):
+    """An optional dependency is not installed.
 
     Args:
         what: What was asked for.
-        extra: The name of the extra that brings it.
+        extra: The extra that installs the dependency.
 
     Example:
         >>> import dataformats
@@ -390,20 +470,26 @@ class MissingExtraError(_KeywordError, ImportError):
         dataformats.errors.MissingExtraError: to_torch needs: pip install 'dataformats[torch]'
     """
 
+    extra: str
+
     def __init__(self, what: str = "", *, extra: str = "") -> None:
         super().__init__(what, extra=extra)
-        self.extra = extra
 
-    def __str__(self) -> str:
+    def _problem(self) -> str:
         return f"{self.what} needs: pip install 'dataformats[{self.extra}]'"
 
 
-def _where(path: str | None, index: int | None, offset_bytes: int | None) -> str:
+def _where(path: str | None, index: int | None, offset_bytes: int | None = None) -> str:
     record = f"record {index}" if index is not None else ""
     file = f"{path!r}" if path is not None else ""
     place = f"at byte {offset_bytes}" if offset_bytes is not None else ""
     start = f"{record} of {file}" if record and file else record or file
     return f"{start} {place}".strip()
+
+
+def _placed(what: str, *places: str) -> str:
+    where = ", ".join(filter(None, places))
+    return f"{where}: {what}" if where else what
 
 
 def _show(fact: object) -> str:

@@ -89,6 +89,7 @@ class Finding:
         offset_bytes: The byte.
         expected: What should be there.
         found: What is.
+        remedy: What the user can do.
 
     Example:
         >>> import dataformats
@@ -104,6 +105,7 @@ class Finding:
     offset_bytes: int | None = None
     expected: str | None = None
     found: str | None = None
+    remedy: str | None = None
 
     @classmethod
     def of(cls, error: Exception, index: int | None = None) -> Finding:
@@ -113,7 +115,7 @@ class Finding:
         facts |= {name: None if value is None else str(value) for name, value in texts.items()}
         if facts["index"] is None:
             facts["index"] = index
-        return cls(type(error).__name__, str(error), **facts)
+        return cls(type(error).__name__, str(error), **facts, remedy=getattr(error, "remedy", None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dataformats.errors import SpecError
+from dataformats.errors import Remedy, SpecError
 from dataformats.registry import codecs
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
@@ -48,14 +48,13 @@ def store_spec(spec: Spec, generation: int | None) -> Spec:
     check_generation(generation)
     if not spec:
         raise SpecError("a data set needs at least one field")
-    wrong = {
-        name: "; ".join(all_of) for name, kind in spec.items() if (all_of := list(_misfits(name, kind, generation)))
-    }
-    if len(wrong) == 1:
-        name, reasons = next(iter(wrong.items()))
-        raise SpecError(reasons, field=name)
-    if wrong:
-        raise SpecError("; ".join(f"field {name!r}: {reasons}" for name, reasons in wrong.items()))
+    problems = [
+        SpecError(what, field=name, remedy=remedy)
+        for name, kind in spec.items()
+        for what, remedy in _misfits(name, kind, generation)
+    ]
+    if problems:
+        raise SpecError.of(problems)
     return Spec({name: _stored(kind) for name, kind in spec.items()})
 
 
@@ -111,22 +110,25 @@ def _stored(kind: Type) -> Type:
     return replace(kind, dims=(None,)) if kind.dims else kind
 
 
-def _misfits(name: str, kind: Type, generation: int | None) -> Iterator[str]:
-    """Yield what the format cannot hold of a field."""
+def _misfits(name: str, kind: Type, generation: int | None) -> Iterator[tuple[str, str | None]]:
+    """Yield (problem, remedy) for each property of a field that the format cannot hold."""
     if len(name.encode("utf-8", "replace")) > _MOST_NAME_BYTES:
-        yield f"{name[:20] + '...'!r} is too long for the name of a file; to convert, pass rename= with a shorter one"
+        remedy = Remedy("To convert, pass {rename} with a shorter name.", rename=...)
+        yield f"{name[:20] + '...'!r} is too long for a file name", remedy
     elif name == "refs" or not _NAME.fullmatch(name):
-        why = "is the name of the format's own file" if name == "refs" else "is no name for a file of the format"
-        yield f"{name!r} {why}; to convert, pass rename={{{name!r}: {_proposed(name)!r}}}"
+        why = "is the name of the format's own file" if name == "refs" else "is not a valid file name in this format"
+        yield f"{name!r} {why}", Remedy("To convert, pass {rename}.", rename={name: _proposed(name)})
     if kind.optional:
-        yield f"{str(kind)!r} may be missing, and every row has every field; drop the '?'"
+        yield f"{str(kind)!r} may be missing, but every row has every field", "Drop the '?'."
     if kind.codec in NUMBER_TYPES:
         if None in kind.dims[1:]:
-            yield f"{str(kind)!r} has [] elsewhere than first"
+            yield f"{str(kind)!r} has [] after the first dimension", None
     elif len(kind.dims) > 1 or kind.dims == (0,):
-        yield f"{str(kind)!r} nests sequences, found only as 'codec[]'" if kind.dims[1:] else f"{str(kind)!r} is empty"
+        nested = bool(kind.dims[1:])
+        yield f"{str(kind)!r} {'nests sequences: only codec[] exists' if nested else 'is empty'}", None
     elif kind.dims and generation == 3:
-        yield f"{str(kind)!r} is a sequence, which generation 3 has not; pass generation=2, or leave it out"
+        remedy = Remedy("Pass {generation}, or leave it out.", generation=2)
+        yield f"{str(kind)!r} is a sequence, which generation 3 does not have", remedy
 
 
 def _proposed(name: str) -> str:

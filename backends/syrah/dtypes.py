@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataformats.backends.syrah.metadata import ITEM_BYTES
 from dataformats.columns.decode import check_dims
-from dataformats.errors import SpecError
+from dataformats.errors import Remedy, SpecError
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
 __all__ = ["dtypes_of", "stored_types"]
@@ -20,14 +20,10 @@ def stored_types(spec: Spec) -> Spec:
         SpecError: There are no fields, or one that an item cannot hold; all of them are named.
     """
     if not len(spec):
-        raise SpecError("syrah stores fields: pass spec=, as {'image': 'float32[28,28]', 'label': 'int64'}")
+        raise SpecError("syrah stores fields", remedy=Remedy("Pass {spec} with a type for each field.", spec=...))
     reasons = {name: reason for name, kind in spec.items() if (reason := _objection(name, kind))}
-    if len(reasons) == 1:
-        name, reason = reasons.popitem()
-        raise SpecError(f"syrah cannot hold {reason}", field=name)
     if reasons:
-        listed = "; ".join(f"field {name!r}: {reason}" for name, reason in reasons.items())
-        raise SpecError(f"syrah cannot hold {listed}")
+        raise SpecError.of(SpecError(f"syrah cannot hold {reason}", field=name) for name, reason in reasons.items())
     return Spec({name: _stored(kind) for name, kind in spec.items()})
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.syrah.layout import HEADER, Header, parse_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, Table, parse_metadata, unsound
-from dataformats.errors import CorruptRecordError, FormatError, SpecError, TruncatedError
+from dataformats.errors import CorruptRecordError, FormatError, Remedy, SpecError, TruncatedError
 from dataformats.indexing.parts import Parted, parted
 from dataformats.interfaces import Extents, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
@@ -103,13 +103,16 @@ class SyrahReader(Reader):
                 f"field {field!r}: its dtype is none that Syrah has",
                 expected=", ".join(ITEM_BYTES),
                 found=dtype,
-                remedy=f"pass spec= with {{{field!r}: 'bytes'}} for what is stored, or select() the other fields",
+                remedy=Remedy(
+                    "Pass {spec} to read the stored bytes, or select the other fields.", spec={field: "bytes"}
+                ),
             )
         if declared.optional:
             raise SpecError(f"expected {declared.required}: every item has every array", field=field)
         if not declared.dims and _holds(dtype, declared.codec):
             return declared
-        raise SpecError(f"expected {declared}, found arrays of {dtype}; pass spec= with {_choices(dtype)}", field=field)
+        remedy = Remedy(f"Pass {{spec}} with {_choices(dtype)}.", spec=...)
+        raise SpecError(f"expected {declared}, found arrays of {dtype}", field=field, remedy=remedy)
 
     def metadata(self) -> dict[str, str]:
         """Return the versions that the headers name."""

@@ -22,7 +22,7 @@ from dataformats.columns.decode import (
     offsets_of,
     spread,
 )
-from dataformats.errors import CodecError, SpecError
+from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Type
 
@@ -86,11 +86,12 @@ def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoRet
     """
     steps = "[]" if target.in_steps else ""
     declared = Type(target.kind.codec, target.kind.args, (None,) * target.in_steps + target.kind.dims)
-    remedy = f"pass spec={{**src.spec, {target.name!r}: '{codec}{steps}{dims}'}}"
+    sentence = "Pass {spec}."
     if codec != target.kind.codec and {codec, target.kind.codec} <= set(KIND_TYPES.values()):
         optional = "?" if target.kind.optional else ""
-        remedy += f", or '{FEATURE.name}{steps}{optional}' if records differ in what they hold"
-    raise SpecError(f"expected {declared}, found {found}; {remedy}", field=target.name, index=row)
+        sentence = f"Pass {{spec}}, or '{FEATURE.name}{steps}{optional}' if records differ in their types."
+    remedy = Remedy(sentence, spec={target.name: f"{codec}{steps}{dims}"})
+    raise SpecError(f"expected {declared}, found {found}", field=target.name, index=row, remedy=remedy)
 
 
 def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None = None) -> Column:

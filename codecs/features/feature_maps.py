@@ -17,6 +17,7 @@ from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.lists import Lists
 from dataformats.codecs.features.messages import parse
 from dataformats.codecs.features.payloads import (
+    NEEDS_SPEC,
     check_known,
     check_types,
     range_of,
@@ -57,7 +58,7 @@ class FeatureMap(RecordCodec):
         Raises:
             SpecError: Always.
         """
-        raise SpecError(f"{self.title} cannot be encoded without types; pass spec={{field: type}}")
+        raise SpecError(f"{self.title} cannot be encoded without types", remedy=NEEDS_SPEC)
 
     def decode(self, blob: bytes) -> dict[str, Any]:
         """Return the features that have a kind: an array (n,) of numbers, or a list of bytes."""

@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from dataformats.errors import CorruptRecordError
+from dataformats.errors import CorruptRecordError, Remedy
 
 __all__ = ["EXAMPLE_MESSAGE", "FEATURE_MESSAGE", "OFRECORD_MESSAGE", "SEQUENCE_MESSAGE", "corrupt", "parse"]
 
@@ -122,5 +122,5 @@ def corrupt(message: Any, n_bytes: int, index: int | None = None, why: str = "")
         f"the payload does not parse as {name}{why}",
         index=index,
         expected=f"{name}, {n_bytes} bytes",
-        remedy="pass payload='bytes' if it is something else",
+        remedy=Remedy("Pass {payload} if it is something else.", payload="bytes"),
     )

@@ -10,10 +10,11 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from dataformats.codecs.features.feature import FEATURE
 from dataformats.codecs.features.messages import parse
 from dataformats.codecs.features.wire import top_level
-from dataformats.errors import CorruptRecordError, SpecError
+from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.spec import Spec, Type
 
 __all__ = [
+    "NEEDS_SPEC",
     "check_fields",
     "check_known",
     "check_missing",
@@ -22,6 +23,9 @@ __all__ = [
     "may_lack",
     "range_of",
 ]
+
+NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
+"""For records that cannot be encoded without types."""
 
 
 def looks_like(message: Any, blob: bytes, numbers: Set[int]) -> bool:
@@ -125,10 +129,10 @@ def check_known(features: Mapping[str, Any], known: Set[str], index: int, prefix
         if found.ByteSize() or found.DESCRIPTOR.name == "FeatureList":
             full = prefix + name
             raise SpecError(
-                "the inferred spec lacks this field, which the sampled records did not have; "
-                f"pass spec={{**src.spec, {full!r}: type}}, or the spec of the fields you want",
+                "the inferred spec lacks this field, which the sampled records did not have",
                 field=full,
                 index=index,
+                remedy=Remedy("Pass {spec}, or the spec of the fields that you want.", spec={full: "TYPE"}),
             )
 
 

@@ -1,26 +1,21 @@
-"""From an error to the one line that a user sees, and the code that a program sees."""
+"""From an error to the lines that a user sees, and to the exit code that a program sees."""
 
 from __future__ import annotations
 
-import ast
-import re
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from dataformats.cli.output import printable
-from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError
+from dataformats.errors import CodecError, DataFormatsError, FormatError, Remedy, SpecError
 
 __all__ = ["CRASH", "FINDING", "USAGE", "exit_code", "in_lines", "in_options"]
 
 FINDING, USAGE, CRASH = 1, 2, 3
 
-_CHANGED_TYPE = re.compile(r"\bspec=\{\*\*src\.spec, '([^']*)': '([^']*)'\}")
-_RENAMED = re.compile(r"\brename=(\{[^{}]*\})")
-_ARGUMENT = re.compile(r"\b(format|payload|spec|fields|generation)=(?:\.\.\.)?(?=(.?))")
-_NEXT_FIELD = re.compile(r"; (?=(?:field )?'[^']*': )")
-
 
 def exit_code(error: Exception) -> int:
-    """Return 1 for what is wrong with data, 2 for what was asked wrongly, 3 for what nobody expected."""
+    """Return 1 if the data are wrong, 2 if the command is, 3 for an error that nothing expects."""
     if isinstance(error, (FormatError, CodecError)):
         return FINDING
     if isinstance(error, SpecError):
@@ -29,30 +24,30 @@ def exit_code(error: Exception) -> int:
 
 
 def in_lines(error: Exception) -> str:
-    """Return what, where, expected, found, remedy: one line, or one for each of several fields."""
+    """Return the message of an error in one line, or in one line per problem of a spec."""
+    if isinstance(error, SpecError) and error.problems:
+        return "\n  ".join(map(in_lines, error.problems))
     if isinstance(error, FileExistsError):
         text = str(error).replace("overwrite=True", "--overwrite")
     elif isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f"{error.filename!r}: "
         text = f"{name}{error.strerror.lower()}"
     elif isinstance(error, (DataFormatsError, OSError)):
-        text = in_options(str(error))
+        text = in_options(str(error), getattr(error, "remedy", None))
     else:
         text = f"a bug: {type(error).__name__}: {error} (set DATAFORMATS_DEBUG=1 for the traceback)"
-    fields = _NEXT_FIELD.split(" ".join(text.splitlines())) if isinstance(error, SpecError) else text.splitlines()
-    return ("\n  " if isinstance(error, SpecError) else " ").join(map(printable, fields))
+    return printable(" ".join(text.splitlines()))
 
 
-def in_options(text: str) -> str:
-    """Return a remedy, which speaks Python, in terms of the options, which have the same names."""
-    text = _CHANGED_TYPE.sub(r"--spec \1=\2, with all other fields", text)
-    text = _RENAMED.sub(_rename_options, text)
-    return _ARGUMENT.sub(lambda match: f"--{match[1]}{' ' if match[2].strip(' ,;.') else ''}", text)
+def in_options(message: str, remedy: str | None) -> str:
+    """Return the message of an error with the arguments in its remedy written as options."""
+    return message.replace(remedy, remedy.written(_option)) if isinstance(remedy, Remedy) else message
 
 
-def _rename_options(match: re.Match[str]) -> str:
-    try:
-        renamed = ast.literal_eval(match[1])
-    except (SyntaxError, ValueError):
-        return match[0]
-    return " ".join(f"--rename {shlex.quote(f'{old}={new}')}" for old, new in renamed.items())
+def _option(name: str, value: Any) -> str:
+    if name == "codecs":
+        return "a codec in Python"
+    if isinstance(value, Mapping):
+        items = " ".join(f"--{name} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
+        return f"{items} (and all other fields)" if name == "spec" else items
+    return f"--{name}" if value is ... else f"--{name} {shlex.quote(str(value))}"

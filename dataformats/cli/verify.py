@@ -54,5 +54,5 @@ def _print_report(report: VerifyReport, opaque: Mapping[str, Type]) -> None:
     for name, kind in opaque.items():
         fact(f"field {name}", f"{said_of(kind)}; read, not decoded")
     for finding in report.findings:
-        fact("finding", f"{finding.kind}: {in_options(finding.message)}")
+        fact("finding", f"{finding.kind}: {in_options(finding.message, finding.remedy)}")
     fact("findings", len(report.findings))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dataformats.batch import Blobs, Column
 from dataformats.columns.decode import ColumnDecoder, NumberCodec, check_dims, column_decoder, words
 from dataformats.columns.exact import DTYPES, exact
-from dataformats.errors import CodecError, MissingExtraError, SpecError, UnknownNameError
+from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Spec, Type
@@ -22,8 +22,6 @@ __all__ = ["CodecLike", "CodecResolver", "FunctionCodec", "as_bytes", "encode_va
 
 CodecLike = Codec | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """What a call may name as a codec: an object, or (encode, decode)."""
-
-_REMEDY = "pass codecs={%r: (encode, decode)}, or name it in the call's own payload= or spec="
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ class CodecResolver:
                 "codec that a file may name",
                 name=element.codec,
                 known=[name for name in registered if _may_be_named_by_files(name)],
-                remedy=_REMEDY % element.codec,
+                remedy=_remedy(element.codec),
             )
         return _look_up(element.codec).with_args(element.args)
 
@@ -210,11 +208,15 @@ def _as_codec(name: str, codec: CodecLike) -> Codec:
     raise SpecError(f"codec {name!r} must be a Codec or a pair (encode, decode), found {codec!r}")
 
 
+def _remedy(name: str) -> Remedy:
+    return Remedy("Pass {codecs}, or name it in {payload} or {spec}.", codecs={name: ...}, payload=..., spec=...)
+
+
 def _look_up(name: str) -> Codec:
     try:
         return _as_codec(name, registered.get(name))
     except UnknownNameError as error:
-        raise UnknownNameError("codec", name=name, known=[*error.known, *NUMBER_TYPES], remedy=_REMEDY % name) from None
+        raise UnknownNameError("codec", name=name, known=[*error.known, *NUMBER_TYPES], remedy=_remedy(name)) from None
 
 
 def _may_be_named_by_files(name: str) -> bool:

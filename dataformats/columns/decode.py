@@ -13,7 +13,7 @@ from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take
 from dataformats.batch.inline_values import SplitBlobs
 from dataformats.columns.exact import exact
 from dataformats.columns.numbers import Numbers, check_counts, numbers_of, offsets_of, record_of
-from dataformats.errors import CodecError, MissingExtraError, SpecError
+from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
 
@@ -353,9 +353,10 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
         )
         if not fits or array.dtype.newbyteorder("=") != wanted.newbyteorder("="):
             raise SpecError(
-                f"expected {declared.required}, found {array.dtype}{list(array.shape)}; pass spec= with what fits",
+                f"expected {declared.required}, found {array.dtype}{list(array.shape)}",
                 field=field,
                 index=position,
+                remedy=Remedy("Pass {spec} with a type that fits.", spec=...),
             )
     if declared.fixed and stacked is not None:
         return np.ascontiguousarray(stacked, wanted)

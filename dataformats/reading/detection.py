@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from dataformats.errors import DataFormatsError, FormatError
+from dataformats.errors import DataFormatsError, FormatError, Remedy
 from dataformats.interfaces import Backend, SniffResult
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
@@ -14,6 +14,8 @@ __all__ = ["choose_files"]
 
 _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
+_NAME_FORMAT = Remedy("Pass {format}.", format=...)
+_NAME_FORMAT_OR_GLOB = Remedy("Pass {format}, or a glob.", format=...)
 
 
 def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple[Backend, list[StoredFile]]:
@@ -86,7 +88,7 @@ def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
         raise FormatError("the folder holds no data files", path=folder.name)
     files = [file for file in _all_files(folder) if file.size]
     if not files:
-        raise FormatError("every file in the folder is empty", path=folder.name, remedy="pass format=")
+        raise FormatError("every file in the folder is empty", path=folder.name, remedy=_NAME_FORMAT)
     by_format = {_recognize([file]).name: [file] for file in reversed(files[:_MAX_SNIFFED])}
     backend = backends.get(_only_format(folder, by_format)[0])
     return backend, [folder.file(name) for name in backend.order(names)]
@@ -99,7 +101,7 @@ def _only_format(folder: Folder, by_format: Mapping[str, list[StoredFile]]) -> t
             "the folder holds files of several formats",
             path=folder.name,
             found="; ".join(f"{name}: {files}" for name, files in found.items()),
-            remedy="pass format=, or a glob",
+            remedy=_NAME_FORMAT_OR_GLOB,
         )
     return next(iter(by_format.items()))
 
@@ -113,7 +115,7 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
     file = next((file for file in files if file.size), None)
     if file is None:
         what = "the file is empty" if len(files) == 1 else "every file is empty"
-        raise FormatError(what, path=files[0].name, remedy="pass format= if that is what it should be")
+        raise FormatError(what, path=files[0].name, remedy=Remedy("Pass {format} if that is intended.", format=...))
     results = {backend.name: (backend, backend.sniff(file)) for backend in _importable()}
     for match in ("yes", "damaged"):
         matching = [backend for backend, result in results.values() if result.match == match]
@@ -122,7 +124,7 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
             return (hinted or matching)[0]
         if matching:
             formats = " or ".join(backend.name for backend in matching)
-            raise FormatError(f"the content could be {formats}", path=file.name, remedy="pass format=")
+            raise FormatError(f"the content could be {formats}", path=file.name, remedy=_NAME_FORMAT)
     raise FormatError(f"no known format: {_reasons(results)}", path=file.name, offset_bytes=0)
 
 

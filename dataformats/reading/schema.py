@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.decode import FieldDecoder
-from dataformats.errors import CorruptRecordError, SpecError
+from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.sidecar import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
@@ -155,8 +155,8 @@ class DatasetSchema:
                 self._spec = self._reader.spec or self._payload_spec()
             elif self._reader.spec is None and self.single and tuple(self._spec) != (VALUE,):
                 raise SpecError(
-                    f"records of the payload {self.payload!r} are single values without fields; "
-                    "leave out spec=, or pass the payload= that has fields"
+                    f"records of the payload {self.payload!r} are single values without fields",
+                    remedy=Remedy("Leave out {spec}, or pass the {payload} that has fields.", spec=..., payload=...),
                 )
             return self._spec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, Remedy
 from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
@@ -45,7 +45,7 @@ def sidecar_facts(
                     path=entry_name,
                     expected=first.get(name),
                     found=facts.get(name),
-                    remedy="pass payload= and spec=",
+                    remedy=Remedy("Pass {payload} and {spec}.", payload=..., spec=...),
                 )
     return first
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
-from dataformats.errors import CodecError, SpecError
+from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import BlobBackend, BlobWriter, Codec, FieldsBackend, FieldsWriter, RecordCodec
 from dataformats.registry import backends
 from dataformats.spec import Spec, Type
@@ -18,6 +18,9 @@ __all__ = ["Encode", "Encoded", "WriteSchema", "refuse"]
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
 Encode = Callable[[Any], Encoded]
+
+
+_NEEDS_SPEC = Remedy("For records with fields, pass {spec} with a type for each field.", spec=...)
 
 
 class WriteSchema:
@@ -44,7 +47,8 @@ class WriteSchema:
         self.payload: str | None = payload or "bytes"
         if isinstance(self.backend, FieldsBackend) and spec is not None:
             if payload is not None:
-                raise SpecError(f"{format} stores fields apart: leave out payload={payload!r}")
+                remedy = Remedy("Leave out {payload}.", payload=payload)
+                raise SpecError(f"{format} stores each field separately", remedy=remedy)
             self.stored = self.backend.stored_spec(spec, **options)
             self.payload = None
         elif isinstance(self.backend, BlobBackend) and payload is None and spec is not None:
@@ -69,10 +73,11 @@ class WriteSchema:
         codec = resolver.codec(Type.parse(str(self.payload)))
         if isinstance(codec, RecordCodec):
             if given is None:
-                raise SpecError(f"the payload {self.payload!r} needs spec=, as {{'image': 'jpg', 'label': 'int64'}}")
+                raise SpecError(f"the payload {self.payload!r} holds fields", remedy=_NEEDS_SPEC)
             return _of_mappings(codec.bind(given, resolver).encode)
         if given is not None:
-            raise SpecError(f"the payload {self.payload!r} holds single values, no fields; leave out spec= or payload=")
+            remedy = Remedy("Leave out {spec} or {payload}.", spec=..., payload=...)
+            raise SpecError(f"the payload {self.payload!r} holds single values, not fields", remedy=remedy)
         return _guarded(codec)
 
     def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
@@ -158,7 +163,8 @@ def _guarded(codec: Codec) -> Encode:
         except (CodecError, SpecError):
             raise
         except Exception as error:
-            remedy = "; for records with fields pass spec=, as {'label': 'int64'}" if isinstance(value, Mapping) else ""
-            raise CodecError(f"cannot encode {type(value).__name__}: {error}{remedy}", codec=codec.name) from error
+            remedy = _NEEDS_SPEC if isinstance(value, Mapping) else None
+            what = f"cannot encode {type(value).__name__}: {error}"
+            raise CodecError(what, codec=codec.name, remedy=remedy) from error
 
     return encode

@@ -789,7 +789,7 @@ def test_what_the_format_holds_needs_no_sibling(tmp_path: Path) -> None:
         ({"a b": "utf8"}, None, ["rename={'a b': 'a_b'}"]),
         ({"a": "utf8[][]"}, None, ["nests sequences"]),
         ({"a": "utf8[0]"}, None, ["is empty"]),
-        ({"a": "float32[][3][]"}, None, ["elsewhere than first"]),
+        ({"a": "float32[][3][]"}, None, ["after the first dimension"]),
         ({"a": "utf8[]", "b": "int[]"}, 3, ["'a'", "'b'", "generation=2"]),
         ({}, None, ["at least one field"]),
     ],

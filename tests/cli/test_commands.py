@@ -367,13 +367,13 @@ def test_nearest_names_are_told(run: Run) -> None:
 def test_remedies_name_options(run: Run) -> None:
     empty = run("info", GOLDEN / "tfrecord" / "empty.tfrecord")
     assert empty.code == 1
-    assert "pass --format if" in empty.err
+    assert "Pass --format if" in empty.err
     misfit = run("head", PHOTOS, "--spec", "name=int64")
     assert misfit.code == 1
     assert "record 0 of " in misfit.err
     assert "field 'name'" in misfit.err
-    assert "pass --spec name=bytes, with all other fields" in misfit.err
-    assert "pass --payload 'bytes'" in run("head", GOLDEN / "ffrecord" / "base.ffr", "--payload", "example").err
+    assert "Pass --spec name=bytes (and all other fields)" in misfit.err
+    assert "Pass --payload bytes" in run("head", GOLDEN / "ffrecord" / "base.ffr", "--payload", "example").err
 
 
 def test_info_of_single_values(run: Run) -> None:
@@ -579,12 +579,13 @@ def test_convert_names_every_field_that_has_no_place(run: Run, tmp_path: Path) -
         writer.append({"a b": 1, "refs": ["x"], "ok": 2})
     result = run("convert", source, tmp_path / "odd", "--format", "granular", "--generation", 3)
     assert result.code == 2
-    first, second = result.err.splitlines()
+    first, second, third = result.err.splitlines()
     assert first.startswith("dataformats: field 'a b': ")
-    assert first.endswith("pass --rename 'a b=a_b'")
+    assert first.endswith("To convert, pass --rename 'a b=a_b'.")
     assert second.startswith("  field 'refs': ")
-    assert "pass --rename refs=refs_" in second
-    assert second.endswith("pass --generation 2, or leave it out")
+    assert second.endswith("To convert, pass --rename refs=refs_.")
+    assert third.startswith("  field 'refs': ")
+    assert third.endswith("Pass --generation 2, or leave it out.")
     renamed = ("--rename", "a b=a_b", "--rename", "refs=refs_")
     assert run("convert", source, tmp_path / "odd", "--format", "granular", *renamed).code == 0
     assert run("convert", source, tmp_path / "odd.syr").err.count("\n") == 1
@@ -605,7 +606,7 @@ def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
         ((PHOTOS, "folder"), "name one of ffrecord, granular, ofrecord, syrah, tfrecord"),
         ((PHOTOS, "x.syr", "--rename", "nix=x"), "unknown field 'nix'"),
         ((PHOTOS, "x.syr", "--rename", "name"), "expected OLD=NEW"),
-        ((PHOTOS, "x.syr", "--rename", "name=width"), "two fields one name"),
+        ((PHOTOS, "x.syr", "--rename", "name=width"), "two fields would have the same name"),
         ((PHOTOS, "x.syr", "--fields", "nix"), "unknown field 'nix'"),
         ((PHOTOS, "x.syr", "--from-spec", "label"), "--from-spec"),
         ((PHOTOS, "x.syr", "--compression", "gzip"), "not compressed"),

@@ -193,7 +193,7 @@ def test_overrides_win_also_over_numbers_and_arguments() -> None:
 
 @pytest.mark.parametrize("name", ["pickle", "nothing_of_the_kind"])
 def test_files_may_not_name_everything(name: str) -> None:
-    with pytest.raises(UnknownNameError, match="pass codecs="):
+    with pytest.raises(UnknownNameError, match="Pass codecs="):
         CodecResolver(trusted=False).codec(Type(name))
 
 

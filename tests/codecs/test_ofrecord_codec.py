@@ -121,9 +121,9 @@ def test_either_list_or_bytes_are_read(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "words"),
     [
-        ("int32", 2**31, r"expected int32, found 2147483648; pass spec=.*'a': 'int64'"),
-        ("uint8", np.int32(-1), r"found -1; pass spec=.*'a': 'int32'"),
-        ("float32", 0.1, r"found 0\.1; pass spec=.*'a': 'float64'"),
+        ("int32", 2**31, r"expected int32, found 2147483648\. Pass spec=.*'a': 'int64'"),
+        ("uint8", np.int32(-1), r"found -1\. Pass spec=.*'a': 'int32'"),
+        ("float32", 0.1, r"found 0\.1\. Pass spec=.*'a': 'float64'"),
         ("float32", np.int32(1), r"found int32 values.*'int32'.*or 'feature'"),
         ("int64", 0.5, r"found double values.*'a': 'float64'.*or 'feature'"),
         ("int64", i32(1, 2), r"found 2 int32 values.*'int32\[\]'"),
@@ -143,7 +143,7 @@ def test_what_cannot_be_written() -> None:
         coder({"a": "int32"}).encode({"a": 1, "b": 2})
     with pytest.raises(SpecError, match="found nothing"):
         coder({"a": "int32"}).encode({})
-    with pytest.raises(SpecError, match=r"an OFRecord cannot be encoded without types; pass spec="):
+    with pytest.raises(SpecError, match=r"an OFRecord cannot be encoded without types\. Pass spec="):
         OFRECORD.encode({"a": 1})
     for value in (5, "text", [1], np.array([1j])):
         with pytest.raises(CodecError, match="codec 'feature'"):

@@ -161,7 +161,7 @@ def test_an_entry_point_may_be_a_pair(site: Path) -> None:
         ),
         ("wrong", True, ["AttributeError", "while loading codec 'wrong' from the entry point 'shouting:MODULE'"]),
         ("nowhere", False, ["ModuleNotFoundError", "while loading codec 'nowhere' from the entry point"]),
-        ("shuot", False, ["UnknownNameError", "unknown codec 'shuot' (nearest: shout", "pass codecs="]),
+        ("shuot", False, ["UnknownNameError", "unknown codec 'shuot' (nearest: shout", "Pass codecs="]),
     ],
 )
 def test_errors_say_what_is_wrong(site: Path, name: str, imported: bool, words: list[str]) -> None:
@@ -226,7 +226,7 @@ def test_by_argument(tmp_path: Path) -> None:
     write(tmp_path / "x.ffr", codecs={"mine": PAIR})
     assert dataformats.open(tmp_path / "x.ffr", codecs={"mine": PAIR})[0] == {"text": "abc", "n": 1}
     assert dataformats.open(tmp_path / "x.ffr").select("n")[0] == {"n": 1}
-    with pytest.raises(UnknownNameError, match="pass codecs="):
+    with pytest.raises(UnknownNameError, match="Pass codecs="):
         dataformats.open(tmp_path / "x.ffr")[0]
     for wrong in (len, (len,), (1, 2), "utf8"):
         with pytest.raises(SpecError, match="codec 'mine' must be a Codec or a pair"):
