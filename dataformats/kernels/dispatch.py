@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 import warnings
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -61,17 +64,32 @@ def _choose(requested: str) -> _Choice:
         native = importlib.import_module("dataformats.kernels._native")
     except ImportError as error:
         if requested == "native":
-            message = f"DATAFORMATS_KERNELS=native, but the compiled kernels are missing: {REMEDY}"
+            message = f"DATAFORMATS_KERNELS=native, but the compiled kernels are missing: {_remedy()}"
             raise ImportError(message) from error
         return _Choice(requested, reference, None, f"the compiled kernels could not be imported: {error}")
     return _Choice(requested, native, native, None)
+
+
+def _remedy() -> str:
+    """Return how to get compiled kernels, or where they are if a checkout hides them."""
+    package = Path(__file__).resolve().parents[1]
+    if (package.parent / "setup.py").exists():
+        for installed in (Path(entry, package.name).resolve() for entry in sys.path):
+            if installed != package and any(
+                (installed / "kernels" / f"_native{suffix}").exists() for suffix in EXTENSION_SUFFIXES
+            ):
+                return (
+                    f"{str(package)!r} comes first on sys.path and hides the compiled {str(installed)!r}; "
+                    f"run `pip install -e .` in {str(package.parent)!r}, or start Python in another folder"
+                )
+    return REMEDY
 
 
 @functools.cache
 def kernels() -> Any:
     """Return the module with the kernels; the first call warns if it is the slow one by default."""
     if _choice.requested == "auto" and _choice.native is None:
-        message = f"dataformats runs on its slower reference kernels ({_choice.why_not_native}): {REMEDY}"
+        message = f"dataformats runs on its slower reference kernels ({_choice.why_not_native}): {_remedy()}"
         warnings.warn(message, RuntimeWarning, stacklevel=3)
     return _choice.kernels
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
 
 from dataformats import kernels
 
 HIDE_NATIVE = "import sys; sys.modules['dataformats.kernels._native'] = None\n"
 
 
-def run(code: str, choice: str | None) -> subprocess.CompletedProcess[str]:
-    environment = {key: text for key, text in os.environ.items() if key != "DATAFORMATS_KERNELS"}
+def run(code: str, choice: str | None, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: text for key, text in os.environ.items() if key != "DATAFORMATS_KERNELS"} | variables
     if choice is not None:
         environment["DATAFORMATS_KERNELS"] = choice
     command = [sys.executable, "-W", "always", "-c", code]
@@ -66,3 +71,19 @@ def test_describe_agrees() -> None:
         assert described["variants"][name] == variants[0]
         assert variants[-1] == "portable"
     assert (described["why_not_native"] is None) == (kernels.implementation() == "native")
+
+
+@pytest.mark.parametrize("choice", ["auto", "native"])
+def test_a_checkout_that_hides_compiled_kernels_names_both_places(tmp_path: Path, choice: str) -> None:
+    package, installed = tmp_path / "checkout" / "dataformats", tmp_path / "site" / "dataformats"
+    left_out = shutil.ignore_patterns("_native.*.so", "_native.*.pyd", "__pycache__")
+    shutil.copytree(Path(kernels.__file__).parents[1], package, ignore=left_out)
+    (package.parent / "setup.py").touch()
+    compiled = installed / "kernels" / f"_native{EXTENSION_SUFFIXES[0]}"
+    compiled.parent.mkdir(parents=True)
+    compiled.touch()
+    path = os.pathsep.join([str(package.parent), str(installed.parent)])
+    found = run("import dataformats.kernels as k; k.crc32(b'abc')", choice, PYTHONPATH=path, PYTHONSAFEPATH="1")
+    assert found.returncode == (choice == "native")
+    assert f"{str(package)!r} comes first on sys.path and hides the compiled {str(installed)!r}" in found.stderr
+    assert f"run `pip install -e .` in {str(package.parent)!r}" in found.stderr
