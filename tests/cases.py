@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 
+from dataformats.kernels import masked_crc32c
 from dataformats.spec import NUMBER_TYPES
 from dataformats.testing import FormatCase
 from dataformats.testing.records import KINDS
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def frames(*blobs: bytes) -> bytes:
+    """A TFRecord, by the format's text alone."""
+    return b"".join(_framed(struct.pack("<Q", len(blob))) + _framed(blob) for blob in blobs)
+
+
+def _framed(data: bytes) -> bytes:
+    return data + masked_crc32c(data).to_bytes(4, "little")
 
 
 def tfrecord_ends(lengths: Sequence[int]) -> list[int]:

@@ -1,7 +1,18 @@
-"""What all tests share: Hypothesis judges what comes out, never how long it takes."""
+"""Settings of all tests: a cache folder of the session's own, and Hypothesis without time limits."""
 
+from __future__ import annotations
+
+import os
+
+import pytest
 from hypothesis import HealthCheck, settings
 
-# A machine that does other work as well takes any time for anything.
+# A busy machine takes any time for anything.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep index files out of the user's cache."""
+    os.environ["DATAFORMATS_CACHE"] = str(tmp_path_factory.mktemp("cache"))

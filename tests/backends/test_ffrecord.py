@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
-import subprocess
-import sys
 import tracemalloc
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -159,34 +155,6 @@ def test_rewrite(entry: dict[str, Any], counted: bool, tmp_path: Path) -> None:
 
 
 SMALL = [b"first", b"", b"the third record", b"x"]
-
-
-def damaged_reads(path: Path, data: bytes) -> Iterator[tuple[int, bytes | FormatError]]:
-    path.write_bytes(data)
-    try:
-        yield from enumerate(read_path(path))
-    except FormatError:
-        return
-
-
-def test_cut_at_every_byte(tmp_path: Path) -> None:
-    data = plain_file(SMALL)
-    for stop in range(len(data)):
-        for i, blob in damaged_reads(tmp_path / "a.ffr", data[:stop]):
-            assert isinstance(blob, FormatError) or blob == SMALL[i]
-        BACKEND.sniff(LocalFile(tmp_path / "a.ffr"))
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["new", "old version"])
-def test_every_bit_flipped(tmp_path: Path, old: bool) -> None:
-    data = plain_file(SMALL)
-    data = bytes(4) + data[4:] if old else data
-    for bit in range(8 * len(data)):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        for i, blob in damaged_reads(tmp_path / "a.ffr", bytes(flipped)):
-            assert isinstance(blob, FormatError) or blob == SMALL[i]
-        BACKEND.sniff(LocalFile(tmp_path / "a.ffr"))
 
 
 @pytest.mark.parametrize("n", [2**60, 2**62, 2**63 - 1, -1, -(2**63), 2**33, 5])
@@ -371,36 +339,6 @@ def test_an_append_interrupted_halfway_is_not_published(tmp_path: Path) -> None:
 # ---- killed, and resumed
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from dataformats.backends.ffrecord import BACKEND
-records = int(sys.argv[2]) or None
-writer = BACKEND.create(Path(sys.argv[1]), records=records)
-for i in range(5000):
-    writer.append(b"%d" % i * (i % 7))
-writer.flush(sync=True)
-for i in range(5000, 5100):
-    writer.append(b"%d" % i * (i % 7))
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.parametrize("records", [0, 6000], ids=["uncounted", "counted"])
-def test_kill_and_resume(tmp_path: Path, records: int) -> None:
-    path = tmp_path / "a.ffr.partial"
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path), str(records)], check=False)
-    assert done.returncode == -signal.SIGKILL
-    writer = BACKEND.create(path, resume=True, records=records or None)
-    assert writer.n_records >= 5000
-    blobs = [b"%d" % i * (i % 7) for i in range(6000)]
-    for blob in blobs[writer.n_records :]:
-        writer.append(blob)
-    writer.close()
-    assert path.read_bytes() == plain_file(blobs)
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
-
-
 def left(path: Path, **options: Any) -> None:
     writer = BACKEND.create(path, **options)
     for blob in SMALL:
@@ -419,37 +357,11 @@ def resumed(path: Path, **options: Any) -> int:
     return n
 
 
-@pytest.mark.parametrize("records", [None, 5])
-def test_cut_data_give_the_sound_prefix(tmp_path: Path, records: int | None) -> None:
-    path = tmp_path / "a.ffr"
-    left(path, records=records)
-    data, journal = path.read_bytes(), (tmp_path / "a.ffr.journal").read_bytes()
-    base = len(data) - sum(map(len, SMALL))
-    ends = np.cumsum([len(blob) for blob in SMALL]) + base
-    for stop in range(len(data) + 1):
-        path.write_bytes(data[:stop])
-        (tmp_path / "a.ffr.journal").write_bytes(journal)
-        sound = 0 if stop == 0 else int(np.searchsorted(ends, stop, side="right"))
-        assert resumed(path, records=records) == sound
-
-
 def test_data_behind_the_journal_are_cut_off(tmp_path: Path) -> None:
     path, journal = tmp_path / "a.ffr", tmp_path / "a.ffr.journal"
     left(path)
     journal.write_bytes(journal.read_bytes()[:-1])
     assert resumed(path) == len(SMALL) - 1
-
-
-def test_flipped_bits_never_survive_a_resume(tmp_path: Path) -> None:
-    path = tmp_path / "a.ffr"
-    left(path)
-    data, journal = path.read_bytes(), (tmp_path / "a.ffr.journal").read_bytes()
-    for bit in range(8 * len(data)):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
-        (tmp_path / "a.ffr.journal").write_bytes(journal)
-        assert resumed(path) < len(SMALL)
 
 
 @pytest.mark.parametrize("with_journal", [True, False])

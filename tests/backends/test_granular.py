@@ -8,11 +8,7 @@ import json
 import pickle
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +23,7 @@ import dataformats
 from dataformats.backends.granular import BACKEND
 from dataformats.backends.granular.limits import indexed_layout, parse_limits
 from dataformats.backends.granular.refs import parse_refs
-from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError, TruncatedError, UnknownNameError
+from dataformats.errors import CodecError, FormatError, SpecError, TruncatedError, UnknownNameError
 from dataformats.reading.file_source import FileSource
 from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import CachedFile
@@ -388,9 +384,6 @@ def test_folders_of_bags_without_a_spec_say_so(tmp_path: Path) -> None:
 # ---- damage at every place
 
 
-RECORDS = [b"first", b"second record", b"3", b"the fourth"]
-
-
 def bag_of(records: list[bytes], generation: int) -> bytes:
     """A bag of generation 1 or 2 by the table in FORMATS, without any of the code under test."""
     ends = np.cumsum([len(record) for record in records]).astype("<u8").tobytes()
@@ -412,76 +405,6 @@ def small_set(folder: Path, generation: int) -> Path:
     for name, records in columns.items():
         (folder / f"{name}.bag").write_bytes(bag_of(records, generation))
     return folder
-
-
-def reads(folder: Path) -> Iterator[tuple[int, Any]]:
-    """Every row that can be read; only our own errors may come out."""
-    try:
-        source: Any = dataformats.open(folder, format="granular")
-        n = len(source)
-    except DataFormatsError:
-        return
-    assert n <= 40
-    for index in range(n):
-        try:
-            source.available(index)
-            yield index, source[index]
-        except DataFormatsError:
-            continue
-    assert source.fingerprint
-
-
-@pytest.mark.parametrize("generation", [1, 2, 3])
-def test_cut_at_every_byte(generation: int, tmp_path: Path) -> None:
-    folder = small_set(tmp_path / "data", generation)
-    sound = dict(reads(folder))
-    assert len(sound) == 4
-    for path in sorted(folder.iterdir()):
-        whole = path.read_bytes()
-        for stop in range(len(whole)):
-            path.write_bytes(whole[:stop])
-            for index, row in reads(folder):
-                # The ends that are left may still lie inside a bag of generations 1 and 2: its last 8 bytes then say
-                # where a table begins, and no checksum says that they are none.
-                assert generation < 3 or row == sound[index]
-        path.write_bytes(whole)
-
-
-@pytest.mark.parametrize("generation", [1, 2, 3])
-def test_every_bit_flipped(generation: int, tmp_path: Path) -> None:
-    folder = small_set(tmp_path / "data", generation)
-    for path in sorted(folder.iterdir()):
-        whole = path.read_bytes()
-        for bit in range(8 * len(whole)):
-            flipped = bytearray(whole)
-            flipped[bit // 8] ^= 1 << bit % 8
-            path.write_bytes(flipped)
-            for _ in reads(folder):
-                pass
-        path.write_bytes(whole)
-
-
-@pytest.mark.parametrize("generation", [1, 2])
-def test_a_bag_cut_or_flipped(generation: int, tmp_path: Path) -> None:
-    path = tmp_path / "x.bag"
-    whole = bag_of(RECORDS, generation)
-    for stop in range(len(whole)):
-        path.write_bytes(whole[:stop])
-        assert all(len(blob) <= len(whole) for blob in bag_reads(path))
-    for bit in range(8 * len(whole)):
-        flipped = bytearray(whole)
-        flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
-        assert all(len(blob) <= len(whole) for blob in bag_reads(path))
-        BACKEND.sniff(LocalFile(path))
-
-
-def bag_reads(path: Path) -> list[bytes]:
-    try:
-        found = read_each(dataformats.open(path, format="granular"))
-    except FormatError:
-        return []
-    return [blob for blob in found if isinstance(blob, bytes)]
 
 
 def limits(ends: list[int], size: int = 1000) -> tuple[list[int], list[int]]:
@@ -936,80 +859,6 @@ def test_a_column_that_lacks_far_more_than_a_crash_leaves_out_is_not_cut_to(tmp_
     (path / "a.idx").write_bytes(b"")
     with pytest.raises(FormatError, match="far fewer records"):
         dataformats.create(path, "granular", spec={"a": "int", "b": "int"}, resume=True)
-
-
-@pytest.mark.parametrize("generation", [2, 3])
-def test_resume_after_a_cut_at_any_byte(generation: int, tmp_path: Path) -> None:
-    spec = {"a": "utf8", "n": "int"} | ({"s": "utf8[]"} if generation == 2 else {})
-    rows = [{"a": f"row {i}", "n": i, "s": ["x"] * i} for i in range(5)]
-    rows = [{name: row[name] for name in spec} for row in rows]
-    with dataformats.create(tmp_path / "whole", "granular", spec=spec) as writer:
-        writer.extend(rows)
-    partial = tmp_path / "d.partial"
-    file: Any = BACKEND.create(partial, stored=dataformats.Spec(spec), generation=generation)
-    encoded = [{name: list(map(bytes, blobs(value))) for name, value in row.items()} for row in raw_rows(tmp_path)]
-    for row in encoded:
-        file.append(row)
-    file.flush()
-    file.suspend()
-    whole = files_in(partial)
-    for name, data in whole.items():
-        if not name.endswith(".idx"):
-            continue
-        for stop in range(len(data)):
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir()
-            for other, content in whole.items():
-                (partial / other).write_bytes(content[:stop] if other == name else content)
-            with dataformats.create(tmp_path / "d", "granular", spec=spec, resume=True) as writer:
-                assert generation == 2 or len(writer) == stop // 8
-                writer.extend(rows[len(writer) :])
-            assert files_in(tmp_path / "d") == files_in(tmp_path / "whole")
-            shutil.rmtree(tmp_path / "d")
-
-
-def raw_rows(folder: Path) -> list[Any]:
-    return list(open_raw(folder / "whole"))
-
-
-KILLED = """
-import os, signal, sys
-import dataformats
-path, spec, sharded, n = sys.argv[1], eval(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-writer = dataformats.create(path, "granular", spec=spec, resume=True, shard_records=sharded or None)
-for i in range(len(writer), n):
-    row = {"a": "row %d" % i, "n": i, "s": ["s%d" % i] * (i % 3)}
-    writer.append({name: row[name] for name in spec})
-    if i % 1000 == 500:
-        writer.flush(sync=True)
-        print(i + 1, flush=True)
-        if i > 1500 and i > n - 2000:
-            os.kill(os.getpid(), signal.SIGKILL)
-writer.close()
-"""
-
-
-@pytest.mark.parametrize("sharded", [0, 700])
-@pytest.mark.parametrize("generation", [2, 3])
-def test_kill_and_go_on(generation: int, sharded: int, tmp_path: Path) -> None:
-    spec = {"a": "utf8", "n": "int"} | ({"s": "utf8[]"} if generation == 2 else {})
-    path = tmp_path / "d"
-    confirmed = 0
-    for n in (3000, 6000):
-        command = [sys.executable, "-c", KILLED, str(path), repr(spec), str(sharded), str(n)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        confirmed = int(done.stdout.split()[-1])
-    rows = [{"a": f"row {i}", "n": i, "s": [f"s{i}"] * (i % 3)} for i in range(7000)]
-    rows = [{name: row[name] for name in spec} for row in rows]
-    with dataformats.create(path, "granular", spec=spec, resume=True, shard_records=sharded or None) as writer:
-        assert len(writer) >= confirmed > 3000
-        writer.extend(rows[len(writer) :])
-    with dataformats.create(tmp_path / "again", "granular", spec=spec, shard_records=sharded or None) as writer:
-        writer.extend(rows)
-    assert files_in(path) == files_in(tmp_path / "again")
-    assert list(dataformats.open(path)) == rows
-    assert sorted(part.name for part in tmp_path.iterdir()) == ["again", "d"]
 
 
 def test_generation_2_killed_while_it_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

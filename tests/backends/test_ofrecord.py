@@ -18,7 +18,7 @@ import dataformats
 from dataformats.backends.ofrecord import BACKEND, OFRecordReader
 from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.codecs.ofrecord import OFRECORD
-from dataformats.errors import DataFormatsError, FormatError, SpecError, TruncatedError
+from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.interfaces import OpenOptions, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import backends
@@ -32,7 +32,6 @@ ENTRIES: list[dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text(
 GOOD = [entry for entry in ENTRIES if not entry["error"]]
 DAMAGED = [entry for entry in ENTRIES if entry["error"]]
 ARRAYS = np.load(FOLDER / "expected.npz", allow_pickle=False)
-NOWHERE = os.path.join(os.devnull, "x")  # no index is kept: thousands would be
 SPEC = {"name": "utf8", "n": "int32[]", "x": "float64?"}
 VALUES: list[dict[str, Any]] = [
     {"name": "a", "n": [1, -1]},
@@ -59,7 +58,6 @@ def encoded() -> list[bytes]:
 
 RECORDS = encoded()
 SMALL = FRAMING.frames(RECORDS)
-ENDS = [len(FRAMING.frames(RECORDS[: n + 1])) for n in range(len(RECORDS))]
 
 
 def opened(path: Path, **options: Any) -> OFRecordReader:
@@ -200,48 +198,6 @@ def test_damaged_files(entry: dict[str, Any]) -> None:
 
 
 # ---- damage
-
-
-def flipped(data: bytes, bit: int) -> bytes:
-    broken = bytearray(data)
-    broken[bit // 8] ^= 1 << bit % 8
-    return bytes(broken)
-
-
-def test_a_file_cut_at_any_byte(tmp_path: Path) -> None:
-    for cut in range(1, len(SMALL)):
-        path = tmp_path / f"{cut}.ofrecord"
-        path.write_bytes(SMALL[:cut])
-        found = both_ways(path)
-        whole = sum(end <= cut for end in ENDS)
-        assert found[:whole] == RECORDS[:whole]
-        assert len(found) == whole + (cut not in ENDS)
-        assert all(isinstance(rest, TruncatedError) for rest in found[whole:])
-        source = dataformats.open(path, spec=SPEC)
-        assert len(source) == len(found)
-        source.close()
-
-
-def test_any_flipped_bit(tmp_path: Path) -> None:
-    for bit in range(8 * len(SMALL)):
-        path = tmp_path / "x.ofrecord"
-        path.write_bytes(flipped(SMALL, bit))
-        hit = sum(end <= bit // 8 for end in ENDS)
-        assert both_ways(path, index=NOWHERE)[:hit] == RECORDS[:hit]
-        source = dataformats.open(path, spec=SPEC, index=NOWHERE)
-        records: list[Any] = []
-        for number in range(len(source)):
-            try:
-                records.append(source[number])
-            except DataFormatsError:
-                records.append(None)
-        assert [bool(record) for record in records[:hit]] == [True] * hit
-        try:
-            for _ in source:
-                pass
-        except DataFormatsError:
-            pass
-        source.close()
 
 
 @pytest.mark.parametrize("length", [-1, -5, -(2**63), 2**20, 2**31, 2**40, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1])
@@ -488,19 +444,6 @@ def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path)
     again = BACKEND.create(path, resume=True)
     assert again.n_records == 4
     again.close()
-
-
-def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(tmp_path: Path) -> None:
-    for cut in range(len(SMALL) + 1):
-        path = tmp_path / f"{cut}"
-        path.write_bytes(SMALL[:cut])
-        writer = BACKEND.create(path, resume=True)
-        assert writer.n_records == sum(end <= cut for end in ENDS)
-        assert writer.n_bytes == path.stat().st_size
-        for record in RECORDS[writer.n_records :]:
-            writer.append(record)
-        writer.close()
-        assert path.read_bytes() == SMALL
 
 
 @pytest.mark.parametrize("rest", [bytes(100), b"\xff" * 100, struct.pack("<q", 2**40) + bytes(50)])

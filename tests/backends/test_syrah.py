@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import signal
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +26,6 @@ from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.errors import (
     CodecError,
     CorruptRecordError,
-    DataFormatsError,
     FormatError,
     SpecError,
     UnknownNameError,
@@ -365,39 +361,6 @@ def test_places_outside_the_data_are_problems_of_their_record(tmp_path: Path, of
     assert (batch.indices.tolist(), list(batch.failed)) == ([2, 0], [1])
 
 
-def test_cut_at_every_byte(tmp_path: Path) -> None:
-    data, path = plain_file(DTYPES, ITEMS), tmp_path / "a.syr"
-    for stop in range(len(data)):
-        path.write_bytes(data[:stop])
-        with pytest.raises(FormatError):
-            open_file(path)
-        if stop:
-            BACKEND.sniff(LocalFile(path))
-
-
-def test_every_bit_flipped(tmp_path: Path) -> None:
-    data, path = plain_file(DTYPES, ITEMS), tmp_path / "a.syr"
-    tracemalloc.start()
-    for bit in range(8 * len(data)):
-        flipped = bytearray(data)
-        flipped[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(flipped)
-        BACKEND.sniff(LocalFile(path))
-        try:
-            src = dataformats.open(path)
-        except DataFormatsError:
-            continue
-        assert len(src) == 3
-        for i in range(3):
-            try:
-                src[i]
-            except DataFormatsError as error:
-                assert isinstance(error, FormatError | CodecError), error  # noqa: PT017  # several may come
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 50 * 2**20
-
-
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(GOOD_DOCUMENT) - 1), st.binary(min_size=1, max_size=12), st.integers(0, 12))
 def test_edited_metadata(at: int, fill: bytes, skip: int) -> None:
@@ -674,39 +637,6 @@ def row_of(i: int) -> dict[str, Any]:
     return {"n": i, "data": bytes([i % 256]) * (i % 7)}
 
 
-KILLED = """
-import sys
-from dataformats.writing.dataset_writer import create
-writer = create(sys.argv[1], "syrah", spec={"n": "int64", "data": "bytes"}, resume=True)
-for i in range(len(writer), 10**9):
-    writer.append({"n": i, "data": bytes([i % 256]) * (i % 7)})
-    if i % 1000 == 500:
-        writer.flush(sync=True)
-        print(i + 1, flush=True)
-"""
-
-
-def test_a_killed_writer_is_resumed(tmp_path: Path) -> None:
-    path = tmp_path / "a.syr"
-    safe = 0
-    for _ in range(2):
-        child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
-        assert child.stdout is not None
-        for _ in range(3):
-            safe = int(child.stdout.readline())
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
-        assert not path.exists()
-    with dataformats.create(path, "syrah", spec=SPEC, resume=True) as writer:
-        done = len(writer)
-        assert done >= safe
-        writer.extend(row_of(i) for i in range(done, done + 10))
-    write_file(tmp_path / "whole.syr", SPEC, [row_of(i) for i in range(done + 10)])
-    assert path.read_bytes() == (tmp_path / "whole.syr").read_bytes()
-    assert not [left for left in tmp_path.iterdir() if "partial" in left.name]
-
-
 def left_behind(tmp_path: Path, n: int = 6) -> tuple[Path, Path]:
     """A file and its journal as a writer left them."""
     writer = BACKEND.create(tmp_path / "a", stored=BACKEND.stored_spec(Spec(SPEC)))
@@ -723,19 +653,6 @@ def resumed(path: Path, spec: dict[str, str] = SPEC) -> int:
     src = dataformats.open(path, format="syrah", spec=spec)
     assert [(int(row["n"]), row["data"]) for row in src] == [(i, bytes([i]) * i) for i in range(n)]
     return n
-
-
-def test_resuming_what_was_torn(tmp_path: Path) -> None:
-    path, journal = left_behind(tmp_path)
-    data, entries = path.read_bytes(), journal.read_bytes()
-    for stop in range(len(data)):
-        path.write_bytes(data[:stop])
-        journal.write_bytes(entries)
-        ends = 22 + np.cumsum([8 + i for i in range(6)])
-        assert resumed(path) == int((ends <= stop).sum())
-    path.write_bytes(data)
-    journal.write_bytes(entries[:-1])
-    assert resumed(path) == 5
 
 
 def test_resuming_a_damaged_item(tmp_path: Path) -> None:

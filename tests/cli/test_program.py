@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pty
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -40,21 +37,6 @@ def run(arguments: list[str], environment: dict[str, str], folder: Path = REAL) 
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_path: Path) -> None:
-    shown = run([name, "--help"], environment)
-    assert shown.returncode == 0
-    examples = re.findall(r"^ +(dataformats .*)$", shown.stdout.partition("Example")[2], re.MULTILINE)
-    assert examples
-    for path in REAL.glob("*.tfrecord"):
-        shutil.copy(path, tmp_path)
-    for example in examples:
-        done = run(shlex.split(example)[1:], environment, tmp_path)
-        assert done.returncode == 0, f"{example}\n{done.stderr}"
-        assert done.stdout
-        assert done.stderr == ""
 
 
 def test_help_has_every_command_and_no_colours(environment: dict[str, str]) -> None:
@@ -128,31 +110,6 @@ def test_names_move_no_cursor(environment: dict[str, str], tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("path: a\\x1b[2Jb\\nc.tfrecord\n")
     assert "\x1b" not in done.stdout
-
-
-@pytest.mark.parametrize("arguments", [["verify"], ["info"], ["index"]])
-def test_progress_on_a_terminal_only(arguments: list[str], environment: dict[str, str]) -> None:
-    command = [*PROGRAM, *arguments, "photos.tfrecord", "--json"]
-    parent, child = pty.openpty()
-    with subprocess.Popen(
-        command, cwd=REAL, env=environment, stdout=subprocess.PIPE, stderr=child, text=True
-    ) as program:
-        os.close(child)
-        assert program.stdout is not None
-        assert json.loads(program.stdout.read())["records"] == 12
-        assert b"\x1b" in everything(parent)
-    os.close(parent)
-    assert run(command[len(PROGRAM) :], environment).stderr == ""
-
-
-def everything(descriptor: int) -> bytes:
-    found = b""
-    try:
-        while part := os.read(descriptor, 4096):
-            found += part
-    except OSError:  # what Linux says at the end of a terminal
-        pass
-    return found
 
 
 def test_extras_are_those_of_the_project() -> None:

@@ -133,28 +133,6 @@ def test_links_lead_to_the_same_index(file: LocalFile, tmp_path: Path, monkeypat
         assert IndexCache("cache").path(LocalFile(name)) == saved
 
 
-def test_damaged_headers_are_ignored_and_damaged_blocks_are_broken(file: LocalFile) -> None:
-    shelf = IndexCache("beside")
-    shelf.save(file, "kind", COLUMNS, FACTS)
-    path = raw(shelf.path(file))
-    whole = path.read_bytes()
-    header = 16 + int.from_bytes(whole[8:12], "little")
-    for n in range(len(whole)):
-        path.write_bytes(whole[:n])
-        assert shelf.load(file, "kind") is None
-    for bit in range(8 * len(whole)):
-        damaged = bytearray(whole)
-        damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
-        found = shelf.load(file, "kind")
-        assert (found is None) == (bit < 8 * header)
-        if found is not None:
-            with pytest.raises(BrokenBlockError):
-                found.rows(0, 40)
-    path.write_bytes(whole + b"\0")
-    assert shelf.load(file, "kind") is None
-
-
 def test_an_index_that_was_replaced_by_another_or_deleted_is_broken(file: LocalFile) -> None:
     shelf = IndexCache("cache")
     first = shelf.save(file, "kind", COLUMNS, FACTS)

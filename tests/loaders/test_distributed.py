@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import dataformats
@@ -75,17 +74,6 @@ def in_order(steps: Iterator[tuple[tuple[list[int], list[int]], ...]]) -> tuple[
     """Return positions and labels of steps, of which each has those of every rank."""
     parts = [part for step in steps for part in step]
     return [p for positions, _ in parts for p in positions], [x for _, labels in parts for x in labels]
-
-
-def test_each_record_once(ranks: list[dict[str, Any]], whole: list[int]) -> None:
-    given = [[(positions, labels) for positions, labels, _ in rank["given"]] for rank in ranks]
-    positions, labels = in_order(zip(*given, strict=True))
-    assert positions == list(range(1797))
-    assert labels == whole
-    digits = dataformats.open(DIGITS, spec=SPEC)
-    pixels = sum(pixels for rank in ranks for _, _, pixels in rank["given"])
-    assert pixels == digits.read(range(1797))["image"].sum(dtype=np.int64)
-    assert sorted(labels) == sorted(digits.read(range(1797))["label"].tolist())
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3])

@@ -321,12 +321,6 @@ def test_map_style(digits: dataformats.RecordSource, way: dict[str, Any], functi
     assert torch.cat([batch["label"] for batch in batches]).tolist() == all_labels(digits)
 
 
-def test_map_style_under_spawn(digits: dataformats.RecordSource) -> None:
-    way: dict[str, Any] = {"num_workers": 1, "multiprocessing_context": "spawn"}
-    batches = list(DataLoader(RecordDataset(digits), batch_size=500, collate_fn=collate, **way))
-    assert torch.cat([batch["label"] for batch in batches]).tolist() == all_labels(digits)
-
-
 def test_map_style_shuffles_and_takes_subsets(digits: dataformats.RecordSource) -> None:
     some = Subset(RecordDataset(digits), list(range(0, 1797, 2)))
     loader = DataLoader(some, 64, shuffle=True, collate_fn=collate, generator=torch.Generator().manual_seed(1))

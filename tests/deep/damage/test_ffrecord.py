@@ -1,0 +1,68 @@
+"""Damaged FFRecord files: every bit flipped, every cut, resumed from each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dataformats.backends.ffrecord import BACKEND
+from dataformats.errors import FormatError
+from dataformats.storage.files import LocalFile
+from tests.backends.test_ffrecord import SMALL, left, plain_file, read_path, resumed
+
+
+def damaged_reads(path: Path, data: bytes) -> Iterator[tuple[int, bytes | FormatError]]:
+    path.write_bytes(data)
+    try:
+        yield from enumerate(read_path(path))
+    except FormatError:
+        return
+
+
+def test_cut_at_every_byte(tmp_path: Path) -> None:
+    data = plain_file(SMALL)
+    for stop in range(len(data)):
+        for i, blob in damaged_reads(tmp_path / "a.ffr", data[:stop]):
+            assert isinstance(blob, FormatError) or blob == SMALL[i]
+        BACKEND.sniff(LocalFile(tmp_path / "a.ffr"))
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new", "old version"])
+def test_every_bit_flipped(tmp_path: Path, old: bool) -> None:
+    data = plain_file(SMALL)
+    data = bytes(4) + data[4:] if old else data
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        for i, blob in damaged_reads(tmp_path / "a.ffr", bytes(flipped)):
+            assert isinstance(blob, FormatError) or blob == SMALL[i]
+        BACKEND.sniff(LocalFile(tmp_path / "a.ffr"))
+
+
+@pytest.mark.parametrize("records", [None, 5])
+def test_cut_data_give_the_sound_prefix(tmp_path: Path, records: int | None) -> None:
+    path = tmp_path / "a.ffr"
+    left(path, records=records)
+    data, journal = path.read_bytes(), (tmp_path / "a.ffr.journal").read_bytes()
+    base = len(data) - sum(map(len, SMALL))
+    ends = np.cumsum([len(blob) for blob in SMALL]) + base
+    for stop in range(len(data) + 1):
+        path.write_bytes(data[:stop])
+        (tmp_path / "a.ffr.journal").write_bytes(journal)
+        sound = 0 if stop == 0 else int(np.searchsorted(ends, stop, side="right"))
+        assert resumed(path, records=records) == sound
+
+
+def test_flipped_bits_never_survive_a_resume(tmp_path: Path) -> None:
+    path = tmp_path / "a.ffr"
+    left(path)
+    data, journal = path.read_bytes(), (tmp_path / "a.ffr.journal").read_bytes()
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        (tmp_path / "a.ffr.journal").write_bytes(journal)
+        assert resumed(path) < len(SMALL)

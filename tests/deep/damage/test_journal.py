@@ -1,0 +1,24 @@
+"""Damaged journals: every bit flipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tests.writing.test_journal as fast
+from dataformats.writing.journal import Journal
+from tests.writing.test_journal import MAGIC, entries_of, same, written
+
+k = fast.k  # fixtures
+
+
+def test_every_bit_flipped(tmp_path: Path, k: int) -> None:
+    data, head, entry = written(tmp_path / "j", k)
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "j").write_bytes(flipped)
+        found = Journal.load(tmp_path / "j", MAGIC)
+        if bit < 8 * head:
+            assert found is None
+        else:
+            assert same(found, entries_of((bit // 8 - head) // entry, k))

@@ -1,0 +1,59 @@
+"""The installed program: each example of the help, terminals, pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import tests.cli.test_program as fast
+from tests.cli.test_program import NAMES, PROGRAM, REAL, run
+
+environment = fast.environment  # fixtures
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_path: Path) -> None:
+    shown = run([name, "--help"], environment)
+    assert shown.returncode == 0
+    examples = re.findall(r"^ +(dataformats .*)$", shown.stdout.partition("Example")[2], re.MULTILINE)
+    assert examples
+    for path in REAL.glob("*.tfrecord"):
+        shutil.copy(path, tmp_path)
+    for example in examples:
+        done = run(shlex.split(example)[1:], environment, tmp_path)
+        assert done.returncode == 0, f"{example}\n{done.stderr}"
+        assert done.stdout
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [["verify"], ["info"], ["index"]])
+def test_progress_on_a_terminal_only(arguments: list[str], environment: dict[str, str]) -> None:
+    command = [*PROGRAM, *arguments, "photos.tfrecord", "--json"]
+    parent, child = pty.openpty()
+    with subprocess.Popen(
+        command, cwd=REAL, env=environment, stdout=subprocess.PIPE, stderr=child, text=True
+    ) as program:
+        os.close(child)
+        assert program.stdout is not None
+        assert json.loads(program.stdout.read())["records"] == 12
+        assert b"\x1b" in everything(parent)
+    os.close(parent)
+    assert run(command[len(PROGRAM) :], environment).stderr == ""
+
+
+def everything(descriptor: int) -> bytes:
+    found = b""
+    try:
+        while part := os.read(descriptor, 4096):
+            found += part
+    except OSError:  # what Linux says at the end of a terminal
+        pass
+    return found

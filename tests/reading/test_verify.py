@@ -1,0 +1,37 @@
+"""verify: every file of a set, sidecars that name unknown codecs, opaque fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dataformats
+from tests.cases import GOLDEN
+
+
+def test_verify_looks_at_every_file_of_a_set_that_cannot_be_opened(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x", "ffrecord", shard_records=2) as writer:
+        writer.extend([b"a", b"b", b"c", b"d", b"e"])
+    for name in ("PART_00000.ffr", "PART_00002.ffr"):
+        data = bytearray((tmp_path / "x" / name).read_bytes())
+        data[13] ^= 1
+        (tmp_path / "x" / name).write_bytes(data)
+    report = dataformats.verify(tmp_path / "x")
+    assert [Path(str(finding.path)).name for finding in report.findings] == ["PART_00000.ffr", "PART_00002.ffr"]
+    assert report.records == 2
+
+
+def test_a_sibling_that_names_what_is_not_there_is_a_finding(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x.ffr", "ffrecord") as writer:
+        writer.append(b"a")
+    (tmp_path / "x.ffr.dataformats.json").write_text(json.dumps({"version": 1, "payload": "nope"}))
+    assert [finding.kind for finding in dataformats.verify(tmp_path / "x.ffr").findings] == ["UnknownNameError"]
+    with pytest.raises(dataformats.UnknownNameError):
+        dataformats.verify(tmp_path / "x.ffr", payload="nope")
+
+
+def test_verify_takes_fields_that_nothing_decodes_as_bytes() -> None:
+    report = dataformats.verify(GOLDEN / "granular" / "v3" / "custom_type")
+    assert (report.ok, report.records) == (True, 3)

@@ -1,0 +1,131 @@
+"""Prefetching of an iterator: order, errors, closing, garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dataformats.storage.prefetch import prefetch
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if "ahead" in thread.name]
+
+
+def ended() -> bool:
+    """Wait for the threads; they need not hurry."""
+    until = time.monotonic() + 60
+    while threads() and time.monotonic() < until:
+        time.sleep(0.01)
+    return not threads()
+
+
+def test_everything_comes_in_order() -> None:
+    assert list(prefetch(iter(range(100)))) == list(range(100))
+    assert list(prefetch(iter([]))) == []
+    assert list(prefetch(iter([None, None]))) == [None, None]
+    assert threads() == []
+
+
+def test_one_item_is_made_ahead() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for i in range(9):
+            made.append(i)
+            yield i
+
+    ahead = prefetch(items())
+    assert next(ahead) == 0
+    deadline = time.monotonic() + 60
+    while made != [0, 1] and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert made == [0, 1]
+    ahead.close()  # type: ignore[attr-defined]
+    assert threads() == []
+
+
+def test_errors_come_after_what_was_before() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise ZeroDivisionError
+
+    found: list[int] = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(prefetch(items()))
+    assert found == [1]
+    assert threads() == []
+
+
+def test_stopping_early_closes_the_source() -> None:
+    closed: list[bool] = []
+
+    def items() -> Iterator[int]:
+        try:
+            yield from range(1000)
+        finally:
+            closed.append(True)
+
+    for item in prefetch(items()):
+        if item == 3:
+            break
+    gc.collect()
+    assert closed == [True]
+    assert threads() == []
+
+
+def test_a_cycle_may_be_collected_by_its_own_thread() -> None:
+    """Garbage is collected in whatever thread allocates."""
+    dropped, collected, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        try:
+            yield 0
+            assert dropped.wait(60)
+            gc.collect()
+            collected.set()
+            yield 1
+        finally:
+            closed.set()
+
+    cycle: list[Any] = [prefetch(items())]
+    assert next(cycle[0]) == 0
+    cycle.append(cycle)
+    gc.disable()
+    try:
+        del cycle
+        dropped.set()
+        assert collected.wait(60)
+    finally:
+        gc.enable()
+    assert closed.wait(60)
+    assert ended()
+
+
+def test_a_cycle_may_be_collected_by_who_holds_what_its_thread_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.storage.prefetch._PATIENCE_S", 0.05)
+    lock, begun, closed = threading.Lock(), threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        try:
+            yield 0
+            begun.set()
+            with lock:
+                yield 1
+        finally:
+            closed.set()
+
+    cycle: list[Any] = [prefetch(items())]
+    with lock:
+        assert next(cycle[0]) == 0
+        assert begun.wait(60)
+        cycle.append(cycle)
+        del cycle
+        gc.collect()
+    assert closed.wait(60)
+    assert ended()
