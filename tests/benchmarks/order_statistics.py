@@ -29,9 +29,9 @@ PAIRS = {
 KINDS = {
     "serial": "serial correlation, lags 1 to 8",
     "displacement": "displacement",
-    "neighbours": "records that stay neighbours",
+    "neighbours": "records that stay neighbors",
     "blocks": "evenness of blocks over blocks",
-    "low": "low bits, by place, neighbour and block",
+    "low": "low bits, by place, neighbor and block",
     "steps": "steps from record to record",
 }
 BLOCKS = (64, 1024, 16384)
@@ -74,7 +74,7 @@ def global_rows(order: Callable[[int, int], Order]) -> Iterator[tuple[str, str]]
     """Yield name and cell of each row about one peer."""
     orders = {walk: order(*walk) for walk in WALKS}
     lag_1 = np.mean([raw_correlation(found) for found in orders.values()])
-    yield "correlation of a record and the next", f"{lag_1:+.4f}"
+    yield "correlation of a record with the next", f"{lag_1:+.4f}"
     figures = [pair for found in orders.values() for pair in statistics.figures(found, 0, N)]
     for prefix, name in KINDS.items():
         yield name, worst(figure for kind, figure in figures if kind.startswith(prefix))
@@ -90,9 +90,9 @@ def window_rows(shuffle: Shuffle) -> Iterator[tuple[str, str]]:
     held = block * shuffle.window_blocks or N
     yield "records of a group", f"{held:,}"
     batches = [found[: N // BATCH * BATCH].reshape(-1, BATCH) for found in orders.values()]
-    yield "runs of stored neighbours that these are read in", f"{held // block:,}"
+    yield "runs of stored neighbors per group", f"{held // block:,}"
     yield f"classes in a batch of {BATCH}", f"{np.mean([distinct(found * CLASSES // N) for found in batches]):.0f}"
-    yield "correlation of a record and the next", f"{np.mean([raw_correlation(f) for f in orders.values()]):+.4f}"
+    yield "correlation of a record with the next", f"{np.mean([raw_correlation(f) for f in orders.values()]):+.4f}"
     away = np.mean([np.abs(found - np.arange(N)).mean() for found in orders.values()])
     yield "mean displacement, ideal 1", f"{away / (N / 3):.3f}"
     yield "within groups, largest deviation", worst(inside(orders, block, held))
