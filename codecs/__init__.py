@@ -1,1 +1,1 @@
-"""Wing 2: one small file per kind of value."""
+"""Codecs: one file for each kind of value."""

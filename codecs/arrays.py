@@ -1,7 +1,7 @@
 """Arrays of bools, integers, floats and complex numbers: Granular's `array`, and numpy's own `.npy`.
 
-No other dtypes: objects would be pickles, and dates and texts are read by nobody but numpy. The byte order stays
-what it is in the file, so that an array that was read is written as the same bytes.
+No other dtypes: objects would be pickles, and only numpy reads its dates and texts. The byte order of the file is
+kept, so that an array is written back as the same bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 __all__ = ["ARRAY", "MAX_DIMS", "NPY", "FixedArray", "array_of", "parts_of"]
 
 MAX_DIMS = 32
-"""The most dimensions: numpy before 2.0 has no more."""
+"""The most dimensions: the limit of numpy before 2.0."""
 
 _CODE = re.compile(r"[<>|=]?(b1|[iu][1248]|f(2|4|8|16)|c(8|16|32))")
 _NAMES = {**DTYPES, **{name: np.dtype(name).newbyteorder("<") for name in ("complex64", "complex128")}}
-_MAX_BYTES = 2**32 - 1  # of a bin in MessagePack
-_MAX_HEADER = 10_000  # of a .npy: numpy's own bound on what it hands to ast.literal_eval
-_WORDS = 64  # the longest text and list beside the data: a dtype, a shape
+_MAX_BYTES = 2**32 - 1  # limit of a bin in MessagePack
+_MAX_HEADER = 10_000  # of a .npy: numpy's limit for ast.literal_eval
+_WORDS = 64  # limit of the texts and lists besides the data: a dtype, a shape
 
 
 class _Array(Codec):
@@ -44,11 +44,11 @@ class _Array(Codec):
     name = "array"
 
     def with_args(self, args: Sequence[str]) -> Codec:
-        """Return the codec of `array`, or of `array(float32,64,128)` as bags 0.5 had it: raw bytes."""
+        """Return the codec of `array`, or of `array(float32,64,128)`, raw bytes as in Granular 0.5."""
         return FixedArray(_named_dtype(args[0], args), _sizes(args[1:], args)) if args else self
 
     def specialized_for(self, declared: Type) -> Codec:
-        """Return the codec that gives arrays of a declared number type as one."""
+        """Return a codec that decodes arrays of a declared number type to one array."""
         return self if declared.dtype is None else _Declared(declared.dtype, declared.dims)
 
     def encode(self, value: Any) -> bytes:
@@ -56,7 +56,7 @@ class _Array(Codec):
         return cast("bytes", msgpack.packb(parts_of(value), use_bin_type=True))
 
     def decode(self, blob: bytes | memoryview) -> NDArray[Any]:
-        """Return the array, in memory of its own."""
+        """Return the array, a copy."""
         size = len(blob)
         parts = msgpack.unpackb(
             blob,
@@ -72,7 +72,7 @@ class _Array(Codec):
         return array_of(*parts)
 
     def decode_batch(self, blobs: Blobs) -> Column:
-        """Return a list of arrays, whose dtypes and shapes may differ; where they do not, they are rows of one."""
+        """Return a list of arrays, which may differ in dtype and shape; if they do not, they are rows of one array."""
         width = blobs.lengths.item(0) if len(blobs) > 1 else 0
         values = blobs.packed(width) if width else None
         if values is not None:
@@ -84,12 +84,12 @@ class _Array(Codec):
         return [self.decode(blobs.view(position)) for position in range(len(blobs))]
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
-        """Return where the data of an array lie, judged by the first."""
+        """Return the place of the arrays' data, taken from the first blob."""
         data = self.decode(blobs.view(0)).nbytes
         return ValueSlice(int(blobs.lengths[0]) - data, data) if data and data < blobs.lengths[0] else None
 
     def decode_split(self, around: SplitBlobs) -> Column | None:
-        """Return the rows of one array, if all blobs say the same before their data."""
+        """Return the rows of one array, if all blobs have the same header."""
         blobs, (begin, n_bytes) = around.blobs, around.value_slice
         values = blobs.packed(begin + n_bytes) if begin >= 0 and len(blobs) else None
         if values is None:
@@ -102,11 +102,11 @@ class _Array(Codec):
 
 
 class _Declared(_Array):
-    """The same bytes, where a spec says what arrays they are: those that are just that are one array, and no list.
+    """The same bytes under a declared number type: arrays of exactly that type become one array instead of a list.
 
     Args:
-        dtype: As declared.
-        shape: Likewise.
+        dtype: The declared dtype.
+        shape: The declared shape.
     """
 
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> None:
@@ -119,18 +119,18 @@ class _Declared(_Array):
 
 
 def _stacked(heads: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[Any] | None:
-    """Return the rows of one array, without a copy where they lie as their dtype must.
+    """Return the rows of one array, without a copy if they are aligned for their dtype.
 
     Args:
-        heads: uint8[n, begin], what stands before the data of each.
+        heads: uint8[n, begin], the header of each.
         data: uint8[n, n_bytes], the data.
 
     Returns:
-        `None` where the heads, and so dtypes or shapes, are not all the same, or they have no dimension.
+        `None` if the headers, and so dtypes or shapes, are not all the same, or the arrays have no dimension.
     """
-    said = heads.tobytes()
-    head = said[: heads.shape[1]]
-    if said != head * len(heads):
+    headers = heads.tobytes()
+    head = headers[: heads.shape[1]]
+    if headers != head * len(heads):
         return None
     dtype, shape = _form(head, data.shape[1])
     if not shape or not data.shape[1]:
@@ -143,7 +143,7 @@ def _stacked(heads: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[Any] 
 
 @functools.lru_cache(maxsize=256)
 def _form(head: bytes, n_bytes: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return dtype and shape of an array that has so many bytes of data, whatever they are, behind its head."""
+    """Return dtype and shape of an array, from its header and the number of bytes behind it."""
     array = ARRAY.decode(head + bytes(n_bytes))
     if array.nbytes != n_bytes:
         raise ValueError(f"expected {n_bytes} bytes of data, found {array.nbytes}")
@@ -154,7 +154,7 @@ class FixedArray(Codec):
     """The raw bytes of arrays of one dtype and shape.
 
     Args:
-        dtype: Of bools, integers, floats or complex numbers.
+        dtype: A dtype of bools, integers, floats or complex numbers.
         shape: The sizes; () is a scalar.
     """
 
@@ -165,7 +165,7 @@ class FixedArray(Codec):
         self.shape = shape
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of an array that fits exactly; numbers by the rules of `exact`."""
+        """Return the bytes of an array that fits exactly; numbers follow the rules of `exact`."""
         if self.dtype.kind != "c":
             return exact(Type(self.dtype.name, dims=self.shape), value).astype(self.dtype).tobytes()
         array = np.asarray(value)
@@ -174,7 +174,7 @@ class FixedArray(Codec):
         return array.astype(self.dtype).tobytes()
 
     def decode(self, blob: bytes) -> Any:
-        """Return the array, or the numpy scalar where the shape is ()."""
+        """Return the array, or a numpy scalar if the shape is ()."""
         return self._dense(Blobs.join([blob]))[0]
 
     def decode_batch(self, blobs: Blobs) -> Column:
@@ -191,18 +191,18 @@ class FixedArray(Codec):
 
 
 class _Npy(Codec):
-    """numpy's file format, versions 1.0 and 2.0 (3.0 is for names of fields, which no array here has)."""
+    """numpy's file format, versions 1.0 and 2.0; 3.0 is for field names, which these arrays do not have."""
 
     name = "npy"
 
     def encode(self, value: Any) -> bytes:
-        """Return what `numpy.save` writes; an array in Fortran order is stored in it."""
+        """Return the bytes that `numpy.save` writes; Fortran order is kept."""
         stream = BytesIO()
         np.lib.format.write_array(stream, _plain(value), allow_pickle=False)
         return stream.getvalue()
 
     def decode(self, blob: bytes) -> NDArray[Any]:
-        """Return the array, in memory of its own."""
+        """Return the array, a copy."""
         stream = BytesIO(blob)
         version = np.lib.format.read_magic(stream)
         if version not in _NPY_HEADERS:
@@ -216,19 +216,19 @@ _NPY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.form
 
 
 def array_of(code: Any, shape: Any, data: Any, *, fortran: bool = False) -> NDArray[Any]:
-    """Return the array of a dtype's code, a shape and bytes, all of which may be anything.
+    """Return the array of a dtype's code, a shape and bytes. All three are validated.
 
     Args:
-        code: As `dtype.str` gives it.
+        code: A string like `dtype.str`.
         shape: A list of sizes.
-        data: The bytes, exactly as many as dtype and shape need.
+        data: Exactly the bytes that dtype and shape need.
         fortran: The first index varies fastest.
 
     Returns:
-        An array in memory of its own, of the byte order and index order that it is stored in.
+        A copy, in the stored byte order and index order.
 
     Raises:
-        ValueError: They are no array, or of a dtype that is not allowed.
+        ValueError: They are not an array, or the dtype is not allowed.
     """
     dtype = _coded_dtype(code)
     sizes = shape if isinstance(shape, list) else None
@@ -246,18 +246,18 @@ def parts_of(value: Any) -> tuple[str, tuple[int, ...], bytes]:
     """Return a dtype's code, the shape, and the bytes in C order.
 
     Raises:
-        TypeError: The value is no array, or of a dtype that is not allowed.
+        TypeError: The value is not an array, or its dtype is not allowed.
         ValueError: It has more bytes or dimensions than can be stored.
     """
     array = _plain(value)
     if array.nbytes > _MAX_BYTES:
-        raise ValueError(f"expected at most {_MAX_BYTES} bytes, found {array.nbytes}; use npy")
+        raise ValueError(f"expected at most {_MAX_BYTES} bytes, found {array.nbytes}. Use codec npy.")
     return array.dtype.str, array.shape, array.tobytes()
 
 
 def _plain(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray) or not hasattr(value, "__array__"):
-        raise TypeError(f"expected an array, found {type(value).__name__}; pass numpy.asarray(value, dtype)")
+        raise TypeError(f"expected an array, found {type(value).__name__}. Pass numpy.asarray(value, dtype).")
     array = np.asarray(value)
     if not _CODE.fullmatch(array.dtype.str):
         raise TypeError(f"expected bools, integers, floats or complex numbers, found {array.dtype}")
@@ -273,7 +273,7 @@ def _coded_dtype(code: Any) -> np.dtype[Any]:
 
 
 def _checked_bools(values: NDArray[Any]) -> NDArray[Any]:
-    # Any other byte would be True to numpy in one place and 2 in another.
+    # numpy would take any other byte for True in one place and for 2 in another.
     if values.dtype.kind == "b" and values.size and int(values.view(np.uint8).max()) > 1:
         raise ValueError(f"expected 0 or 1, found {int(values.view(np.uint8).max())}")
     return values
@@ -291,7 +291,7 @@ def _sizes(texts: Sequence[str], args: Sequence[str]) -> tuple[int, ...]:
     sizes = tuple(int(text) for text in texts if text.isdecimal() and len(text) < 11)
     if len(sizes) != len(texts) or len(sizes) > MAX_DIMS or math.prod(size or 1 for size in sizes) >= 2**48:
         raise SpecError(
-            f"array takes a dtype and at most {MAX_DIMS} sizes of sensible product, as array(float32,64,128), "
+            f"array takes a dtype and at most {MAX_DIMS} sizes with a product below 2^48, as array(float32,64,128), "
             f"found ({','.join(args)})"
         )
     return sizes

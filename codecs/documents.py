@@ -1,4 +1,4 @@
-"""Values of nested lists and mappings: JSON, MessagePack, and Python's own pickle."""
+"""Nested lists and mappings: JSON, MessagePack and pickle."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ MAX_BYTES = 2**30
 MAX_DEPTH = 512
 """The deepest nesting of lists and mappings."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # one that does not end takes the rest
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # an unterminated string takes the rest
 _STEP = np.zeros(256, np.int8)
 _STEP[[ord("["), ord("{")]] = 1
 _STEP[[ord("]"), ord("}")]] = -1
 
 
 class _Json(Codec):
-    """JSON as RFC 8259 has it: no NaN, no infinity, keys are str; tuples come back as lists."""
+    """JSON by RFC 8259: no NaN, no infinity, keys are str. Tuples come back as lists."""
 
     name = "json"
 
     def encode(self, value: Any) -> bytes:
         """Return compact UTF-8."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        check_document(value, str)  # after, for a list inside itself would grow without end here
+        check_document(value, str)  # after dumps, which refuses lists that contain themselves
         return bounded(text.encode())
 
     def decode(self, blob: bytes) -> Any:
-        """Return the value; of a key given twice, the last."""
+        """Return the value. The last of duplicate keys counts."""
         text = bytes(bounded(blob)).decode()
         if text.count("[") + text.count("{") > MAX_DEPTH:
             _check_brackets(text)
@@ -47,29 +47,29 @@ class _Json(Codec):
 
 
 class _Msgpack(Codec):
-    """MessagePack as Granular has it: `use_bin_type`, and keys that are str or bytes only."""
+    """MessagePack as Granular writes it: `use_bin_type`, and only str or bytes as keys."""
 
     name = "msgpack"
 
     def encode(self, value: Any) -> bytes:
-        """Return the packed value; a key that could not be read back is refused."""
+        """Return the packed value. A key that could not be read back raises."""
         packed = cast("bytes", msgpack.packb(value, use_bin_type=True))
         check_document(value, (str, bytes))
         return bounded(packed)
 
     def decode(self, blob: bytes) -> Any:
-        """Return the value; no announced length may exceed the blob's."""
+        """Return the value. No length in the data may exceed the size of the blob."""
         return unpack(blob)
 
 
 class _Pickle(Codec):
-    """Python's pickle. Decoding runs code that the data name, so a call must ask for it."""
+    """Pickle. Decoding runs code that the data name, so it is only used when the caller names it."""
 
     name = "pickle"
     safe = False
 
     def encode(self, value: Any) -> bytes:
-        """Return the pickle, protocol 5 on every Python."""
+        """Return the pickle, in protocol 5 on every Python."""
         return pickle.dumps(value, protocol=5)
 
     def decode(self, blob: bytes) -> Any:
@@ -78,14 +78,14 @@ class _Pickle(Codec):
 
 
 def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> Any:
-    """Return the value of a MessagePack document; nothing is allocated for what an announced length lacks.
+    """Return the value of a MessagePack document. Memory is allocated only for data that are there.
 
     Args:
         blob: One document, at most `MAX_BYTES`.
-        list_hook: What becomes of each list, from the innermost.
+        list_hook: Converts each list, innermost first.
     """
     size = len(bounded(blob))
-    # A list is allocated at its announced length, in each of many levels: so count first that everything is there.
+    # Lists are allocated at their stated length, on every level; skipping first makes sure that all items are there.
     counter = msgpack.Unpacker(max_buffer_size=max(size, 1))
     counter.feed(blob)
     counter.skip()
@@ -103,14 +103,14 @@ def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> 
 
 
 def bounded(blob: bytes) -> bytes:
-    """Return a document that is not larger than `MAX_BYTES`."""
+    """Return the document; raise if it is larger than `MAX_BYTES`."""
     if len(blob) > MAX_BYTES:
         raise ValueError(f"expected at most {MAX_BYTES} bytes, found {len(blob)}")
     return blob
 
 
 def check_document(value: Any, keys: type | tuple[type, ...]) -> None:
-    """Raise where a key would come back as another value, or nesting is deeper than can be read."""
+    """Raise if a key would come back as another value, or nesting is deeper than can be read."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         parts: list[Any] = []
@@ -150,4 +150,4 @@ MSGPACK = _Msgpack()
 """MessagePack."""
 
 PICKLE = _Pickle()
-"""Python's pickle, for who names it."""
+"""Pickle. Only used when the caller names it explicitly."""

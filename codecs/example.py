@@ -26,7 +26,7 @@ class _Example(FeatureMap):
         return message.features.feature
 
     def matches(self, blob: bytes) -> bool:
-        """Return True for a message of nothing but features."""
+        """Return True for a message of features only."""
         return looks_like(EXAMPLE_MESSAGE, blob, {1})
 
 

@@ -1,8 +1,8 @@
 """Images as JPEG, PNG and WebP files, by Pillow.
 
-Decoded: uint8 `(height, width)` for grey and `(height, width, channels)` for the rest, channels being 2 (grey
-and alpha), 3 (RGB) or 4 (RGBA); 16-bit grey PNGs are uint16. Palettes become RGB, or RGBA where they have
-transparency; bilevel images become 0 and 255; CMYK JPEGs become RGB. EXIF orientation is not applied.
+Decoded: uint8 `(height, width)` for gray images and `(height, width, channels)` for others, with 2 (gray and alpha),
+3 (RGB) or 4 (RGBA) channels; 16-bit gray PNGs are uint16. Palettes become RGB, or RGBA if they have transparency;
+bilevel images become 0 and 255; CMYK JPEGs become RGB. EXIF orientation is not applied.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["JPEG", "JPG", "MAX_PIXELS", "PNG", "WEBP", "Jpg", "Png", "Webp"]
 
 MAX_PIXELS = 2**28
-"""The most pixels that are decoded, so that a small blob cannot ask for all memory."""
+"""The default limit of decoded pixels: a small blob must not be able to claim all memory."""
 
 _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _PNG_CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
-_PNG_HEADER = struct.Struct(">IIBB")  # width, height, bit depth, colour type: 11.2.1
-_GREY = 0
+_PNG_HEADER = struct.Struct(">IIBB")  # width, height, bit depth, color type: 11.2.1
+_GRAY = 0
 _RIFF = struct.Struct("<4sI4s")  # "RIFF", bytes from here on less 8, "WEBP": RFC 9649, 2.4
 _WEBP_CHUNK = struct.Struct("<4sI")  # type, length; 2.3
 _ANIMATED = 0x02
@@ -45,9 +45,9 @@ class Jpg(Codec):
     """JPEG.
 
     Args:
-        quality: 1 to 100, for encoding; 75 is Pillow's own choice.
+        quality: 1 to 100, for encoding; 75 is Pillow's default.
         max_pixels: The most pixels that are decoded.
-        name: As in a spec: bags 0.5 calls it `jpeg`.
+        name: The name in specs; Granular 0.5 uses `jpeg`.
     """
 
     def __init__(self, quality: int = 75, max_pixels: int = MAX_PIXELS, name: str = "jpg") -> None:
@@ -98,7 +98,7 @@ class Png(Codec):
             return _already(value, _PNG_START, "PNG")
         array = _checked(value, (np.dtype(np.uint8), np.dtype(np.uint16)), channels=(2, 3, 4))
         if array.dtype == np.uint16 and array.ndim != 2:
-            raise ValueError(f"expected uint16 of shape (h, w), found {array.shape}: colour has 8 bits here")
+            raise ValueError(f"expected uint16 of shape (h, w), found {array.shape}: color has 8 bits a channel")
         return _saved(array, "PNG")
 
     def decode(self, blob: bytes) -> NDArray[Any]:
@@ -115,7 +115,7 @@ class Webp(Codec):
     """WebP, still images only.
 
     Args:
-        quality: 1 to 100, for encoding; 80 is Pillow's own choice. `None` is lossless.
+        quality: 1 to 100, for encoding; 80 is Pillow's default. `None` is lossless.
         max_pixels: The most pixels that are decoded.
     """
 
@@ -135,20 +135,20 @@ class Webp(Codec):
     def encode(self, value: Any) -> bytes:
         """Return a WebP of a uint8 array, (h, w, 3) or (h, w, 4); the bytes of a WebP are returned unchanged.
 
-        WebP knows no grey images, and drops an alpha channel that is 255 everywhere.
+        WebP has no gray images, and drops an alpha channel that is 255 everywhere.
         """
         if isinstance(value, bytes):
             _webp_size(value)
             return value
         array = _checked(value, (np.dtype(np.uint8),), channels=(3, 4))
         if array.ndim == 2:
-            raise ValueError(f"expected shape (h, w, 3), (h, w, 4), found {array.shape}: WebP has no grey images")
+            raise ValueError(f"expected shape (h, w, 3), (h, w, 4), found {array.shape}: WebP has no gray images")
         if self.quality is None:
             return _saved(array, "WEBP", lossless=True, exact=True)
         return _saved(array, "WEBP", quality=self.quality)
 
     def decode(self, blob: bytes) -> NDArray[Any]:
-        """Return uint8 (h, w, 3) or, where the image has transparency, (h, w, 4)."""
+        """Return uint8 (h, w, 3), or (h, w, 4) if the image has transparency."""
         # Pillow's decoder allocates the whole image when it is opened.
         _check_pixels(*_webp_size(blob), self.max_pixels)
         image = _within(WebPImageFile(BytesIO(blob)), self.max_pixels)
@@ -186,7 +186,7 @@ def _saved(array: NDArray[Any], kind: str, **options: Any) -> bytes:
 
 
 def _within(image: Image.Image, max_pixels: int) -> Image.Image:
-    # The plug-ins are called directly: Image.open would try other formats, and warn of what is checked here.
+    # The plug-ins are called directly: Image.open would try other formats, and warn about sizes that are checked here.
     _check_pixels(image.width, image.height, max_pixels)
     image.load()
     return image
@@ -208,13 +208,13 @@ def _plain_mode(image: Image.Image) -> str:
 
 
 def _check_chunks(blob: bytes) -> None:
-    """Raise where a PNG is cut or damaged: Pillow itself looks at few of the checksums."""
+    """Raise if a PNG is truncated or damaged: Pillow verifies only a few of the checksums."""
     chunks = list(_chunks(blob))
     if chunks[0] != b"IHDR" or chunks[-1] != b"IEND":
         raise ValueError("the PNG is truncated: no IEND chunk")
-    depth, colour = _PNG_HEADER.unpack_from(blob, len(_PNG_START) + _PNG_CHUNK.size)[2:]
-    if depth == 16 and colour != _GREY:
-        raise ValueError("expected 8 bits a channel, found 16: Pillow would drop the lower half; use array")
+    depth, color = _PNG_HEADER.unpack_from(blob, len(_PNG_START) + _PNG_CHUNK.size)[2:]
+    if depth == 16 and color != _GRAY:
+        raise ValueError("expected 8 bits a channel, found 16: Pillow would drop the lower 8. Use codec array.")
 
 
 def _chunks(blob: bytes) -> Iterator[bytes]:
@@ -226,7 +226,7 @@ def _chunks(blob: bytes) -> Iterator[bytes]:
         if end + 4 > len(blob):
             break
         if zlib.crc32(memory[at + 4 : end]) != int.from_bytes(memory[end : end + 4], "big"):
-            raise ValueError(f"the checksum of chunk {name!r} at byte {at} does not fit")
+            raise ValueError(f"the checksum of chunk {name!r} at byte {at} does not match")
         yield name
         if name == b"IEND":
             return
@@ -235,10 +235,10 @@ def _chunks(blob: bytes) -> Iterator[bytes]:
 
 
 def _webp_size(blob: bytes) -> tuple[int, int]:
-    """Return the width and height that a WebP's header tells.
+    """Return the width and height in a WebP's header.
 
     Raises:
-        ValueError: It is no WebP, is cut, or is an animation.
+        ValueError: The bytes are not a WebP, are truncated, or are an animation.
     """
     if blob[:4] != b"RIFF" or blob[8:12] != b"WEBP":
         raise ValueError(f"expected the bytes of a WebP, found {bytes(blob[:12])!r}")
@@ -262,7 +262,7 @@ JPG = Jpg()
 """JPEG, quality 75."""
 
 JPEG = Jpg(name="jpeg")
-"""The same under the name that bags 0.5 gives it."""
+"""JPEG under its name in Granular 0.5."""
 
 PNG = Png()
 """PNG."""

@@ -1,7 +1,7 @@
 """Granular's integers: as few bytes as fit, a fixed number of bytes, or eight.
 
-A blob of `int` does not say whether it is signed: bags 0.5 and Granular up to 0.17.0 wrote unsigned, later ones
-signed. So the type says it: `int` is signed, `int(unsigned)` is not.
+The bytes of an `int` do not tell if it is signed: Granular up to 0.17.0 wrote unsigned integers, later versions
+write signed ones. So the type tells it: `int` is signed, `int(unsigned)` is not.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dataformats.spec import Type
 __all__ = ["I64", "INT", "MAX_BYTES", "MAX_SIZE", "U64", "Int", "SizedInt"]
 
 MAX_BYTES = 16
-"""The most bytes of an `int` without a size: Granular reads no more."""
+"""The most bytes of an `int` without a size: Granular's limit."""
 
 MAX_SIZE = 1024
 """The largest size of an `int(size)`."""
 
-_WORD = 8  # bytes of the integers that numpy knows
-_UNUSED = 8 * np.arange(_WORD, -1, -1, dtype=np.uint64)  # bits of a word beside so many bytes
+_WORD = 8  # bytes of numpy's widest integers
+_UNUSED = 8 * np.arange(_WORD, -1, -1, dtype=np.uint64)  # unused bits of a word that holds 0 to 8 bytes
 _SIZE = re.compile(r"[1-9]\d{0,3}")
 
 
@@ -36,8 +36,8 @@ class Int(Codec):
     """Little-endian, as few bytes as fit.
 
     Args:
-        signed: Two's complement, with a byte more where the top bit of a non-negative number needs it, and at
-            least one byte. False: unsigned, 0 is no bytes at all.
+        signed: True: two's complement, with one byte more if a non-negative number would set the top bit, and at
+            least one byte. False: unsigned; 0 has no bytes.
     """
 
     name = "int"
@@ -62,32 +62,32 @@ class Int(Codec):
         return SizedInt(int(size), "big" if order == "big" else "little")
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of a Python or numpy integer; bools are none."""
+        """Return the bytes of a Python or numpy integer. Bools raise."""
         number = _integer(value)
         if number < 0 and not self.signed:
             raise ValueError(f"expected an integer from 0 up for int(unsigned), found {number}")
-        # Two's complement has a sign bit beside the bits of n, or of -n - 1 where n is negative.
+        # Two's complement has a sign bit besides the bits of n, or of -n - 1 if n is negative.
         bits = (number if number >= 0 else ~number).bit_length() + self.signed
         size = -(-bits // 8)
         if size > MAX_BYTES:
-            raise ValueError(f"expected an integer of at most {MAX_BYTES} bytes, found one of {size}")
+            raise ValueError(f"expected an integer of at most {MAX_BYTES} bytes, found {size}")
         return number.to_bytes(size, "little", signed=self.signed)
 
     def decode(self, blob: bytes) -> int:
-        """Return the integer; more bytes than it needs are taken, and no bytes are 0."""
+        """Return the integer. It may have more bytes than it needs; no bytes are 0."""
         if len(blob) > MAX_BYTES:
             raise ValueError(f"expected at most {MAX_BYTES} bytes, found {len(blob)}")
         return int.from_bytes(blob, "little", signed=self.signed)
 
     def decode_batch(self, blobs: Blobs) -> Column:
-        """Return a list of `int`: what fits in 64 bits is a fact of the data, and columns follow the spec alone."""
+        """Return a list of `int`: whether all fit in 64 bits depends on the data, and columns only on the spec."""
         try:
             unused = _UNUSED[blobs.lengths]
-        except IndexError:  # one does not fit a word
+        except IndexError:  # one is longer than a word
             return [self.decode(blob) for blob in blobs]
         values, offsets = blobs.contiguous()
-        # A word from each byte on: those of a blob, and what stands behind it, which the shifts push out. What comes
-        # back in from the top is the sign.
+        # A word from each byte on: the bytes of a blob, and the bytes behind it, which the left shift pushes out. The
+        # right shift fills in the sign.
         words = np.ndarray(len(values) + 1, "<u8", values.tobytes() + bytes(_WORD), strides=1)[offsets[:-1]]
         numbers = (words << unused).view(self._word) >> unused.view(self._word)
         found: list[int] = numbers.tolist()
@@ -95,11 +95,11 @@ class Int(Codec):
 
 
 class SizedInt(Codec):
-    """Unsigned, in a fixed number of bytes, as bags 0.5 had it.
+    """Unsigned, in a fixed number of bytes, as in Granular 0.5.
 
     Args:
         size: Bytes, 1 to `MAX_SIZE`.
-        order: Of the bytes.
+        order: Byte order.
     """
 
     name = "int"
@@ -123,14 +123,14 @@ class SizedInt(Codec):
 
 
 class _Word(Codec):
-    """Eight bytes, little-endian: the number type of the same range under Granular's name."""
+    """Eight bytes, little-endian: Granular's name for the number type of the same range."""
 
     def __init__(self, name: str, number: str) -> None:
         self.name = name
         self._kind = Type(number)
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of an integer that fits; Python and numpy integers and arrays of shape () are taken."""
+        """Return the bytes of a Python or numpy integer, or of an integer array of shape ()."""
         return exact(self._kind, value).tobytes()
 
     def decode(self, blob: bytes) -> Any:
@@ -151,7 +151,7 @@ def _integer(value: Any) -> int:
 
 
 def _shown(number: int) -> str:
-    # Python refuses to print integers of more than 4300 digits.
+    # Python does not print integers of more than 4300 digits.
     return str(number) if number.bit_length() <= 256 else f"one of {number.bit_length()} bits"
 
 

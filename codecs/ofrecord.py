@@ -1,4 +1,4 @@
-"""`oneflow.OFRecord`: a map of features, one level less than an Example, with two lists more."""
+"""`oneflow.OFRecord`: a map of features, one level less than an Example, with two more lists."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class _OFRecord(FeatureMap):
         return message.feature
 
     def matches(self, blob: bytes) -> bool:
-        """Return True for a message with a feature at least, and for no bytes at all.
+        """Return True for a message with at least one feature, and for no bytes.
 
-        Almost any short text parses as unknown fields alone.
+        Almost any short text parses as unknown fields.
         """
         try:
             return not blob or len(parse(OFRECORD_MESSAGE, blob).feature) > 0

@@ -1,7 +1,7 @@
-"""`tf.train.SequenceExample`: features of the whole (the context), and lists of features, one a step.
+"""`tf.train.SequenceExample`: features of the whole record (the context), and lists of features, one a step.
 
-A record is one flat dict. A name that occurs in both parts is called `context/NAME` and `feature_lists/NAME`;
-any field may be. A feature list's type begins with `[]`, the steps.
+A record is one flat dict. A name that occurs in both parts becomes `context/NAME` and `feature_lists/NAME`; any field
+may be named so. A feature list's type begins with `[]`, the steps.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ __all__ = ["SEQUENCE_EXAMPLE"]
 
 _CONTEXT, _LISTS = "context/", "feature_lists/"
 _PARTS = {_CONTEXT: (0,), _LISTS: (1,), "": (0, 1)}
-"""The parts, as the kernels number them, in which a field may lie."""
+"""The parts, by their numbers in the kernels, that may hold a field."""
 
 
 class _Place(NamedTuple):
-    """Where a field lies: the part, "" where the field's name does not say, and the name in there."""
+    """The place of a field: the part ("" if the field's name does not tell), and the name in it."""
 
     part: str
     key: str
@@ -68,7 +68,7 @@ class _SequenceExample(RecordCodec):
     name = "sequence_example"
 
     def encode(self, value: Any) -> bytes:
-        """Refuse: without a spec nothing says which list a value goes to.
+        """Raise, because without a spec the list of a value is unknown.
 
         Raises:
             SpecError: Always.
@@ -107,12 +107,12 @@ class _SequenceExample(RecordCodec):
         return Spec(types | {_named(name, _LISTS, context): lists[name].step_type() for name in sorted(lists)})
 
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
-        """Return what encodes and decodes SequenceExamples of this spec."""
+        """Return an encoder and decoder for SequenceExamples of this spec."""
         return _SequenceCoder(spec, codecs, inferred)
 
 
 def _named(name: str, part: str, others: Mapping[str, Any]) -> str:
-    """Return the field's name for a key of `part`: qualified where it could be taken for something else."""
+    """Return the field's name for a key of `part`: qualified if it is ambiguous."""
     return part + name if name in others or _place(name).part else name
 
 
@@ -144,7 +144,7 @@ class _SequenceCoder(RecordCoder):
     # ---- writing
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
-        """Return a SequenceExample: `[]` fields are feature lists unless they are called `context/NAME`."""
+        """Return a SequenceExample. `[]` fields are feature lists unless they are named `context/NAME`."""
         return self._encode(record)
 
     def _steps(self, name: str, value: Any) -> bytes:
@@ -162,7 +162,7 @@ class _SequenceCoder(RecordCoder):
     # ---- reading
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
-        """Return a column for each field asked for; a list of lists is a `Ragged` of `Ragged`."""
+        """Return a column for each requested field; a list of lists is a `Ragged` of `Ragged`."""
         names = [name for name, part in fields.items() if part is not False]
         asked = names if self._known is None else self._spec
         wanted = list(dict.fromkeys(place for name in asked for place in self._wanted[name]))
@@ -173,7 +173,7 @@ class _SequenceCoder(RecordCoder):
         return {name: self._column(name, stored, range_of(fields[name])) for name in names}
 
     def _check_known(self, message: Any, index: int) -> None:
-        """Raise where a record has what an inferred spec lacks, or has one name twice."""
+        """Raise if a record has names that an inferred spec lacks."""
         context, features = message.context.feature, message.feature_lists.feature_list
         check_known(context, self._keys(_CONTEXT), index, _CONTEXT)
         check_known(features, self._keys(_LISTS), index, _LISTS)
@@ -182,14 +182,14 @@ class _SequenceCoder(RecordCoder):
         return frozenset(key for where, key in self._places.values() if where in ("", part))
 
     def _check_either(self, stored: Mapping[tuple[int, str], FeatureColumn]) -> None:
-        """Raise where a bare name of an inferred spec stands in both parts of a record."""
+        """Raise if a bare name of an inferred spec occurs in both parts of a record."""
         for part, key in self._places.values():
             if part or not (stored[0, key].occurs and stored[1, key].occurs):
                 continue
             for index in np.flatnonzero((stored[0, key].kinds > ABSENT) & (stored[1, key].kinds > ABSENT)).tolist():
                 raise SpecError(
-                    "the record has it in the context and in the feature lists; "
-                    f"pass a spec with {_CONTEXT + key!r} and {_LISTS + key!r}",
+                    "expected one value, found one in the context and one in the feature lists. "
+                    f"Pass a spec with {_CONTEXT + key!r} and {_LISTS + key!r}.",
                     field=key,
                     index=index,
                 )
@@ -216,7 +216,7 @@ class _SequenceCoder(RecordCoder):
             )
 
     def _column_of_either(self, name: str, context: FeatureColumn, lists: FeatureColumn, part: range | None) -> Column:
-        """Return the column of a bare `[]` field, which may be a feature list or a list in the context."""
+        """Return the column of a bare `[]` field, a feature list or a list in the context."""
         if not context.occurs:
             return self._list_column(name, lists, part)
         found = (lists.kinds == ABSENT) & (context.kinds > ABSENT)

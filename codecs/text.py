@@ -1,4 +1,4 @@
-"""Bytes as they are, and text as UTF-8."""
+"""Bytes, unchanged, and text as UTF-8."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class _Bytes(Codec):
     name = "bytes"
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes; bytes, bytearray and memoryview are taken."""
+        """Return the bytes of a bytes, bytearray or memoryview."""
         if not isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(f"expected bytes, found {type(value).__name__}")
         return bytes(value)
 
     def decode(self, blob: bytes) -> bytes:
-        """Return the bytes themselves."""
+        """Return the bytes unchanged."""
         return bytes(blob)
 
     def decode_batch(self, blobs: Blobs) -> Column:
@@ -32,7 +32,7 @@ class _Utf8(Codec):
     name = "utf8"
 
     def encode(self, value: Any) -> bytes:
-        """Return the text as UTF-8; lone surrogates are refused."""
+        """Return the text as UTF-8. Lone surrogates raise."""
         if not isinstance(value, str):
             raise TypeError(f"expected str, found {type(value).__name__}")
         return value.encode()
@@ -48,9 +48,9 @@ class _Utf8(Codec):
             UnicodeDecodeError: A blob is not UTF-8.
         """
         values, offsets = blobs.contiguous()
-        if len(str(values.data, "utf-8")) == len(values):  # ASCII alone
+        if len(str(values.data, "utf-8")) == len(values):  # only ASCII
             return Ragged(values, offsets, "utf8")
-        # Text that is sound as a whole is so in its parts if no part begins in the middle of a character.
+        # If the whole is valid, so is each part, unless one begins in the middle of a character.
         starts = offsets[:-1][blobs.lengths > 0]
         inside = (values[starts] & 0xC0) == 0x80
         if inside.any():
@@ -60,7 +60,7 @@ class _Utf8(Codec):
 
 
 BYTES = _Bytes()
-"""Bytes as they are."""
+"""Bytes, unchanged."""
 
 UTF8 = _Utf8()
-"""Text, checked when it is decoded."""
+"""Text, validated when it is decoded."""

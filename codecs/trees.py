@@ -1,7 +1,7 @@
 """Granular's `tree`: nested lists and mappings with arrays in them.
 
-MessagePack, in which each array is the list `["_", dtype, shape, bytes]`. A list of four that begins with `"_"` is
-therefore always an array: other ones are refused on writing, and are an error on reading.
+MessagePack, in which each array is the list `["_", dtype, shape, bytes]`. A list of four items that begins with `"_"`
+is therefore always an array: any other such list is an error, both on writing and on reading.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Tree(Codec):
     def encode(self, value: Any) -> bytes:
         """Return the packed tree of mappings, lists, arrays, numbers, text, bytes and `None`.
 
-        Tuples come back as lists. Numpy scalars are refused: `item()` makes numbers of them, `numpy.asarray` arrays.
+        Tuples come back as lists. Numpy scalars raise: convert them by `item()` or `numpy.asarray`.
         """
         packed = cast("bytes", msgpack.packb(value, use_bin_type=True, default=_marked))
         check_document(value, (str, bytes))
@@ -52,14 +52,14 @@ def _marked(value: Any) -> list[Any]:
 
 
 def _array_or_list(parts: list[Any]) -> Any:
-    # A comparison with an array would be an array: so the type first.
+    # The type first: comparing with an array would give an array.
     if len(parts) == _PARTS and isinstance(parts[0], str) and parts[0] == _MARK:
         return array_of(*parts[1:])
     return parts
 
 
 def _check_marks(value: Any) -> None:
-    """Raise where a list would come back as an array. The nesting is known to be bounded."""
+    """Raise if a list would come back as an array. The nesting was checked before."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -67,7 +67,7 @@ def _check_marks(value: Any) -> None:
             waiting.extend(part.values())
         elif isinstance(part, list | tuple):
             if len(part) == _PARTS and isinstance(part[0], str) and part[0] == _MARK:
-                raise ValueError(f"expected no list of {_PARTS} that begins with {_MARK!r}, which marks an array")
+                raise ValueError(f"expected no list of {_PARTS} that begins with {_MARK!r}, the mark of an array")
             waiting.extend(part)
 
 

@@ -1,8 +1,8 @@
-"""Videos as MP4 and WebM files, by PyAV, which the extra `video` brings and which is imported only when used.
+"""Videos as MP4 and WebM files, by PyAV, which the extra `video` installs and which is imported only when used.
 
-Decoded: uint8 `(n, height, width, 3)`, the frames of the first video stream in the order of display. Sound, times
-of frames and the rotation that a phone writes are left out. A file is opened from memory, as the one format that it
-is declared to be, and nothing that it refers to is opened.
+Decoded: uint8 `(n, height, width, 3)`, the frames of the first video stream in display order. Sound, frame times and
+the rotation that phones write are ignored. A file is opened from memory, only as its declared format, and files that
+it refers to are not opened.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 __all__ = ["FPS", "MAX_FRAMES", "MAX_FRAME_PIXELS", "MAX_PIXELS", "MP4", "WEBM", "Container", "Video"]
 
 FPS = Fraction(20)
-"""Frames a second unless a type says otherwise: Granular's own choice."""
+"""Frames a second unless a type says otherwise: Granular's default."""
 
 MAX_PIXELS = 2**30
-"""The most pixels that are decoded, over all frames."""
+"""The default limit of decoded pixels, over all frames."""
 
 MAX_FRAME_PIXELS = 2**25
-"""The most pixels of one frame: 8K video has fewer."""
+"""The limit of pixels in one frame: 8K video has fewer."""
 
 MAX_FRAMES = 2**20
-"""The most frames that are decoded."""
+"""The limit of decoded frames."""
 
 _RATE = re.compile(r"\d{1,6}(\.\d{1,6}|/\d{1,6})?")
 _BOX = struct.Struct(">I4s")  # size with this header, type: ISO/IEC 14496-12, 4.2; size 1: 64 bits follow; 0: the rest
 _EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")  # RFC 8794, RFC 9559
 
-# Playlists, and tracks whose data lie in other files, name paths and addresses: no protocol may serve them.
+# Playlists, and tracks whose data lie in other files, name paths and addresses; no protocol is allowed for them.
 _READING = {"protocol_whitelist": "", "enable_drefs": "0", "use_absolute_path": "0"}
-_WRITING = {"fflags": "+bitexact"}  # without the random identifier that a WebM would get
-# FFmpeg counts padding as pixels. It must stop at sizes that change on the way; the sizes allowed are checked here.
+_WRITING = {"fflags": "+bitexact"}  # without WebM's random identifier
+# FFmpeg counts padding as pixels. This limit catches sizes that change midway; allowed sizes are checked here.
 _DECODING = {"max_pixels": str(4 * MAX_FRAME_PIXELS), "err_detect": "explode"}
 
 
@@ -53,10 +53,10 @@ class Container:
     """One video file format.
 
     Attributes:
-        name: As FFmpeg calls it when it writes one.
-        reader: As FFmpeg calls it when it reads one.
-        encoder: Of the pictures.
-        check: Raises `ValueError` for bytes that are not one, or that end too early.
+        name: FFmpeg's name for writing it.
+        reader: FFmpeg's name for reading it.
+        encoder: The encoder of the pictures.
+        check: Raises `ValueError` if bytes are not such a file, or are truncated.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Video(Codec):
         return Video(self.container, _rate(self.name, args), self.max_pixels)
 
     def encode(self, value: Any) -> bytes:
-        """Return a video of uint8 (n, h, w, 3), lossy; the bytes of one are returned unchanged.
+        """Return a video of uint8 (n, h, w, 3), lossy; the bytes of a video are returned unchanged.
 
         Raises:
             MissingExtraError: PyAV is not installed.
@@ -101,7 +101,7 @@ class Video(Codec):
         with av.open(stream, "w", format=self.container.name, options=_WRITING) as out:
             track = out.add_stream(self.container.encoder, rate=self.fps)
             track.height, track.width = frames.shape[1:3]
-            # Colours at half the resolution, which every player shows, need even sizes.
+            # Color at half the resolution, which every player supports, needs even sizes.
             track.pix_fmt = "yuv444p" if track.height % 2 or track.width % 2 else "yuv420p"
             track.codec_context.thread_count = 1  # the bytes may depend on the number of threads
             for position, frame in enumerate(frames):
@@ -121,8 +121,8 @@ class Video(Codec):
         av = _pyav(self.name)
         try:
             return self._decoded(av, blob)
-        except av.error.MemoryError as error:  # FFmpeg's word for a size in the data that it does not believe
-            raise ValueError(f"the video asks for more than is there: {error}") from error
+        except av.error.MemoryError as error:  # raised by FFmpeg for an implausible size in the data
+            raise ValueError(f"the video states a size that it cannot have: {error}") from error
 
     def _decoded(self, av: Any, blob: bytes) -> NDArray[np.uint8]:
         with av.open(BytesIO(blob), format=self.container.reader, options=_READING, io_open=_refuse_to_open) as file:
@@ -135,7 +135,7 @@ class Video(Codec):
             return self._joined(file.decode(track))
 
     def _joined(self, pictures: Iterator[Any]) -> NDArray[np.uint8]:
-        # The number of frames in the file's header is not believed: the buffer grows as they come.
+        # The frame count in the file's header is not trusted: the buffer grows with each frame.
         size: tuple[int, int] | None = None
         buffer, n_frames = bytearray(), 0
         for n_frames, picture in enumerate(pictures, 1):
@@ -177,7 +177,7 @@ def _check_size(height: int, width: int) -> None:
 
 
 def _check_mp4(blob: bytes) -> None:
-    """Raise where the boxes of the file do not tile it."""
+    """Raise if the boxes do not add up to the file."""
     if blob[4:8] != b"ftyp":
         raise ValueError(f"expected the bytes of an MP4, found {bytes(blob[:8])!r}")
     at = 0
@@ -195,7 +195,7 @@ def _check_mp4(blob: bytes) -> None:
 
 
 def _check_webm(blob: bytes) -> None:
-    """Raise where the segment goes past the end; one of unknown size, as a live stream has it, may end anywhere."""
+    """Raise if the segment goes past the end. A segment of unknown size (a live stream) may end anywhere."""
     if not blob.startswith(_EBML):
         raise ValueError(f"expected the bytes of a WebM, found {bytes(blob[:4])!r}")
     header, at = _element_size(blob, len(_EBML))
@@ -208,7 +208,7 @@ def _check_webm(blob: bytes) -> None:
 
 
 def _element_size(blob: bytes, at: int) -> tuple[int | None, int]:
-    """Return the size (`None`: unknown) that stands at a byte, and where the element's data begin."""
+    """Return the size (`None`: unknown) of the element at a byte, and the offset of its data."""
     first = blob[at] if at < len(blob) else 0
     width = 9 - first.bit_length()
     if width > 8 or at + width > len(blob):
@@ -219,7 +219,7 @@ def _element_size(blob: bytes, at: int) -> tuple[int | None, int]:
 
 
 def _refuse_to_open(url: str, *_: Any) -> NoReturn:
-    raise PermissionError(f"a video may not refer to other files, this one does to {url!r:.200}")
+    raise PermissionError(f"expected a video without references to other files, found one to {url!r:.200}")
 
 
 def _pyav(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""From stored features to the columns of a spec, and what is said where they do not fit."""
+"""Stored features to the columns of a spec, and the errors of those that do not fit."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _LISTS = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What features are to become.
+    """The column that features become.
 
     Attributes:
         name: The field's name, for errors.
         kind: The type of one feature.
-        in_steps: True where the features are the steps of feature lists: the field's own type is a sequence.
+        in_steps: True if the features are the steps of feature lists, so that the field's type is a sequence of `kind`.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Target:
 
     @property
     def sequence(self) -> bool:
-        """True where a feature holds any number of elements."""
+        """True if a feature holds any number of elements."""
         return self.kind.dims[:1] == (None,)
 
     @property
@@ -72,14 +72,14 @@ class Target:
 
 
 def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoReturn:
-    """Raise the error of a feature that does not fit, with the type that would.
+    """Raise the error of a feature that does not fit, with a type that would.
 
     Args:
         target: The field.
         row: The feature's position.
-        found: What it holds.
-        codec: The element of the type that would fit.
-        dims: That type's dims, and `?`.
+        found: The content of the feature.
+        codec: The element of a type that would fit.
+        dims: The dims of that type, and `?`.
 
     Raises:
         SpecError: Always.
@@ -97,11 +97,11 @@ def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoRet
 def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None = None) -> Column:
     """Return the column of a field.
 
-    Either list or bytes are taken for a number type: integers in range from a list of integers, floats that need no
-    rounding from a list of floats, anything from little-endian bytes. All must fit exactly.
+    A number type is decoded from a list of numbers (integers in range, floats that need no rounding) or from
+    little-endian bytes. All values must fit exactly.
 
     Args:
-        codecs: Where the field's codec comes from.
+        codecs: Resolves the field's codec.
         target: The field.
         stored: Its features, one a record.
         part: The elements to take along the first dimension; `None`: all.
@@ -138,7 +138,7 @@ def _present_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, 
 
 
 def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None) -> Column:
-    """Return the column of a codec whose blobs are bytes values; of a part, only these are decoded."""
+    """Return the column of a codec whose blobs are bytes values. Only the elements of `part` are decoded."""
     kind = target.kind
     _check_codes(target, stored)
     size = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
@@ -202,7 +202,7 @@ def _from_bytes(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
 
 
 def _converted(target: Target, values: NDArray[Any], code: int, counts: NDArray[np.int64]) -> NDArray[Any]:
-    """Return stored numbers in the dtype of the type, each exactly the same number."""
+    """Return stored numbers in the dtype of the type, each exactly equal."""
     dtype = target.dtype
     if values.dtype == dtype or not len(values):
         return values.astype(dtype, copy=False)
@@ -232,7 +232,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     return int(limits.min), min(int(limits.max), 2**63 - 1)
 
 
-# ---- what does not fit
+# ---- checks
 
 
 def _check_codes(target: Target, stored: FeatureColumn) -> None:

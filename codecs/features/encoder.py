@@ -76,10 +76,10 @@ class RecordEncoder:
         self._order = tuple(spec)
 
     def __call__(self, record: Mapping[str, Any]) -> bytes:
-        """Return the bytes of a record; without any value, no bytes at all.
+        """Return the bytes of a record; a record without values has no bytes.
 
         Raises:
-            SpecError: The record has other fields than the spec, lacks one, or a value does not fit its type.
+            SpecError: The record has fields that the spec lacks, lacks one, or a value does not fit its type.
             CodecError: A codec refuses a value.
         """
         if not record.keys() <= self._names:

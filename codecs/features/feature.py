@@ -1,6 +1,6 @@
-"""Features: the lists of bytes or numbers that a TFRecord or OFRecord payload keeps under each name.
+"""Features: the lists of bytes or numbers under each name of a TFRecord or OFRecord payload.
 
-The two number their lists differently and have others; which they have stands in `codecs/features/lists.py`.
+Their kinds of lists and field numbers differ: see `codecs/features/lists.py`.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def feature_value(feature: Any) -> Any:
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of one name after some records.
+    """Statistics of one name over some records.
 
     Attributes:
-        kinds: The kinds seen, `MISSING` only of features that are there and have none.
-        counts: The numbers of values seen, two at most.
-        n_records: Records, or steps, that have values under the name.
+        kinds: The kinds seen; `MISSING` for features that are present without a kind.
+        counts: The numbers of values seen, at most two of them.
+        n_records: Records, or steps, with values under the name.
     """
 
     kinds: set[int] = field(default_factory=set)
@@ -69,7 +69,7 @@ class Facts:
     n_records: int = 0
 
     def add(self, feature: Any) -> None:
-        """Take in one `Feature` message."""
+        """Add one `Feature` message."""
         name = feature.WhichOneof("kind")
         self.kinds.add(KINDS[name])
         if name is None:
@@ -79,7 +79,7 @@ class Facts:
             self.counts.add(len(getattr(feature, name).value))
 
     def example_type(self, n_records: int) -> Type:
-        """Return the type of a feature that was looked for in `n_records` records."""
+        """Return the type of a feature over `n_records` records, some of which may lack it."""
         missing = self.n_records < n_records
         kinds = self.kinds - {MISSING}
         if len(kinds) != 1:
@@ -88,7 +88,7 @@ class Facts:
         return Type(KIND_TYPES[kinds.pop()], dims=dims, optional=missing and None not in dims)
 
     def step_type(self) -> Type:
-        """Return the type of a feature list whose steps these were."""
+        """Return the type of a feature list with these steps."""
         if len(self.kinds) != 1 or MISSING in self.kinds:
             return Type(FEATURE.name, dims=(None,))
         return Type(KIND_TYPES[next(iter(self.kinds))], dims=(None, *self._dims()))
@@ -108,7 +108,7 @@ class _Feature(Codec):
     """One feature as stored, for fields whose kind differs from record to record."""
 
     name = "feature"
-    portable = False  # a list of numbers is no bytes value
+    portable = False  # a list of numbers is not a bytes value
 
     def __init__(self, lists: Lists) -> None:
         self._lists = lists
@@ -131,7 +131,7 @@ class _Feature(Codec):
 
 
 FEATURE = _Feature(EXAMPLE_LISTS)
-"""A feature of any kind; as bytes of its own, one of TFRecord."""
+"""A feature of any kind. Its own bytes are a TFRecord feature."""
 
 
 def _checked_bytes(value: Any) -> bytes:
@@ -141,10 +141,10 @@ def _checked_bytes(value: Any) -> bytes:
 
 
 def encode_feature(lists: Lists, codecs: FieldCodecs, kind: Type, value: Any, *, name: str) -> bytes:
-    """Return the `Feature` message of a value, by DESIGN's table.
+    """Return the `Feature` message of a value.
 
-    Numbers for which `lists` has a list go there; other numbers and shapes are one bytes value, little-endian in
-    C order; so is a codec's blob. A sequence (`[]`) is the values of its elements, one after the other, in one list.
+    Numbers go to the list that `lists` has for them; other numbers and shapes are one bytes value, little-endian in C
+    order; so is a codec's blob. A sequence (`[]`) is the values of its elements, one after the other, in one list.
 
     Raises:
         SpecError: The value does not fit the type, or the list cannot hold it.
@@ -161,7 +161,7 @@ def any_feature(lists: Lists, value: Any, name: str) -> bytes:
     """Return the `Feature` message of a value of the codec `feature`.
 
     Raises:
-        CodecError: It is none.
+        CodecError: The value is not a feature.
     """
     try:
         return _Feature(lists).encode(value)
@@ -170,21 +170,21 @@ def any_feature(lists: Lists, value: Any, name: str) -> bytes:
 
 
 def stored_as(lists: Lists, kind: Type) -> int:
-    """Return the list that values of a number type go to."""
+    """Return the list for values of a number type."""
     of_scalars = not (kind.item if kind.dims[:1] == (None,) else kind).dims
     return lists.for_type(kind.codec, of_scalars)
 
 
 def encode_blobs(kind: Type, array: NDArray[Any]) -> list[bytes]:
-    """Return the bytes values of an array whose numbers have no list: one, or one an element of a sequence."""
+    """Return an array whose numbers have no list as bytes values: one, or one for each element of a sequence."""
     return [part.tobytes() for part in (array if kind.dims[:1] == (None,) else [array])]
 
 
 def check_listable(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> None:
-    """Raise where a list of integers cannot hold an array that fits its type exactly.
+    """Raise if a list of integers cannot hold an array of its type.
 
     Raises:
-        SpecError: It has an integer from 2^63 on.
+        SpecError: The array has an integer from 2^63 on.
     """
     if array.dtype.kind == "u" and array.size and stored_as(lists, kind) != BYTES and int(array.max()) >= 2**63:
         raise SpecError(f"{int(array.max())} does not fit an Int64List", field=name)
@@ -205,7 +205,7 @@ def number_feature(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> 
 
 
 def _number_message(lists: Lists, kind: int, values: NDArray[Any]) -> bytes:
-    """Return the message of values that the list holds."""
+    """Return the message of values in a list's own dtype."""
     if KIND_DTYPES[kind].kind == "f":
         return _message(lists, kind, packed_numbers(values))
     return _message(lists, kind, packed_integers(values.astype(np.int64, copy=False)))

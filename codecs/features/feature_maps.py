@@ -1,4 +1,4 @@
-"""Payloads that are one map of names to features: Example, and OFRecord."""
+"""Payloads that are one map of names to features: the base of Example and OFRecord."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from dataformats.spec import Spec
 
 __all__ = ["FeatureMap"]
 
-_MASKS = 32  # masks that are known at a time; some ask for another part each time
+_MASKS = 32  # masks whose plans are cached; some callers ask for another part each time
 
 
 class FeatureMap(RecordCodec):
     """A map of names to lists of bytes or numbers.
 
     Attributes:
-        title: What errors call it: `"an Example"`.
-        shape: What the kernels call it.
-        message: The class of its messages.
+        title: Its name in errors: `"an Example"`.
+        shape: Its message type in the kernels.
+        message: Its protobuf class.
         lists: The lists that its features hold.
     """
 
@@ -53,7 +53,7 @@ class FeatureMap(RecordCodec):
         """Return the map in a message: name to `Feature`."""
 
     def encode(self, value: Any) -> bytes:
-        """Refuse: without a spec nothing says which list a value goes to.
+        """Raise, because without a spec the list of a value is unknown.
 
         Raises:
             SpecError: Always.
@@ -77,7 +77,7 @@ class FeatureMap(RecordCodec):
         return Spec({name: facts[name].example_type(n_records) for name in sorted(facts)})
 
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
-        """Return what encodes and decodes records of this spec."""
+        """Return an encoder and decoder for records of this spec."""
         check_types(spec)
         return _Coder(self, spec, codecs, inferred)
 
@@ -93,11 +93,11 @@ class _Coder(RecordCoder):
         self._fast_path = lru_cache(_MASKS)(partial(FastPath, payload.shape, codecs, spec, inferred))
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
-        """Return a message, its features in the spec's order; without any, no bytes at all."""
+        """Return a message, its features in the order of the spec; a record without features has no bytes."""
         return self._encode(record)
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
-        """Return a column for each field asked for; others are not looked at."""
+        """Return a column for each requested field; others are not decoded."""
         columns = self._fast_path(tuple(fields.items())).columns(blobs)
         return self._columns(self._find(blobs, fields), fields) if columns is None else columns
 
@@ -123,5 +123,5 @@ class _Coder(RecordCoder):
 
 
 def _pairs(fields: Mapping[str, bool | range]) -> list[tuple[int, str]]:
-    """Return the names of the fields asked for, as the kernels have them: all of one part."""
+    """Return part and name of the requested fields."""
     return [(0, name) for name, part in fields.items() if part is not False]

@@ -1,4 +1,4 @@
-"""The lists that features hold, and which of them a number type goes to: TFRecord's, and OFRecord's."""
+"""The lists of TFRecord's and OFRecord's features, and the list for each number type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 MISSING, BYTES, FLOATS, INTEGERS, DOUBLES, INT32S = range(6)
-"""Kinds of features: none set, and the lists."""
+"""Kinds of features: no list, and the lists."""
 
 KINDS = {
     None: MISSING,
@@ -51,14 +51,14 @@ class Lists:
 
     Attributes:
         numbers: Kind to its field number in `Feature`.
-        of: Number type to the list that holds values of it; types that are not in it are bytes.
+        of: Number type to the list that holds its values; other types are stored as bytes.
     """
 
     numbers: Mapping[int, int]
     of: Mapping[str, int]
 
     def for_type(self, codec: str, of_scalars: bool) -> int:
-        """Return the list for a number type: for arrays, only one of this very type; else `BYTES`."""
+        """Return the list for a number type; arrays need a list of exactly their type, else they are `BYTES`."""
         kind = self.of.get(codec, BYTES)
         return kind if of_scalars or codec == KIND_TYPES[kind] else BYTES
 
@@ -71,10 +71,10 @@ EXAMPLE_LISTS = Lists(
     {BYTES: 1, FLOATS: 2, INTEGERS: 3},
     {"float32": FLOATS, **dict.fromkeys((*_SMALL, *_LARGE), INTEGERS)},
 )
-"""Those of `tensorflow.Feature`."""
+"""The lists of `tensorflow.Feature`."""
 
 OFRECORD_LISTS = Lists(
     {BYTES: 1, FLOATS: 2, DOUBLES: 3, INT32S: 4, INTEGERS: 5},
     {"float32": FLOATS, "float64": DOUBLES, **dict.fromkeys(_SMALL, INT32S), **dict.fromkeys(_LARGE, INTEGERS)},
 )
-"""Those of `oneflow.Feature`."""
+"""The lists of `oneflow.Feature`."""

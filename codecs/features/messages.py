@@ -1,7 +1,7 @@
-"""The messages of TFRecord and OFRecord payloads, in a descriptor pool of our own.
+"""The protobuf messages of TFRecord and OFRecord payloads, in a separate descriptor pool.
 
-TensorFlow and OneFlow register messages of the same names in the default pool; two pools do not meet, so all can be
-loaded in one process. OFRecord is proto2 by its text; as proto3 it has the same bytes, and names must be UTF-8.
+TensorFlow and OneFlow register messages of the same names in the default pool; a separate pool lets all be loaded in
+one process. OFRecord is declared as proto2; as proto3 it has the same bytes, and names must be UTF-8.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def parse(message: Any, blob: bytes | memoryview, index: int | None = None) -> A
     """Return the message in `blob`.
 
     Raises:
-        CorruptRecordError: It does not parse.
+        CorruptRecordError: The blob does not parse.
     """
     try:
         return message.FromString(blob)
@@ -116,7 +116,7 @@ def parse(message: Any, blob: bytes | memoryview, index: int | None = None) -> A
 
 
 def corrupt(message: Any, n_bytes: int, index: int | None = None, why: str = "") -> CorruptRecordError:
-    """Return the error of so many bytes that are no such message."""
+    """Return the error of `n_bytes` bytes that do not parse as a message."""
     name = message.DESCRIPTOR.full_name
     return CorruptRecordError(
         f"the payload does not parse as {name}{why}",

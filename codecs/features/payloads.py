@@ -1,4 +1,4 @@
-"""What Example, SequenceExample and OFRecord share: which specs they hold, how they are parsed and checked."""
+"""Checks for Example, SequenceExample and OFRecord: of samples, specs and records."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
 
 
 def looks_like(message: Any, blob: bytes, numbers: Set[int]) -> bool:
-    """Return True for a message of only these fields, each a map of names that holds nothing else.
+    """Return True if a blob is a message of only these fields, without unknown fields in them.
 
-    Stricter than parsing: almost any short text parses as unknown fields.
+    Stricter than parsing, because almost any short text parses as unknown fields.
     """
     try:
         if not {number for number, _ in top_level(blob)} <= numbers:
@@ -43,7 +43,7 @@ def looks_like(message: Any, blob: bytes, numbers: Set[int]) -> bool:
 
 
 def range_of(part: bool | range) -> range | None:
-    """Return the elements that a mask asks for; `None`: all."""
+    """Return the elements that a mask selects; `None`: all."""
     return part if isinstance(part, range) else None
 
 
@@ -51,14 +51,14 @@ def range_of(part: bool | range) -> range | None:
 
 
 def check_types(spec: Spec, *, in_steps: Set[str] = frozenset()) -> None:
-    """Raise where features cannot hold a spec. Unknown codecs are let through: they raise when they are used.
+    """Raise if features cannot hold a spec. Unknown codecs raise only when they are used.
 
     Args:
         spec: The fields.
-        in_steps: Fields that are feature lists: their first dimension is the steps.
+        in_steps: Fields that are feature lists; their first dimension is the steps.
 
     Raises:
-        SpecError: They cannot; every offending field is named.
+        SpecError: A field does not fit; the message names all such fields.
     """
     problems = {name: _problem(name, kind.item if name in in_steps else kind) for name, kind in spec.items()}
     found = {name: problem for name, problem in problems.items() if problem}
@@ -73,11 +73,11 @@ def _problem(name: str, kind: Type) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return "the name is not UTF-8"
+        return "the name cannot be encoded as UTF-8"
     if None in kind.dims[1:]:
-        return f"{kind} has [] elsewhere than first"
+        return f"{kind}: [] must be the first dimension"
     if 0 in kind.dims and (kind.dims[0] is None or kind.dtype is None):
-        return f"{kind} has elements of size 0, whose number nothing stores"
+        return f"{kind}: cannot store a variable number of zero-size elements"
     if kind.codec == FEATURE.name and kind.dims:
         return f"{kind}: a feature has no dims, except the steps of a feature list"
     return ""
@@ -87,10 +87,10 @@ def _problem(name: str, kind: Type) -> str:
 
 
 def check_fields(record: Mapping[str, Any], spec: Spec) -> None:
-    """Raise where a record has fields that the spec lacks.
+    """Raise if a record has fields that the spec lacks.
 
     Raises:
-        SpecError: It has.
+        SpecError: The record has such a field.
     """
     extra = [name for name in record if name not in spec]
     if extra:
@@ -98,31 +98,31 @@ def check_fields(record: Mapping[str, Any], spec: Spec) -> None:
 
 
 def may_lack(kind: Type) -> bool:
-    """Return True where a record may lack a field of this type: it is optional, or a sequence."""
+    """Return True if a record may lack a field of this type: it is optional, or a sequence."""
     return kind.optional or kind.dims[:1] == (None,)
 
 
 def check_missing(kind: Type, name: str) -> None:
-    """Raise where a record lacks a field that it must have.
+    """Raise if a record lacks a required field.
 
     Raises:
         SpecError: The type is neither optional nor a sequence.
     """
     if not may_lack(kind):
-        raise SpecError(f"expected {kind}, found nothing; give a value, or declare '{kind}?'", field=name)
+        raise SpecError(f"expected {kind}, found nothing. Give a value, or declare '{kind}?'.", field=name)
 
 
 def check_known(features: Mapping[str, Any], known: Set[str], index: int, prefix: str = "") -> None:
-    """Raise where a record has something that an inferred spec lacks; a feature without a kind is nothing.
+    """Raise if a record has something that an inferred spec lacks; a feature without a kind counts as nothing.
 
     Args:
         features: A map of `Feature` or `FeatureList` messages.
-        known: The names that the spec has.
+        known: The names in the spec.
         index: The record's position.
-        prefix: What a spec must put before the name to mean it.
+        prefix: The prefix of the name in a spec.
 
     Raises:
-        SpecError: It has one: nothing is left out silently.
+        SpecError: The record has another name. No data are dropped silently.
     """
     for name in _beyond(features, known):
         found = features[name]

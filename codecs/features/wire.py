@@ -70,7 +70,7 @@ def _varints(values: NDArray[np.uint64]) -> bytes:
         return varint(int(values[0]))
     if int(values.max()) <= _LAST_BITS:
         return values.astype(np.uint8).tobytes()
-    # One row a value, seven bits a column; a column is kept where any bits are left from there on.
+    # One row a value, seven bits a column; a column is kept if any bits are left from there on.
     rest = values[:, None] >> np.arange(0, 7 * _MAX_VARINT, 7, dtype=np.uint64)
     kept = rest > 0
     kept[:, 0] = True
@@ -90,7 +90,7 @@ def top_level(blob: bytes) -> Iterator[tuple[int, bytes]]:
         tag, at = _read_varint(blob, at)
         length, at = _read_varint(blob, at)
         if tag & 7 != _DELIMITED or tag >> 3 == 0 or length > len(blob) - at:
-            raise ValueError(f"no length-delimited field at byte {at}")
+            raise ValueError(f"expected a length-delimited field at byte {at}")
         yield tag >> 3, blob[at : at + length]
         at += length
 
@@ -105,4 +105,4 @@ def _read_varint(blob: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise ValueError(f"no varint at byte {at}")
+    raise ValueError(f"expected a varint at byte {at}")

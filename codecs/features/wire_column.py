@@ -132,7 +132,7 @@ class WireColumn(FeatureColumn):
         return found
 
 
-_UNPARSED = frozenset(1 << kind + 1 for kind in (BYTES, FLOATS, DOUBLES))  # kinds whose values are skipped, not parsed
+_UNPARSED = frozenset(1 << kind + 1 for kind in (BYTES, FLOATS, DOUBLES))  # whose values are not parsed
 
 
 _names = lru_cache(256)(Names.of)

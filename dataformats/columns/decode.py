@@ -269,7 +269,7 @@ def check_dims(kind: Type, field: str | None) -> None:
     if None in kind.dims[1:]:
         raise SpecError(f"{str(kind)!r} cannot be stored as blobs: [] may stand only first", field=field)
     if kind.dims[:1] == (None,) and 0 in kind.dims:
-        raise SpecError(f"{str(kind)!r} has elements of size 0, whose number nothing stores", field=field)
+        raise SpecError(f"{str(kind)!r}: cannot store a variable number of zero-size elements", field=field)
 
 
 def words(error: Exception) -> str:

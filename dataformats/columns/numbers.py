@@ -95,7 +95,7 @@ def check_counts(kind: Type, counts: NDArray[np.int64] | None, field: str | None
     """Return the blobs of one element along the first dimension."""
     per_element = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
     if per_element == 0:
-        raise SpecError(f"{str(kind)!r} has elements of size 0, whose number nothing stores", field=field)
+        raise SpecError(f"{str(kind)!r}: cannot store a variable number of zero-size elements", field=field)
     if counts is None:
         return per_element
     first = kind.dims[0] if kind.dims else 1

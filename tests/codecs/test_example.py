@@ -384,7 +384,7 @@ def test_missing_and_surplus_values() -> None:
 
 
 def test_specs_that_features_cannot_hold() -> None:
-    with pytest.raises(SpecError, match=r"'a': .*'b': .*'c': .*: the name is not UTF-8") as caught:
+    with pytest.raises(SpecError, match=r"'a': .*'b': .*'c': .*: the name cannot be encoded as UTF-8") as caught:
         coder({"a": "int64[2][]", "b": "utf8[][0]", "c": "feature[]", "d\ud800": "int64", "fine": "int8[0]"})
     assert caught.value.field == "a"
 

@@ -148,7 +148,7 @@ def test_what_cannot_be_written() -> None:
     for value in (5, "text", [1], np.array([1j])):
         with pytest.raises(CodecError, match="codec 'feature'"):
             coder({"a": "feature"}).encode({"a": value})
-    with pytest.raises(SpecError, match=r"\[\] elsewhere than first"):
+    with pytest.raises(SpecError, match=r"\[\] must be the first dimension"):
         coder({"a": "int64[2][]"})
     assert coder({"a": "int32?", "b": "utf8[]"}).encode({}) == b""
 

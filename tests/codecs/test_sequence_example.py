@@ -125,7 +125,7 @@ def test_bare_names() -> None:
     mixed = read({"a": "int64[]"}, listed, inside, b"", listed)["a"]
     assert plain(mixed) == [[1, 2], [3, 4, 5], [], [1, 2]]
     assert mixed.present.tolist() == [True, True, False, True]
-    with pytest.raises(SpecError, match="in the context and in the feature lists"):
+    with pytest.raises(SpecError, match="found one in the context and one in the feature lists"):
         read({"a": "int64[]"}, both, inferred=True)
     with pytest.raises(SpecError, match="found a feature list") as caught:
         read({"a": "int64?"}, b"", listed)
