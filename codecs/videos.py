@@ -75,7 +75,7 @@ class Video(Codec):
     """
 
     def __init__(self, container: Container, fps: Fraction = FPS, max_pixels: int = MAX_PIXELS) -> None:
-        self.name = container.name
+        self.name: str = container.name
         self.container = container
         self.fps = fps
         self.max_pixels = max_pixels

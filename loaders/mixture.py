@@ -43,10 +43,10 @@ class Mixture:
     """
 
     def __init__(self, sources: Mapping[str, Sized], weights: Sequence[object], until: Until) -> None:
-        self.names = tuple(sources)
-        self.sources = tuple(sources.values())
-        self.lengths = tuple(len(source) for source in self.sources)
-        self.weights = checked_weights(weights, self.names, self.lengths)
+        self.names: tuple[str, ...] = tuple(sources)
+        self.sources: tuple[Sized, ...] = tuple(sources.values())
+        self.lengths: tuple[int, ...] = tuple(len(source) for source in self.sources)
+        self.weights: tuple[int, ...] = checked_weights(weights, self.names, self.lengths)
         self.until = until
         self._n = epoch_length(self.lengths, self.weights, until)
 

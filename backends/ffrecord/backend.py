@@ -25,7 +25,7 @@ class FFRecordBackend(BlobBackend):
     """FFRecord 1.4: files, or a folder of `*.ffr` in the order of their names as strings."""
 
     name = "ffrecord"
-    suffixes = (".ffr",)
+    suffixes: tuple[str, ...] = (".ffr",)
 
     def order(self, names: Sequence[str]) -> list[str]:
         """Return the names sorted as strings: `a10` before `a2`."""

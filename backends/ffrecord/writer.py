@@ -50,8 +50,8 @@ class FFRecordWriter(BlobWriter):
         self._base: int = found.facts["base"]
         self._lengths = array("q", found.sizes.tobytes())
         self._checksums = array("I", found.checksums.tobytes())
-        self.n_records = len(found)
-        self.n_bytes = header_bytes(len(found)) + found.n_bytes
+        self.n_records: int = len(found)
+        self.n_bytes: int = header_bytes(len(found)) + found.n_bytes
         self._data_bytes = found.n_bytes
         self._pending: list[bytes] = []
         self._pending_bytes = 0

@@ -32,8 +32,8 @@ class FramedReader(IndexedReader):
 
     def __init__(self, files: Sequence[StoredFile], options: OpenOptions, indexes: FrameIndexes) -> None:
         super().__init__(files, indexes_are_local=options.index != "beside")
-        self.head = indexes.framing.head
-        self.tail = indexes.framing.tail
+        self.head: int = indexes.framing.head
+        self.tail: int = indexes.framing.tail
         self._options = options
         self._indexes_kept = indexes
         self._shelf = IndexCache(options.index)

@@ -44,8 +44,9 @@ class FrameScanner:
     def __init__(
         self, framing: Framing, file: StoredFile, first: int = 0, progress: Callable[[int], None] | None = None
     ) -> None:
-        self.first = self.at = first
-        self.n_frames = 0
+        self.first = first
+        self.at: int = first
+        self.n_frames: int = 0
         self.rest: FormatError | None = None
         self._framing, self._file = framing, file
         self._progress, self._reported = progress, first

@@ -40,6 +40,8 @@ class FramedWriter(BlobWriter):
     framing: Framing
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
+        self.n_records: int = 0
+        self.n_bytes: int = 0
         self._path = path
         self._pending: list[bytes] = []
         self._pending_bytes = 0

@@ -27,7 +27,7 @@ class GranularBackend(FieldsBackend):
     """Granular and its forerunner `bags`: data sets in folders, sharded ones in numbered folders, single bags."""
 
     name = "granular"
-    suffixes = (BAG,)
+    suffixes: tuple[str, ...] = (BAG,)
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of the data set, or of the numbered ones, that a folder is."""

@@ -49,8 +49,8 @@ class BagAppender:
 
     def __init__(self, bag: Path, idx: Path, kept: Kept) -> None:
         self.path = bag
-        self.n_records = kept.n_records
-        self.end = kept.end
+        self.n_records: int = kept.n_records
+        self.end: int = kept.end
         self._idx = idx
         self._written = kept.end
         self._n_indexed = kept.n_records

@@ -47,8 +47,8 @@ class BagWriter(BlobWriter):
         self._bag = BagAppender(path, self._idx, kept)
         self._open = True
         self._pending_bytes = self._pending_records = 0
-        self.n_records = kept.n_records
-        self.n_bytes = kept.end + ENTRY_BYTES * kept.n_records
+        self.n_records: int = kept.n_records
+        self.n_bytes: int = kept.end + ENTRY_BYTES * kept.n_records
 
     def append(self, blob: bytes) -> None:
         """Append one record.

@@ -21,7 +21,7 @@ from dataformats.columns.decode import check_part
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.parts import Parted, parted
-from dataformats.interfaces import Extents, Located, Reader
+from dataformats.interfaces import Extents, Located, Reader, StoredFile
 from dataformats.spec import Spec, Type
 
 __all__ = ["DataSetReader"]
@@ -62,8 +62,8 @@ class DataSetReader(Reader):
         for other in sets:
             if other.spec != spec:
                 raise FormatError("the fields differ from those of the first", path=other.name, found=str(other.spec))
-        self.spec = spec
-        self.files = [file for one in sets for file in one.files()]
+        self.spec: Spec | None = spec
+        self.files: list[StoredFile] = [file for one in sets for file in one.files()]
         self._tables = [Table(one) for one in sets]
         sizes = [len(table.files.files()) for table in self._tables]
         self._bases = np.cumsum([0, *sizes])

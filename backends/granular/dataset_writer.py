@@ -54,7 +54,8 @@ class DataSetWriter(FieldsWriter):
             atomic.remove(path)
         path.mkdir(parents=True, exist_ok=True)
         begun = resume and check_spec(path, self._types, generation)
-        self.n_records, kept = self._keep() if begun else (0, {})
+        n_records, kept = self._keep() if begun else (0, {})
+        self.n_records: int = n_records
         self._refs: BagAppender | None = None
         self._bags: dict[str, BagAppender] = {}
         try:
@@ -63,7 +64,7 @@ class DataSetWriter(FieldsWriter):
             self._close_files()
             raise
         self._open = True
-        self.n_bytes = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._all)
+        self.n_bytes: int = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._all)
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         """Append one row.

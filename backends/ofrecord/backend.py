@@ -21,7 +21,7 @@ class OFRecordBackend(BlobBackend):
     """OFRecord, the format of OneFlow: files, or a folder of `part-0`, `part-1`, ..."""
 
     name = "ofrecord"
-    suffixes = (".ofrecord",)
+    suffixes: tuple[str, ...] = (".ofrecord",)
 
     def matches_name(self, name: str) -> bool:
         """Return True for the suffix, and for `part-00000`."""

@@ -25,7 +25,7 @@ HEADER = Struct("<q")  # length of the data
 class _OFRecordFraming(Framing):
     name = "ofrecord"
     title = "an OFRecord"
-    head = HEADER.size
+    head: int = HEADER.size
     tail = 0
     min_length = 1  # OneFlow's reader ends the process at a length of 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.ofrecord.layout import FRAMING
 
@@ -15,4 +16,4 @@ class OFRecordWriter(FramedWriter):
     frame that is there with all its bytes, and before the first one of length 0.
     """
 
-    framing = FRAMING
+    framing: Framing = FRAMING

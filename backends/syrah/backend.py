@@ -23,7 +23,7 @@ class SyrahBackend(FieldsBackend):
     """Syrah from 0.1.3 on: files, each complete in itself."""
 
     name = "syrah"
-    suffixes = (".syr",)
+    suffixes: tuple[str, ...] = (".syr",)
     stores_full_spec = False
 
     def sniff(self, file: StoredFile) -> SniffResult:

@@ -62,14 +62,14 @@ class SyrahReader(Reader):
     """
 
     def __init__(self, files: Sequence[StoredFile]) -> None:
-        self.files = list(files)
+        self.files: list[StoredFile] = list(files)
         with ThreadPoolExecutor(max(1, min(len(self.files), os.cpu_count() or 1))) as threads:
             self._parts = list(threads.map(_load, self.files))
         self._check_alike()
         self._dtypes = self._parts[0].dtypes if self._parts else {}
         self._counts = np.array([len(part) for part in self._parts], np.int64)
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
-        self.spec = Spec({name: self._type(name, dtype) for name, dtype in self._dtypes.items()})
+        self.spec: Spec | None = Spec({name: self._type(name, dtype) for name, dtype in self._dtypes.items()})
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -52,8 +52,8 @@ class SyrahWriter(FieldsWriter):
         found = self._found(resume)
         self._sizes = array("q", found.sizes.tobytes())
         self._data_bytes = found.n_bytes
-        self.n_records = len(found)
-        self.n_bytes = metadata_bytes(self._dtypes, len(found)) + HEADER.size + found.n_bytes
+        self.n_records: int = len(found)
+        self.n_bytes: int = metadata_bytes(self._dtypes, len(found)) + HEADER.size + found.n_bytes
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._open_files(found)

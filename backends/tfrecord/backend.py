@@ -26,7 +26,7 @@ class TFRecordBackend(BlobBackend):
     """TFRecord, the format of TensorFlow, JAX and much of what is published for them."""
 
     name = "tfrecord"
-    suffixes = (*_ENDINGS, *(ending + more for ending in _ENDINGS for more in _COMPRESSED))
+    suffixes: tuple[str, ...] = (*_ENDINGS, *(ending + more for ending in _ENDINGS for more in _COMPRESSED))
 
     def matches_name(self, name: str) -> bool:
         """Return True for the suffixes, and for `x-00000-of-00003` without one."""

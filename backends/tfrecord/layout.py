@@ -134,7 +134,7 @@ def _mismatch(what: str, stored: np.uint32, computed: np.uint32, offset: np.int6
 class _TFRecordFraming(Framing):
     name = "tfrecord"
     title = "a TFRecord"
-    head = HEADER.size
+    head: int = HEADER.size
     tail = FOOTER_BYTES
     findable = True
 

@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.tfrecord.layout import FRAMING, frames
 from dataformats.backends.tfrecord.sniff import Compression, decompressed
@@ -28,7 +29,7 @@ class TFRecordWriter(FramedWriter):
         compression: Of the whole file. Compressed files of the same records and flushes are the same bytes.
     """
 
-    framing = FRAMING
+    framing: Framing = FRAMING
 
     def __init__(self, path: Path, *, resume: bool = False, compression: Compression = "none") -> None:
         self._compression: Compression = compression

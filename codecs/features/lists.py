@@ -25,7 +25,7 @@ __all__ = [
 MISSING, BYTES, FLOATS, INTEGERS, DOUBLES, INT32S = range(6)
 """Kinds of features: no list, and the lists."""
 
-KINDS = {
+KINDS: dict[str | None, int] = {
     None: MISSING,
     "bytes_list": BYTES,
     "float_list": FLOATS,

@@ -56,7 +56,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
 }
 """Each command with the examples that stand in its help."""
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="dataformats",
     add_completion=False,
     rich_markup_mode=None,

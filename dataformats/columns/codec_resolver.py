@@ -127,7 +127,7 @@ class CodecResolver:
 
     def __init__(self, overrides: Mapping[str, CodecLike] | None = None, *, trusted: bool | frozenset[str]) -> None:
         self.trusted = trusted
-        self.overrides = {name: _as_codec(name, codec) for name, codec in (overrides or {}).items()}
+        self.overrides: dict[str, Codec] = {name: _as_codec(name, codec) for name, codec in (overrides or {}).items()}
         self._found: dict[Type, Codec] = {}
         self._decoders: dict[Type, ColumnDecoder] = {}
 

@@ -133,8 +133,9 @@ class FieldDecoder:
     def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str) -> None:
         codec = codecs.codec(kind.element)
         self._declared = None if kind == declared else declared
-        self.kind, self.name = kind, name
-        self.codec = codec if kind.dims or self._declared is None else codec.specialized_for(declared)
+        self.kind: Type = kind
+        self.name: str = name
+        self.codec: Codec = codec if kind.dims or self._declared is None else codec.specialized_for(declared)
         self._decode = column_decoder(self.codec, kind, name)
 
     def column(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:

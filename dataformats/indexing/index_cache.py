@@ -101,7 +101,9 @@ class IndexCache:
     def __init__(self, where: str) -> None:
         self.where = where
         self._folders: dict[str, str] = {}  # as named to as resolved: to resolve ten thousand names takes a second
-        self.folder = "" if where == "beside" else str(cache_folder() / "indexes" if where == "cache" else Path(where))
+        self.folder: str = (
+            "" if where == "beside" else str(cache_folder() / "indexes" if where == "cache" else Path(where))
+        )
 
     def load(self, file: StoredFile, kind: str) -> Index | None:
         """Return the index of a file, or `None` where there is none, an old one or a broken one.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import reads_batches
 from dataformats.storage.engines import NAMES, engine
+from dataformats.storage.engines.local import Engine
 from dataformats.storage.files import LocalFile, borrow_descriptors, return_descriptors
 from dataformats.storage.memory_file import MemoryFile, SharedMemory
 
@@ -49,17 +50,25 @@ class FileSet(Sequence[StoredFile]):
         self._memory = memory
         if io == "fsspec" and any(file.local is not None for file in self._files):
             raise ValueError("io='fsspec' is for files behind URLs, and these are local; leave it out")
-        self.engine = engine(io if io in NAMES else "auto")
-        self.gathers = reads_batches() and all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
+        self.engine: Engine = engine(io if io in NAMES else "auto")
+        self.gathers: bool = reads_batches() and all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
         local: list[Any] = [file if isinstance(file, LocalFile) else None for file in self._files]
         self._local = local
-        self.sizes = np.array([0 if file is None else file.size for file in local], np.int64)
-        self.mtimes_ns = np.array([-1 if file is None else file.mtime_ns for file in local], np.int64)
-        self.memories = np.zeros(len(local), np.uint64)
-        self.in_memory = frozenset(n for n, file in enumerate(self._files) if isinstance(file, MemoryFile))
-        self.waiting = set(self.in_memory)
-        self.facts = (self.memories, self.sizes, self.mtimes_ns)
-        self.no_descriptors = np.full(len(local), -1, np.int32)
+        self.sizes: NDArray[np.int64] = np.array([0 if file is None else file.size for file in local], np.int64)
+        self.mtimes_ns: NDArray[np.int64] = np.array(
+            [-1 if file is None else file.mtime_ns for file in local], np.int64
+        )
+        self.memories: NDArray[np.uint64] = np.zeros(len(local), np.uint64)
+        self.in_memory: frozenset[int] = frozenset(
+            n for n, file in enumerate(self._files) if isinstance(file, MemoryFile)
+        )
+        self.waiting: set[int] = set(self.in_memory)
+        self.facts: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]] = (
+            self.memories,
+            self.sizes,
+            self.mtimes_ns,
+        )
+        self.no_descriptors: NDArray[np.int32] = np.full(len(local), -1, np.int32)
 
     def shared(self) -> Any:
         """Return what gives the files in memory to the process that multiprocessing is spawning; or `None`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -35,11 +35,11 @@ class LocalFile(StoredFile):
             raise IsADirectoryError(f"{str(path)!r} is a folder, expected a file")
         if not stat.S_ISREG(info.st_mode):
             raise FormatError("not a regular file", path=str(path))
-        self.name = str(path)
-        self.local = path
-        self.size = info.st_size
-        self.mtime_ns = info.st_mtime_ns
-        self.identity = (str(info.st_size), str(info.st_mtime_ns))
+        self.name: str = str(path)
+        self.local: Path | None = path
+        self.size: int = info.st_size
+        self.mtime_ns: int = info.st_mtime_ns
+        self.identity: tuple[str, ...] = (str(info.st_size), str(info.st_mtime_ns))
 
     def read_into(self, offset: int, out: memoryview) -> int:
         done, descriptor = 0, None
@@ -171,8 +171,8 @@ def max_open_files() -> int:
 
 
 _DESCRIPTORS = _Descriptors()
-borrow_descriptors = _DESCRIPTORS.borrow
-return_descriptors = _DESCRIPTORS.give_back
+borrow_descriptors: Callable[[Sequence[LocalFile]], list[int]] = _DESCRIPTORS.borrow
+return_descriptors: Callable[[Sequence[LocalFile]], None] = _DESCRIPTORS.give_back
 
 
 class LocalFolder(Folder):
@@ -180,7 +180,7 @@ class LocalFolder(Folder):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.name = str(path)
+        self.name: str = str(path)
 
     def names(self) -> list[str]:
         with os.scandir(self._path) as entries:

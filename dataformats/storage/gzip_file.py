@@ -99,8 +99,8 @@ class DecompressedFile(StoredFile):
         self._file = file
         self._wbits = _WBITS[compression]
         self.compression = compression
-        self.name = file.name
-        self.identity = (*file.identity, compression)
+        self.name: str = file.name
+        self.identity: tuple[str, ...] = (*file.identity, compression)
         self.damage: FormatError | None = None
         self._size: int | None = None
         self._step = _STEP

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from multiprocessing import reduction
 from multiprocessing.context import get_spawning_popen
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,8 +82,8 @@ class MemoryFile(StoredFile):
 
     def __init__(self, file: StoredFile) -> None:
         self._file = file
-        self.name = file.name
-        self.identity = file.identity
+        self.name: str = file.name
+        self.identity: tuple[str, ...] = file.identity
         self._memory: NDArray[np.uint8] | None = None
         self._lock = threading.Lock()
         after_fork(self, "_unlock")
@@ -172,7 +173,7 @@ class MappedFile(MemoryFile):
         if not isinstance(file, LocalFile):
             raise ValueError(f"io='mmap' needs uncompressed local files, found {file!r}; cache='memory' takes any file")
         super().__init__(file)
-        self.local = file.local
+        self.local: Path | None = file.local
 
     def _bring_in(self) -> NDArray[np.uint8]:
         assert isinstance(self._file, LocalFile)  # the constructor saw to it; for the type checker

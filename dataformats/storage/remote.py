@@ -23,10 +23,10 @@ class FsspecFile(StoredFile):
             raise IsADirectoryError(f"{fs.unstrip_protocol(path)!r} is a folder, expected a file")
         self._fs = fs
         self._path = path
-        self.name = str(fs.unstrip_protocol(path))
-        self.size = int(info["size"] or 0)
+        self.name: str = str(fs.unstrip_protocol(path))
+        self.size: int = int(info["size"] or 0)
         version = [info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")]
-        self.identity = (str(self.size), *(str(part) for part in version if part is not None))
+        self.identity: tuple[str, ...] = (str(self.size), *(str(part) for part in version if part is not None))
 
     def read_into(self, offset: int, out: memoryview) -> int:
         data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
@@ -50,7 +50,7 @@ class FsspecFolder(Folder):
     def __init__(self, fs: Any, path: str) -> None:
         self._fs = fs
         self._path = path.rstrip("/")
-        self.name = str(fs.unstrip_protocol(path))
+        self.name: str = str(fs.unstrip_protocol(path))
 
     def names(self) -> list[str]:
         return self._entries("file")
@@ -79,11 +79,11 @@ class ObjectFile(StoredFile):
 
     def __init__(self, path: Any) -> None:
         self._path = path
-        self.name = str(path)
+        self.name: str = str(path)
         self._lock = threading.Lock()
         self._handle: Any = path.open("rb")
-        self.size = int(self._handle.seek(0, os.SEEK_END))
-        self.identity = (str(self.size),)
+        self.size: int = int(self._handle.seek(0, os.SEEK_END))
+        self.identity: tuple[str, ...] = (str(self.size),)
         after_fork(self, "_reopen")
 
     def _reopen(self) -> None:
@@ -119,7 +119,7 @@ class ObjectFolder(Folder):
 
     def __init__(self, path: Any) -> None:
         self._path = path
-        self.name = str(path)
+        self.name: str = str(path)
 
     def names(self) -> list[str]:
         return self._entries(folders=False)

@@ -133,7 +133,7 @@ class _IOWait(threading.local):
         seconds: Time in all reads of blobs so far, checksums included.
     """
 
-    seconds = 0.0
+    seconds: float = 0.0
 
 
 IO_WAIT = _IOWait()

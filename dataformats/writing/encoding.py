@@ -9,7 +9,7 @@ from typing import Any
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
 from dataformats.errors import CodecError, Remedy, SpecError
-from dataformats.interfaces import BlobBackend, BlobWriter, Codec, FieldsBackend, FieldsWriter, RecordCodec
+from dataformats.interfaces import Backend, BlobBackend, BlobWriter, Codec, FieldsBackend, FieldsWriter, RecordCodec
 from dataformats.registry import backends
 from dataformats.spec import Spec, Type
 
@@ -40,9 +40,9 @@ class WriteSchema:
     """
 
     def __init__(self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]) -> None:
-        self.backend = backends.get(format)
+        self.backend: Backend = backends.get(format)
         self.spec = spec
-        self.options = dict(options)
+        self.options: dict[str, Any] = dict(options)
         self.stored: Spec | None = None
         self.payload: str | None = payload or "bytes"
         if isinstance(self.backend, FieldsBackend) and spec is not None:

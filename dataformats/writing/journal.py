@@ -76,7 +76,7 @@ class Journal:
 
     def __init__(self, path: Path, magic: bytes, entries: Entries) -> None:
         self.path = path
-        self.n_entries = len(entries)
+        self.n_entries: int = len(entries)
         n_sizes = entries.sizes.shape[1]
         head = _pack_head(magic, n_sizes, entries.facts)
         self._base, self._entry_bytes = len(head), _entry(n_sizes).itemsize

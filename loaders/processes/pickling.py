@@ -32,16 +32,19 @@ class PickledBuilder:
         WorkerError: It cannot be pickled; names what cannot, and says what to do.
     """
 
-    DupFd = staticmethod(lambda number: _Descriptor(number))
-
     def __init__(self, make: BuildBatch) -> None:
         self.descriptors: list[int] = []
         outer = get_spawning_popen()
         set_spawning_popen(self)  # type: ignore[arg-type]  # what is asked of it is all here
         try:
-            self.pickled = _dumps(make)
+            self.pickled: bytes = _dumps(make)
         finally:
             set_spawning_popen(outer)
+
+    @staticmethod
+    def DupFd(number: int) -> _Descriptor:  # noqa: N802  # multiprocessing's name
+        """Return the descriptor for `reduction.DupFd`."""
+        return _Descriptor(number)
 
     def duplicate_for_child(self, descriptor: int) -> int:
         """Take a descriptor along; return its number. Asked by multiprocessing."""

@@ -91,7 +91,7 @@ class WorkerPool:
         after_fork(self, "_leave")
         self._windows: list[SlotReader] = []
         try:
-            self.statuses = self._launch(make, n_workers, n_under_way, n_kept, method)
+            self.statuses: list[WorkerStatus] = self._launch(make, n_workers, n_under_way, n_kept, method)
         except OSError as error:
             self.end()
             raise OSError(error.errno, f"{error.strerror}: {n_workers} workers cannot be started. {_FEWER}") from error

@@ -32,7 +32,8 @@ class PickleWithBuffers:
         self._parts: list[Any] = [_dumps(thing, found.append)]
         self._parts += [buffer.raw() for buffer in found]
         self._lengths = np.array([len(self._parts), *map(len, self._parts)], np.int64)
-        self._begins, self.n_bytes = _places(self._lengths)
+        self._begins, n_bytes = _places(self._lengths)
+        self.n_bytes: int = n_bytes
 
     def write(self, memory: Any) -> None:
         """Write it to the beginning of a writable buffer of at least `n_bytes` bytes."""

@@ -30,10 +30,10 @@ class StatusBoard:
 
     def __init__(self, n_workers: int, n_slots: int, descriptor: int | None = None) -> None:
         size = 8 * n_workers * (_SLOTS + n_slots)
-        self.descriptor = anonymous(size) if descriptor is None else descriptor
+        self.descriptor: int = anonymous(size) if descriptor is None else descriptor
         self._width = _SLOTS + n_slots
         numbers = memoryview(mmap.mmap(self.descriptor, size)).cast("q")
-        self.statuses = [
+        self.statuses: list[WorkerStatus] = [
             WorkerStatus(numbers[first : first + self._width]) for first in range(0, len(numbers), self._width)
         ]
         if descriptor is None:
@@ -56,7 +56,7 @@ class WorkerStatus:
 
     def __init__(self, numbers: memoryview) -> None:
         self._numbers = numbers
-        self.slots = numbers[_SLOTS:]
+        self.slots: memoryview = numbers[_SLOTS:]
 
     def __call__(self, position: int) -> None:
         numbers = self._numbers

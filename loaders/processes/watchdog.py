@@ -33,7 +33,7 @@ class Watchdog:
         self._ticks = [-1] * len(rows)
         self._idle_s = [0.0] * len(rows)
         self._warned = [False] * len(rows)
-        self.look_s = min(1.0, timeout_s / 4)
+        self.look_s: float = min(1.0, timeout_s / 4)
         self._looked = time.monotonic()
 
     def look(self, about: Callable[[int], str | None]) -> None:

@@ -75,7 +75,7 @@ class DeviceCopier:
     """
 
     def __init__(self, device: Any) -> None:
-        self.device = _present(device)
+        self.device: torch.device = _present(device)
         self._stream: torch.cuda.Stream | None = None
 
     def begin(self, batch: Any) -> Copy:

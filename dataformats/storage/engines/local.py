@@ -25,7 +25,7 @@ _BY_KIND = {
 }
 _PLAIN = "plain reads"
 
-logger = logging.getLogger("dataformats")
+logger: logging.Logger = logging.getLogger("dataformats")
 
 
 class Engine:
