@@ -1,4 +1,4 @@
-"""Loader: wires plan, steps, feed and state together, and holds the cursor."""
+"""Loader: connects plan, steps, prefetching and state, and holds the cursor."""
 
 from __future__ import annotations
 
@@ -12,72 +12,71 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dataformats.errors import WorkerError
-from dataformats.fork_hooks import after_fork
 from dataformats.loaders.adapters import as_readable
-from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy, UserFunctions
+from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
 from dataformats.loaders.jax_support import register_with_jax
 from dataformats.loaders.mixture import Mixture
-from dataformats.loaders.output import AheadOfTime, output_format
+from dataformats.loaders.output import output_format
 from dataformats.loaders.plan import Place, Plan, Shuffle
-from dataformats.loaders.prefetch import BuiltBatch, Prefetcher
+from dataformats.loaders.prefetch import BatchTask, BuiltBatch
 from dataformats.loaders.prefetch_options import PrefetchOptions, StartMethod, checked_int
-from dataformats.loaders.quarantine import Quarantined, holes_in
+from dataformats.loaders.prefetch_session import PrefetchSession
+from dataformats.loaders.quarantine import Quarantined, quarantine_entry, quarantined_indices
 from dataformats.loaders.ranks import resolve
-from dataformats.loaders.records import Records
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, validate
 from dataformats.loaders.stats import LoaderStats, Totals
-from dataformats.loaders.steps import Step, Steps
+from dataformats.loaders.steps import Steps
+from dataformats.loaders.user_functions import UserFunctions
 
 __all__ = ["Loader"]
 
-_ENDED = -2  # the epoch of an iteration that is over: its end lies at no position
+_ENDED = -2  # the epoch of an iteration that is over: no position has it
 
 
 class Loader:
-    """Batches of a source, epoch after epoch, in an order and from a position that can be continued exactly.
+    """Batches of a source, epoch after epoch, in an order that resumes exactly from any position.
 
     Which records a batch holds is a pure function of the data, the seed and the position; workers, ranks and batch
-    size do not change the sequence. One loader has one cursor: a new iteration takes over, the old one raises.
+    size do not change the sequence. A loader has one cursor: a new iteration takes it over, and the old one raises.
 
-    It is iterable itself, and needs no `DataLoader` around it. Each batch is a `dataformats.Batch`: a dict of columns
-    that knows its positions. Records that are no dicts have one column, `"value"`.
+    It is iterable itself and needs no `DataLoader` around it. Each batch is a `dataformats.Batch`: a dict of columns
+    with their positions. Records that are not dicts have one column, `"value"`.
 
     Args:
         source: A `RecordSource`, a `Mixture`, or any sequence with `len` and `[]`.
-        batch_size: Records a rank and step, at least 1.
-        shuffle: True: all records of an epoch, in an order of their own for each epoch. `"window"`: blocks of
-            `block_records` neighbours in any order, and records within `window_blocks` such blocks, so that reads
-            stay near each other. False: in order.
-        seed: Whole number in `[0, 2**63)`; another one, another order.
-        rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX where
-            they are initialised, else from the launcher's environment.
+        batch_size: Records per rank and step, at least 1.
+        shuffle: True: all records of an epoch in random order, another one each epoch. `"window"`: blocks of
+            `block_records` consecutive records in random order, and records shuffled within `window_blocks` such
+            blocks, so that reads stay close together. False: in order.
+        seed: Whole number in `[0, 2**63)`; another seed gives another order.
+        rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX if they are
+            initialized, else from the launcher's environment.
         world_size: How many processes train on the same data.
-        drop_last: Leave out the end of an epoch that is no full step.
-        pad_last: Fill the batches of such an end up to `batch_size` by repeating rows, marked in `batch.padding`.
-        workers: How many make batches; 0: the caller's own thread does.
-        worker_type: `"thread"`, or `"process"` for functions in Python that would wait for each other.
-        prefetch: Batches a worker is ahead, at least 1.
+        drop_last: Leave out the rest of an epoch that does not fill a step.
+        pad_last: Fill batches of that rest up to `batch_size` by repeating rows, marked in `batch.padding`.
+        workers: How many workers build batches; 0: the caller's own thread does.
+        worker_type: `"thread"` or `"process"`; processes are for transforms that are slow in Python.
+        prefetch: Batches that each worker builds ahead, at least 1.
         transform: `transform(record)` or `transform(record, rng)`; `rng` is a `numpy.random.Generator` whose
             numbers depend on seed and position alone.
-        batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with the first position's.
-        collate: Makes the columns of a batch of a list of records; see `dataformats.pad`.
-        on_corrupt: `"raise"` the error of a damaged record, `"skip"` it, or also note it in `loader.quarantined`.
-        quarantine: What an earlier run found, `(path, index, reason)` each; left out without being read.
+        batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with that of the first position.
+        collate: Makes the columns of a batch from a list of records; see `dataformats.pad`.
+        on_corrupt: `"raise"` the error of a damaged record, `"skip"` it, or skip it and list it in
+            `loader.quarantined` (`"quarantine"`).
+        quarantine: The list of an earlier run, `(path, index, reason)` each; these records are left out unread.
         to: `"numpy"` or `"torch"`.
-        device: With `to="torch"`: where tensors shall be; copies run beside the computation.
+        device: With `to="torch"`: the device of the tensors; copies overlap with the computation.
         block_records: See `shuffle`.
         window_blocks: See `shuffle`.
-        prefetch_bytes: No batch is begun while as many bytes wait for the caller.
-        start_method: Of worker processes: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes what is safe.
-        hang_timeout_s: A worker that makes no progress for so many seconds is given up with a `WorkerError`;
-            `None`: never.
+        prefetch_bytes: No batch is begun while waiting batches have this many bytes.
+        start_method: Of worker processes: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes a safe one.
+        hang_timeout_s: Seconds without progress after which a worker is given up with a `WorkerError`; `None`: never.
 
     Raises:
         ValueError: An argument is outside its range, the source is empty, or no full step fits an epoch.
-        TypeError: `source` is no sequence.
+        TypeError: `source` is not a sequence.
 
     Example:
         >>> import dataformats
@@ -127,60 +126,64 @@ class Loader:
         seed = checked_int("seed", seed, 0)
         self._rank, self._world_size = resolve(rank, world_size)
         self._mixture = source if isinstance(source, Mixture) else None
-        self._records = Records(tuple(map(as_readable, (source,) if self._mixture is None else self._mixture.sources)))
-        self._plan = self._planned(Shuffle.of(shuffle, block_records, window_blocks), seed)
+        self._sources = tuple(map(as_readable, (source,) if self._mixture is None else self._mixture.sources))
+        self._plan = self._make_plan(Shuffle.of(shuffle, block_records, window_blocks), seed)
         self._steps = Steps(self._plan.n, batch_size * self._world_size, drop_last, Skips())
         self._batch_size = batch_size
-        self._maker = BatchBuilder(
-            self._records,
+        output = output_format(to, device)
+        # Threads begin to convert the batches that they build; batches of processes are converted in the caller's.
+        starts_in_worker = worker_type == "thread"
+        conversions = (None if starts_in_worker else output.start, output.finish)
+        self._conversions = [convert for convert in conversions if convert is not None]
+        self._builder = BatchBuilder(
+            self._sources,
             self._plan,
             UserFunctions(transform, collate, batch_transform),
             Randomness(seed),
             on_corrupt,
             batch_size if pad_last else 0,
-            holes_in(quarantine, self._records),
+            quarantined_indices(quarantine, self._sources),
+            output.start if starts_in_worker else None,
         )
-        self._workers = PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
-        self._form = output_format(to, device)
+        self._session = PrefetchSession(
+            PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
+        )
         register_with_jax()
         self._position = 0
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
         self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
-        self._feed: Prefetcher | None = None
-        self._is_stale = True  # the feed makes other batches than those that come next
-        after_fork(self, "_forget_feed")
 
     # ---- where it stands
 
     @property
     def position(self) -> int:
-        """How many records were consumed over all ranks since training began, holes included."""
+        """How many records were consumed over all ranks since training began, including those left out."""
         return self._position
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next batch lies in; 0 is the first."""
+        """The epoch of the next batch; 0 is the first."""
         return self._position // self._plan.n
 
     @property
     def seed(self) -> int:
-        """The seed of the order, and of the generators that transforms get."""
+        """The seed of the order, and of the generators that transforms receive."""
         return self._plan.seed
 
     @property
     def batch_size(self) -> int:
-        """Records a rank and step."""
+        """Records per rank and step."""
         return self._batch_size
 
     @property
     def quarantined(self) -> list[Quarantined]:
-        """What `on_corrupt="quarantine"` found so far on this rank; pass it to the next start as `quarantine=`."""
+        """Damaged records that `on_corrupt="quarantine"` found on this rank; for `quarantine=` of the next run."""
         return list(self._quarantined.values())
 
     def __len__(self) -> int:
-        """Return how many batches this whole epoch has, on every rank alike, wherever the cursor stands."""
+        """Return how many batches this whole epoch has, the same on every rank, wherever the cursor is."""
         return self._steps.count(self.epoch * self._plan.n)
 
     @property
@@ -189,41 +192,41 @@ class Loader:
         return self._steps.count(self._position)
 
     def locate(self, positions: ArrayLike) -> Place:
-        """Return which records some positions are, past ones and future ones alike.
+        """Return which records some positions are, past or future.
 
         Args:
             positions: One, or int[n].
 
         Returns:
-            `Place(component, epoch, record)`, int64[n] each: which source of a mixture (0 without one), which walk
-            through it, and the number of the record in it.
+            `Place(component, epoch, record)`, int64[n] each: the source in a mixture (0 without one), how often that
+            source was completed before, and the record's index in it.
         """
         return self._plan.locate(np.atleast_1d(positions))
 
     # ---- iterating
 
     def __iter__(self) -> Iterator[Any]:
-        """Return an iterator over the rest of this epoch: all of it, unless the cursor stands inside."""
-        return self._begun(self.epoch)
+        """Return an iterator over the rest of this epoch, which is all of it if the cursor is at its beginning."""
+        return self._begin(self.epoch)
 
     def forever(self) -> Iterator[Any]:
-        """Return an iterator over this epoch and all that follow."""
-        return self._begun(None)
+        """Return an endless iterator over this epoch and all later ones."""
+        return self._begin(None)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; inside that epoch already, stay: what was resumed goes on.
+        """Go to the beginning of an epoch; do nothing if the cursor is in that epoch, so a resumed one continues.
 
         Raises:
             ValueError: `epoch` is negative or huge.
         """
         position = checked_int("epoch", epoch, 0) * self._plan.n
         if position >= MAX_POSITION:
-            raise ValueError(f"epoch must lie below {MAX_POSITION // self._plan.n}, found {epoch}")
+            raise ValueError(f"epoch: expected a number below {MAX_POSITION // self._plan.n}, found {epoch}")
         if epoch != self.epoch:
             self._move(position)
 
     def advance(self, batches: int) -> None:
-        """Pass over so many batches of this epoch without reading them, at most to its end."""
+        """Pass over this many batches of this epoch without reading them, at most to its end."""
         stop = (self.epoch + 1) * self._plan.n
         position = self._position
         for _ in range(checked_int("batches", batches, 0)):
@@ -232,109 +235,94 @@ class Loader:
                 break
         self._move(position)
 
+    def skip(self, first: int, last: int) -> None:
+        """Leave out the positions `[first, last)`, on every rank; the other positions keep their records.
+
+        Call it on every rank with the same numbers. It is part of the state.
+        """
+        self._steps = replace(self._steps, skips=self._steps.skips.add(first, last))
+        self._session.is_stale = True
+
     def _move(self, position: int) -> None:
-        """Go on at another position; an iteration ends with the epoch that it is in."""
+        """Continue at another position; an iteration over an epoch then ends with the epoch of that position."""
         self._position = position
-        self._is_stale = True
+        self._session.is_stale = True
         cursor = self._cursor()
         if cursor is not None and cursor.epoch not in (None, _ENDED):
             cursor.epoch = self.epoch
 
-    def _begun(self, epoch: int | None) -> _Cursor:
+    def _begin(self, epoch: int | None) -> _Cursor:
         cursor = _Cursor(self, epoch)
         self._cursor = weakref.ref(cursor)
         return cursor
 
-    def _deliver(self, cursor: _Cursor) -> Any:
+    def _next_batch(self, cursor: _Cursor) -> Any:
         if cursor is not self._cursor():
-            raise RuntimeError("a loader has one cursor: another iteration of it has begun, or it was closed")
-        step = self._steps.at(self._position)
-        if cursor.epoch is not None and cursor.epoch != step.epoch:
-            # What drop_last or a skip leaves out of the epoch is passed.
+            raise RuntimeError("this iteration is over: a loader has one cursor, and another began or it was closed")
+        if cursor.epoch is not None and not (cursor.epoch == self.epoch and self.remaining):
+            self._steps.at(self._position)  # raises if the run has no position left
+            # Positions that drop_last or a skip leaves out of the epoch are consumed.
             self._position = max(self._position, (cursor.epoch + 1) * self._plan.n)
             cursor.epoch = _ENDED
             raise StopIteration
         begin = time.perf_counter()
-        feed = self._started()
-        # Whatever interrupts this, an error or Ctrl-C: a batch that was taken and not delivered is made again.
-        self._is_stale = True
         try:
-            made = feed.take()
-        except WorkerError:
-            self._drop_feed()  # with the worker that hangs
+            built = self._session.take(self._builder, self._tasks)
+        except StopIteration:
+            self._steps.at(self._position)  # raises: the run has no position left
             raise
-        begun = made.batch if self._workers.kind == "thread" else self._form.begin(made.batch)
-        batch = self._form.end(begun)
-        self._commit(made, step, begin)
-        self._is_stale = False
+        batch = built.batch
+        for convert in self._conversions:
+            batch = convert(batch)
+        self._commit(built, begin)
         return batch
 
-    def _started(self) -> Prefetcher:
-        """Return the feed, which makes the batches from the cursor's position on."""
-        if self._feed is None:
-            ahead = self._workers.kind == "thread"
-            self._feed = self._workers.prefetcher(AheadOfTime(self._maker, self._form) if ahead else self._maker)
-            self._finalizer = weakref.finalize(self, self._feed.close)
-        if self._is_stale:
-            # These know no loader, which would live as long as its workers.
-            self._feed.start(self._steps.rank_tasks(self._position, self._rank, self._world_size))
-        return self._feed
+    def _tasks(self) -> Iterator[BatchTask]:
+        return self._steps.rank_tasks(self._position, self._rank, self._world_size)
 
-    def _commit(self, made: BuiltBatch, step: Step, begin: float) -> None:
+    def _commit(self, built: BuiltBatch, begin: float) -> None:
         now = time.perf_counter()
-        self._totals.add(made, now - begin, now - self._received)
+        self._totals.add(built, now - begin, now - self._received)
         self._received = now
-        self._position = step.after
-        if made.failed and self._maker.on_corrupt == "quarantine":
-            for position, error in made.failed:
-                self._note(position, error)
-
-    def _note(self, position: int, error: Exception) -> None:
-        place = self._plan.locate([position])
-        component, record = int(place.component[0]), int(place.record[0])
-        origin = self._records.components[component].origin(record)
-        path = "" if origin is None else origin[0]
-        self._quarantined[component, record] = Quarantined(path, record, str(error), component)
+        self._position = built.after
+        if built.failed and self._builder.on_corrupt == "quarantine":
+            for position, error in built.failed:
+                place = self._plan.locate([position])
+                key = int(place.component[0]), int(place.record[0])
+                self._quarantined[key] = quarantine_entry(self._sources, *key, error)
+        self._session.is_stale = False
 
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the run stands: a small dict for JSON, the same on every rank.
+        """Return the state of the run: a small dict of JSON values, the same on every rank.
 
-        It counts the batches that the caller received, and none that were made ahead.
+        It counts the batches that the caller received, and not those that were built ahead.
         """
         return self._state().to_json()
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Go on from a state, at the next batch; also while iterating.
+        """Continue from a state, at the next batch; works during an iteration too.
 
-        World size, workers, batch size and the weights of a mixture may be others than when it was taken.
+        World size, workers, batch size and the weights of a mixture may differ from those of the state.
 
         Args:
-            state: What `state_dict` returned, before or after JSON.
-            strict: False: take position, weights and skips of a state of other data, seed or shuffle.
+            state: The result of `state_dict`, before or after JSON.
+            strict: False: take position, weights and skips even if the data, seed or shuffle differ.
 
         Raises:
-            StateMismatchError: It is of other data, another seed or shuffle, or damaged; what differs, and what to do.
+            StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
         """
         loaded = validate(state, self._state(), strict=strict)
         plan = self._plan
         if self._mixture is not None:
             plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
-        # What may be refused comes first: a state is loaded whole or not at all.
+        # All that may raise is above: a state is loaded completely or not at all.
         self._steps = replace(self._steps, n=plan.n, skips=loaded.skips)
         if plan != self._plan:
-            self._drop_feed()  # which holds the plan that was
-            self._plan, self._maker = plan, replace(self._maker, plan=plan)
+            self._session.close()  # its workers have the old plan
+            self._plan, self._builder = plan, replace(self._builder, plan=plan)
         self._move(loaded.position)
-
-    def skip(self, first: int, last: int) -> None:
-        """Leave out the positions `[first, last)`, on every rank alike; the others keep their records.
-
-        Call it on every rank with the same numbers. It is part of the state.
-        """
-        self._steps = replace(self._steps, skips=self._steps.skips.add(first, last))
-        self._is_stale = True
 
     def _state(self) -> State:
         return State(
@@ -349,26 +337,26 @@ class Loader:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return (self._records.components[0] if self._mixture is None else self._mixture).fingerprint
+        return (self._sources[0] if self._mixture is None else self._mixture).fingerprint
 
-    def _planned(self, shuffle: Shuffle, seed: int) -> Plan:
+    def _make_plan(self, shuffle: Shuffle, seed: int) -> Plan:
         if self._mixture is not None:
             return self._mixture.plan(shuffle, seed)
-        n = len(self._records.components[0])
+        n = len(self._sources[0])
         if not n:
-            raise ValueError("the source is empty: there is no record to load")
+            raise ValueError("the source is empty: expected at least one record to load")
         return Plan.of_one(n, shuffle, seed)
 
     def stats(self) -> LoaderStats:
-        """Return what the time went into, and a hint where the loader limits."""
+        """Return how the time was spent, and a hint if the loader limits the speed."""
         return self._totals.stats()
 
     # ---- the end
 
     def close(self) -> None:
-        """End workers and let go of what they made; iterating again starts them anew."""
+        """End the workers and discard their batches; a new iteration starts them again."""
         self._cursor = _no_cursor
-        self._drop_feed()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -377,7 +365,7 @@ class Loader:
         self.close()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Loader holds workers and does not pickle: pickle its source and its state_dict()")
+        raise TypeError("a Loader cannot be pickled because it has workers: pickle its source and its state_dict()")
 
     def __repr__(self) -> str:
         return (
@@ -386,23 +374,12 @@ class Loader:
             f"rank {self._rank} of {self._world_size})"
         )
 
-    def _drop_feed(self) -> None:
-        if self._feed is not None:
-            self._finalizer()
-        self._feed, self._is_stale = None, True
-
-    def _forget_feed(self) -> None:
-        """In a forked child: threads and processes are the parent's."""
-        if self._feed is not None:
-            self._finalizer.detach()
-        self._feed, self._is_stale = None, True
-
 
 class _Cursor:
-    """An iteration of a loader.
+    """An iteration over a loader.
 
     Attributes:
-        epoch: The epoch that it ends with; `None`: it does not end.
+        epoch: The epoch that it ends with; `None` if it is endless.
     """
 
     def __init__(self, loader: Loader, epoch: int | None) -> None:
@@ -413,7 +390,7 @@ class _Cursor:
         return self
 
     def __next__(self) -> Any:
-        return self._loader._deliver(self)
+        return self._loader._next_batch(self)
 
 
 def _no_cursor() -> None:

@@ -1,77 +1,44 @@
-"""The form in which the caller gets a batch: arrays, tensors, tensors on a device."""
+"""The output format of batches: NumPy arrays, tensors, or tensors on a device."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from dataformats.errors import MissingExtraError
-from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch, Progress
 
-__all__ = ["AheadOfTime", "Arrays", "OutputFormat", "output_format"]
-
-
-class OutputFormat(Protocol):
-    """Gives a batch its form, in two steps, so that a copy can be on its way while the caller computes."""
-
-    def begin(self, batch: Any) -> Any:
-        """Begin, in any thread of the caller's process."""
-        ...
-
-    def end(self, begun: Any) -> Any:
-        """Return the batch, in the caller's thread."""
-        ...
-
-
-class Arrays:
-    """Batches stay as they are."""
-
-    def begin(self, batch: Any) -> Any:
-        """Return the batch."""
-        return batch
-
-    def end(self, begun: Any) -> Any:
-        """Return the batch."""
-        return begun
+__all__ = ["OutputFormat", "output_format"]
 
 
 @dataclass(frozen=True)
-class AheadOfTime:
-    """Makes batches, and begins to give them their form in the thread that made them.
+class OutputFormat:
+    """How a batch of arrays is converted, in two steps, so that a copy to a device overlaps with the computation.
 
     Attributes:
-        make: Makes them.
-        form: Their form.
+        start: Begins the conversion, in any thread of the caller's process; `None` leaves the batch as it is.
+        finish: Returns the batch from the result of `start`, in the caller's thread; `None`: that result is the batch.
     """
 
-    make: BuildBatch
-    form: OutputFormat
-
-    def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
-        made = self.make(task, progress)
-        made.batch = self.form.begin(made.batch)
-        return made
-
-    def describe(self, position: int) -> str:
-        """Return which record a position is."""
-        return self.make.describe(position)
+    start: Callable[[Any], Any] | None = None
+    finish: Callable[[Any], Any] | None = None
 
 
 def output_format(to: str, device: Any) -> OutputFormat:
-    """Return the form that `Loader(to=, device=)` names.
+    """Return the format for `Loader(to=, device=)`.
 
     Raises:
-        ValueError: There is no such form, or no such device.
+        ValueError: `to` or `device` is unknown.
         MissingExtraError: torch is not installed.
     """
     if to not in ("numpy", "torch"):
-        raise ValueError(f"to must be 'numpy' or 'torch', found {to!r}")
+        raise ValueError(f"to: expected 'numpy' or 'torch', found {to!r}")
     if to == "torch":
         try:
-            from dataformats.loaders.pytorch.datasets import form_on
+            from dataformats.loaders.pytorch.device import tensor_format
         except ModuleNotFoundError as error:
             raise MissingExtraError("to='torch'", extra="torch") from error
-        return form_on(device)
+        return tensor_format(device)
     if device is not None:
-        raise ValueError(f"device={device!r} needs to='torch'")
-    return Arrays()
+        raise ValueError(f"device={device!r} works only with to='torch', found to={to!r}")
+    return OutputFormat()

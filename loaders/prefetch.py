@@ -1,4 +1,4 @@
-"""What makes batches ahead of time: the tasks it gets, what it gives back, and what it promises."""
+"""Contracts of prefetching: the task of a batch, what builds it, and what has it built ahead of the caller."""
 
 from __future__ import annotations
 
@@ -13,38 +13,44 @@ __all__ = ["BatchTask", "BuildBatch", "BuiltBatch", "FixedTask", "Prefetcher", "
 
 
 class BatchTask(Protocol):
-    """One batch of one rank. Pickles small."""
+    """The positions of one batch on one rank. Pickles small."""
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """int64[n], what this rank reads in this step, ascending; may be empty."""
+        """int64[n], the positions that this rank reads in this step, ascending; may be empty."""
         ...
 
     @property
     def spare(self) -> NDArray[np.int64]:
-        """int64[m], some positions of the whole step, and of others.
+        """int64[m], some positions of the whole step, then some of the first epoch.
 
-        What a batch without a record of its own learns its fields and dtypes from, and what `pad_last` repeats then.
+        A batch without a record borrows one of these: it shows fields and dtypes, and `pad_last` repeats it.
         """
+        ...
+
+    @property
+    def after(self) -> int:
+        """The position at which the next step begins."""
         ...
 
 
 class FixedTask(NamedTuple):
-    """A task whose numbers are at hand; see `BatchTask`."""
+    """A task that stores its positions; the attributes are those of `BatchTask`."""
 
     positions: NDArray[np.int64]
     spare: NDArray[np.int64]
+    after: int = 0
 
 
 @dataclass(slots=True)
 class Timings:
-    """Seconds that making a batch took, over all threads of its maker.
+    """Seconds that building a batch took, over all threads that took part.
 
     Attributes:
-        read: Waiting for storage, checksums included.
+        read: Waiting for storage, including checksums.
         decode: From bytes to columns.
         transform: In the caller's functions: `transform`, `batch_transform`, `collate`.
-        process: Processor time of the thread while it made the batch, where there are such functions.
+        process: CPU time of the thread that built the batch; 0 without such functions.
     """
 
     read: float = 0.0
@@ -62,14 +68,15 @@ class Timings:
 
 @dataclass(slots=True)
 class BuiltBatch:
-    """A batch that was made, before it gets its final form in the caller's process.
+    """A batch and what is known about it.
 
     Attributes:
-        batch: A `Batch`, or what `collate` made of the records.
+        batch: A `Batch`, or the value that `collate` or `batch_transform` returned.
         n_records: Rows.
         n_bytes: Bytes of its arrays.
-        failed: What was left out: (position, error).
-        timings: What it took.
+        failed: Records that were left out: (position, error).
+        timings: Seconds that it took.
+        after: `BatchTask.after` of its task.
     """
 
     batch: Any
@@ -77,33 +84,34 @@ class BuiltBatch:
     n_bytes: int
     failed: Sequence[tuple[int, Exception]] = ()
     timings: Timings = field(default_factory=Timings)
+    after: int = 0
 
 
 class Progress(Protocol):
-    """What a maker calls so that a hang can be told from work, and named. Called often: must be cheap."""
+    """Called by a builder to show that it does not hang, and which record it is at. Called often: must be cheap."""
 
     def __call__(self, position: int) -> None:
-        """Say that the record at `position` is begun."""
+        """Report that the record at `position` is begun."""
         ...
 
 
 class BuildBatch(Protocol):
-    """Makes batches. Thread-safe; pickles, so that processes can make batches as well."""
+    """Builds batches. Thread-safe; pickles, so that worker processes can build batches as well."""
 
     def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         """Return the batch of a task."""
         ...
 
     def describe(self, position: int) -> str:
-        """Return which record a position is, with its file where that is known: `"record 17 of 'a.tfrecord'"`."""
+        """Return which record a position is, with its file if that is known: `"record 17 of 'a.tfrecord'"`."""
         ...
 
 
 class Prefetcher(Protocol):
-    """Makes batches ahead of time and gives them in the order of their tasks."""
+    """Has batches built ahead of the caller, and returns them in the order of their tasks."""
 
     def start(self, tasks: Iterator[BatchTask]) -> None:
-        """Begin with these tasks, which need not end; what was made of others and not taken is forgotten."""
+        """Begin with these tasks, which may be endless; batches of earlier tasks are discarded."""
         ...
 
     def take(self) -> BuiltBatch:
@@ -112,7 +120,7 @@ class Prefetcher(Protocol):
         Raises:
             StopIteration: No task is left.
             WorkerError: A worker died or hangs.
-            Exception: What making the batch raised; the feed must be started again.
+            Exception: Building the batch raised it; the prefetcher must be started again.
         """
         ...
 

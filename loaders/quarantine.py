@@ -1,28 +1,28 @@
-"""Records that were found damaged, and are left out from the next start on."""
+"""Quarantine: the damaged records that a run left out, and leaves out unread from its next start on."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import StateMismatchError
-from dataformats.loaders.records import Records
+from dataformats.loaders.adapters import Readable
 
-__all__ = ["Quarantined", "holes_in"]
+__all__ = ["Quarantined", "quarantine_entry", "quarantined_indices"]
 
 
 class Quarantined(NamedTuple):
-    """A record that could not be read. A list of them is JSON, and comes back as lists of the same.
+    """A record that could not be read. A list of these converts to JSON, and comes back as a list of lists.
 
     Attributes:
-        path: Its file; empty where it has none.
-        index: Its number in the source that the loader was given.
-        reason: What is wrong.
-        component: Which source of a mixture.
+        path: Its file; empty if it has none.
+        index: Its index in the source that was passed to the loader.
+        reason: What is wrong with it.
+        component: The number of its source in a mixture.
 
     Example:
         >>> from dataformats.loaders.quarantine import Quarantined
@@ -31,50 +31,61 @@ class Quarantined(NamedTuple):
     """
 
     path: str
-    index: int  # type: ignore[assignment]  # the word of this house for a record's number, and of tuples for a search
+    index: int  # type: ignore[assignment]  # a record's number here; in other tuples the method that searches
     reason: str
     component: int = 0
 
 
-def holes_in(entries: Iterable[Iterable[Any]], records: Records) -> Mapping[int, NDArray[np.int64]]:
-    """Return for each component which of its records are quarantined.
+def quarantine_entry(sources: Sequence[Readable], component: int, index: int, error: Exception) -> Quarantined:
+    """Return the entry of a record that raised this error."""
+    origin = sources[component].origin(index)
+    return Quarantined("" if origin is None else origin[0], index, str(error), component)
+
+
+def quarantined_indices(
+    entries: Iterable[Iterable[Any]], sources: Sequence[Readable]
+) -> Mapping[int, NDArray[np.int64]]:
+    """Return which records are quarantined: component to int64[n], ascending indices.
 
     Args:
-        entries: `Quarantined`, or lists of the same.
-        records: What they are of.
+        entries: `Quarantined`, or lists with the same content.
+        sources: The source of each component.
 
     Raises:
-        StateMismatchError: An entry is of other data.
+        StateMismatchError: An entry belongs to other data.
+        TypeError: One is not an entry.
     """
-    found: dict[int, set[int]] = {}
+    indices: dict[int, set[int]] = {}
     for entry in map(_parsed, entries):
-        if entry.component >= len(records.components) or entry.index >= len(records.components[entry.component]):
+        if entry.component >= len(sources) or entry.index >= len(sources[entry.component]):
             raise StateMismatchError(
                 "quarantine",
                 expected=f"record {entry.index} of component {entry.component}",
-                found=f"{[len(component) for component in records.components]} records",
-                remedy="pass the quarantine that was found in these data",
+                found=f"{[len(source) for source in sources]} records",
+                remedy="pass the quarantine list of these data",
             )
-        _compare(entry, records)
-        found.setdefault(entry.component, set()).add(entry.index)
-    return {component: np.array(sorted(indices), np.int64) for component, indices in found.items()}
+        _check_file(entry, sources)
+        indices.setdefault(entry.component, set()).add(entry.index)
+    return {component: np.array(sorted(found), np.int64) for component, found in indices.items()}
 
 
 def _parsed(entry: Iterable[Any]) -> Quarantined:
     parts = list(entry)
     numbers = [parts[1], *parts[3:]] if 3 <= len(parts) <= 4 else [None]
     if not all(isinstance(number, int) and number >= 0 for number in numbers):
-        raise TypeError(f"expected (path, index, reason) in quarantine, found {entry!r}")
+        raise TypeError(
+            f"quarantine: expected (path, index, reason) or (path, index, reason, component), found {entry!r}"
+        )
     return Quarantined(*parts)
 
 
-def _compare(entry: Quarantined, records: Records) -> None:
-    """Compare the file's name, but not its folder, which may move."""
-    origin = records.components[entry.component].origin(entry.index)
+def _check_file(entry: Quarantined, sources: Sequence[Readable]) -> None:
+    """Compare the name of the file, but not its folder, which may have moved."""
+    origin = sources[entry.component].origin(entry.index)
     if origin is not None and entry.path and os.path.basename(origin[0]) != os.path.basename(entry.path):
         raise StateMismatchError(
             f"quarantine: the file of record {entry.index}",
             expected=entry.path,
             found=origin[0],
-            remedy="pass the quarantine that was found in these data",
+            remedy="pass the quarantine list of these data",
         )

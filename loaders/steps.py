@@ -1,4 +1,4 @@
-"""Which positions a step covers, and which of them a rank gets."""
+"""The positions of a step, and the part of them that each rank reads."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dataformats.loaders.skips import MAX_POSITION, Skips
 
 __all__ = ["RankTask", "Step", "Steps"]
 
-_SPARE = 32  # of its step and of the first one, an empty batch may borrow a record: more than may well be damaged
+_SPARE = 32  # positions of the step, and of the first epoch, that an empty batch may borrow a record from
 
 
-@dataclass(slots=True)  # one for each batch: frozen ones take a call for each attribute, as named tuples do
+@dataclass(slots=True)  # one per batch: a frozen dataclass or a named tuple calls a function for each attribute
 class Step:
     """One batch of every rank.
 
     Attributes:
-        epoch: The epoch that it lies in.
+        epoch: The epoch that contains it.
         first: Its first position.
-        n: How many it has, at least 1.
+        n: Number of positions, at least 1.
         after: Where the next step begins.
-        skips: Positions that are left out.
+        skips: Positions that the run leaves out.
     """
 
     epoch: int
@@ -40,8 +40,8 @@ class Step:
         """int64[n], ascending."""
         return self.skips.positions(self.first, MAX_POSITION, self.n)
 
-    def run(self, rank: int, world_size: int) -> NDArray[np.int64]:
-        """Return the positions of one rank: contiguous runs whose lengths differ by at most one."""
+    def of_rank(self, rank: int, world_size: int) -> NDArray[np.int64]:
+        """Return the positions of one rank: contiguous parts of the step whose lengths differ by at most one."""
         begin, end = self.n * rank // world_size, self.n * (rank + 1) // world_size
         if begin == end:
             return np.zeros(0, np.int64)
@@ -50,15 +50,15 @@ class Step:
 
 @dataclass(slots=True)
 class RankTask:
-    """The task of one rank in a step.
+    """The task of one rank in a step: a `BatchTask` that computes its positions when asked.
 
-    Its numbers are made where they are asked for, which is in the thread that makes the batch: who hands out tasks does
-    so under a lock. What is pickled are the numbers, as there may be more skips than those.
+    So the thread that builds the batch computes them; tasks are handed out under a lock. A pickle holds the positions,
+    because the skips could be larger.
 
     Attributes:
         step: The step.
         rank: The rank.
-        world_size: How many there are.
+        world_size: Number of ranks.
         n: Positions of an epoch.
     """
 
@@ -70,16 +70,21 @@ class RankTask:
     @property
     def positions(self) -> NDArray[np.int64]:
         """int64[m], ascending; may be empty."""
-        return self.step.run(self.rank, self.world_size)
+        return self.step.of_rank(self.rank, self.world_size)
 
     @property
     def spare(self) -> NDArray[np.int64]:
-        """int64[m], some of the step, and of the first one."""
+        """int64[m], some positions of the step, then some of the first epoch."""
         of_step = self.step.skips.positions(self.step.first, MAX_POSITION, min(_SPARE, self.step.n))
         return np.concatenate([of_step, np.arange(min(_SPARE, self.n))])
 
+    @property
+    def after(self) -> int:
+        """The position at which the next step begins."""
+        return self.step.after
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return FixedTask, (self.positions, self.spare)
+        return FixedTask, (self.positions, self.spare, self.after)
 
 
 @dataclass(frozen=True)
@@ -89,8 +94,8 @@ class Steps:
     Attributes:
         n: Positions of an epoch.
         size: Positions of a full step, over all ranks.
-        drop_last: True where the end of an epoch that is no full step is left out.
-        skips: Positions that are left out.
+        drop_last: True if an epoch ends with its last full step.
+        skips: Positions that the run leaves out.
     """
 
     n: int
@@ -101,20 +106,41 @@ class Steps:
     def __post_init__(self) -> None:
         if self.drop_last and self.size > self.n:
             raise ValueError(
-                f"drop_last=True leaves out everything: a step takes {self.size} records (batch_size x world_size), "
-                f"and an epoch has {self.n}"
+                f"drop_last=True leaves out every record: expected an epoch of at least {self.size} records "
+                f"(batch_size x world_size), found {self.n}. Lower batch_size or pass drop_last=False"
             )
 
     def at(self, position: int) -> Step:
-        """Return the first step that begins at `position` or behind it; no step spans two epochs.
+        """Return the first step that begins at `position` or after it; no step spans two epochs.
 
         Raises:
             ValueError: All positions from there on are skipped.
         """
+        step = self._find(position)
+        if step is None:
+            raise ValueError(f"no record is left to load: all positions from {position} on are skipped")
+        return step
+
+    def following(self, position: int) -> Iterator[Step]:
+        """Yield the steps from `position` on; ends only if all later positions are skipped."""
+        while (step := self._find(position)) is not None:
+            yield step
+            position = step.after
+
+    def rank_tasks(self, position: int, rank: int, world_size: int) -> Iterator[RankTask]:
+        """Yield the tasks of one rank in these steps."""
+        return (RankTask(step, rank, world_size, self.n) for step in self.following(position))
+
+    def count(self, first: int) -> int:
+        """Return the number of steps from `first` to the end of its epoch."""
+        left = self._left(first, (first // self.n + 1) * self.n)
+        return left // self.size if self.drop_last else -(-left // self.size)
+
+    def _find(self, position: int) -> Step | None:
         skips, size = self.skips, self.size
         least = size if self.drop_last else 1
         while self._left(position, MAX_POSITION) > 0:
-            position = skips.nth(position, 0)  # which may lie many epochs ahead
+            position = skips.nth(position, 0)  # may lie many epochs ahead
             epoch = position // self.n
             stop = (epoch + 1) * self.n
             left = self._left(position, stop)
@@ -123,23 +149,7 @@ class Steps:
                 after = skips.nth(position, n - 1) + 1 if left - n >= least else stop
                 return Step(epoch, position, n, after, skips)
             position = stop
-        raise ValueError(f"nothing is left to load: all positions from {position} on are skipped")
-
-    def following(self, position: int) -> Iterator[Step]:
-        """Yield the steps from `position` on, without end unless all that follows is skipped."""
-        while self._left(position, MAX_POSITION) > 0:
-            step = self.at(position)
-            yield step
-            position = step.after
-
-    def rank_tasks(self, position: int, rank: int, world_size: int) -> Iterator[RankTask]:
-        """Yield what a rank does in these steps."""
-        return (RankTask(step, rank, world_size, self.n) for step in self.following(position))
-
-    def count(self, first: int) -> int:
-        """Return how many steps there are from `first` to the end of its epoch."""
-        left = self._left(first, (first // self.n + 1) * self.n)
-        return left // self.size if self.drop_last else -(-left // self.size)
+        return None
 
     def _left(self, first: int, stop: int) -> int:
         return stop - first - self.skips.count(first, stop)

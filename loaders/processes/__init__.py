@@ -1,1 +1,1 @@
-"""Batches made ahead in worker processes."""
+"""Worker processes that build batches; README.md explains the design."""

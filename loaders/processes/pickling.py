@@ -1,4 +1,4 @@
-"""Handing over: how the object that makes batches gets to the workers."""
+"""Pickle the builder for worker processes, with the descriptors of its memory."""
 
 from __future__ import annotations
 
@@ -14,41 +14,45 @@ from typing import Any
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetch import BuildBatch
 
-__all__ = ["PickledBuilder", "load"]
+__all__ = ["REMEDIES", "PickledBuilder", "load_builder"]
 
 REMEDIES = (
-    "define functions and classes at the top of a module, use worker_type='thread', "
+    "define functions and classes at the top of a module, pass worker_type='thread', "
     "or pip install cloudpickle, which pickles lambdas and local functions"
 )
 
 
 class PickledBuilder:
-    """A `BuildBatch` as bytes, pickled once for all workers, and the descriptors that go with it.
+    """A builder as bytes, pickled once for all workers, and the descriptors that belong to it.
 
-    Sources in memory (`cache="memory"`) hand their descriptor to processes that multiprocessing starts with them as an
-    argument, and know that by asking which process is being started. This is what they are told.
+    Sources in memory (`cache="memory"`) pass their descriptor to processes that multiprocessing starts, and detect
+    this by asking it which process is being started. While pickling, this object answers in place of that process.
+
+    Attributes:
+        data: The pickle.
+        descriptors: Its descriptors, duplicated.
 
     Raises:
-        WorkerError: It cannot be pickled; names what cannot, and says what to do.
+        WorkerError: The builder cannot be pickled; says which part, and what to do.
     """
 
-    def __init__(self, make: BuildBatch) -> None:
+    def __init__(self, build: BuildBatch) -> None:
         self.descriptors: list[int] = []
         outer = get_spawning_popen()
-        set_spawning_popen(self)  # type: ignore[arg-type]  # what is asked of it is all here
+        set_spawning_popen(self)  # type: ignore[arg-type]  # this class has all methods that pickling calls
         try:
-            self.pickled: bytes = _dumps(make)
+            self.data: bytes = _dumps(build)
         finally:
             set_spawning_popen(outer)
 
     @staticmethod
     def DupFd(number: int) -> _Descriptor:  # noqa: N802  # multiprocessing's name
-        """Return the descriptor for `reduction.DupFd`."""
+        """Return the object that stands for a descriptor in the pickle. Called by multiprocessing."""
         return _Descriptor(number)
 
     def duplicate_for_child(self, descriptor: int) -> int:
-        """Take a descriptor along; return its number. Asked by multiprocessing."""
-        self.descriptors.append(os.dup(descriptor))  # it may be closed before the last worker has it
+        """Add a descriptor and return its number. Called by multiprocessing."""
+        self.descriptors.append(os.dup(descriptor))  # the original may be closed before the last worker has it
         return len(self.descriptors) - 1
 
     def close(self) -> None:
@@ -58,70 +62,70 @@ class PickledBuilder:
 
 
 class _Descriptor:
-    """A descriptor in a pickle: its number among those that came with it."""
+    """A descriptor in a pickle: its number among those sent with the pickle."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def detach(self) -> int:
-        """Return a descriptor that is the caller's; asked by what was pickled."""
+        """Return a new descriptor; called by the unpickled object."""
         return os.dup(_received[self._number])
 
 
 _received: Sequence[int] = ()
 
 
-def load(pickled: Any, descriptors: Sequence[int]) -> BuildBatch:
-    """Return the `BuildBatch` that `PickledBuilder` pickled, in a worker.
+def load_builder(data: Any, descriptors: Sequence[int]) -> BuildBatch:
+    """Return the builder of a `PickledBuilder`, in a worker.
 
     Args:
-        pickled: Its bytes.
-        descriptors: What came with it; closed afterwards.
+        data: The pickle.
+        descriptors: Its descriptors; closed afterwards.
     """
     global _received
     _received = descriptors
     try:
-        make: BuildBatch = pickle.loads(pickled)
-        return make
+        build: BuildBatch = pickle.loads(data)
+        return build
     finally:
         _received = ()
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _dumps(make: BuildBatch) -> bytes:
+def _dumps(build: BuildBatch) -> bytes:
     cloudpickle = _cloudpickle()
-    # What was typed at a prompt or in a notebook is in no file that a worker could import; pickle would not notice.
+    # Functions typed at a prompt or in a notebook are in no file that a worker could import; pickle does not notice.
     if cloudpickle is not None and not hasattr(sys.modules["__main__"], "__file__"):
-        return bytes(cloudpickle.dumps(make, 5))
+        return bytes(cloudpickle.dumps(build, 5))
     try:
-        return _plain_dumps(make)
-    except Exception as error:  # anything may be raised by what a transform holds
+        return _plain_dumps(build)
+    except Exception as error:  # objects in a transform may raise anything
         if cloudpickle is None:
-            raise _refusal(error) from error
+            raise _pickle_error(error) from error
     try:
-        return bytes(cloudpickle.dumps(make, 5))
+        return bytes(cloudpickle.dumps(build, 5))
     except Exception as error:
-        raise _refusal(error) from error
+        raise _pickle_error(error) from error
 
 
-def _refusal(error: Exception) -> WorkerError:
-    what = f"cannot be started, because what it should do cannot be pickled: {type(error).__name__}: {error}"
-    return WorkerError(f"{what}. Remedies: {REMEDIES}", worker=0)
+def _pickle_error(error: Exception) -> WorkerError:
+    problem = f"cannot be started: the source or a function cannot be pickled: {type(error).__name__}: {error}"
+    return WorkerError(f"{problem}. Remedies: {REMEDIES}", worker=0)
 
 
-def _plain_dumps(make: BuildBatch) -> bytes:
+def _plain_dumps(build: BuildBatch) -> bytes:
     file = io.BytesIO()
-    pickler = reduction.ForkingPickler(file, 5)  # shares what multiprocessing shares: values, locks, connections
-    # torch would move the tensors of the caller to shared memory with names, without asking.
+    pickler = reduction.ForkingPickler(file, 5)  # also pickles what multiprocessing shares: values, locks, connections
+    # torch's reducers would move the caller's tensors to named shared memory.
     pickler.dispatch_table = {
-        kind: reduce for kind, reduce in pickler.dispatch_table.items() if not _is_of_torch(reduce)
+        kind: reduce for kind, reduce in pickler.dispatch_table.items() if not _is_torch_function(reduce)
     }
-    pickler.dump(make)
+    pickler.dump(build)
     return file.getvalue()
 
 
-def _is_of_torch(reduce: Any) -> bool:
+def _is_torch_function(reduce: Any) -> bool:
     return str(getattr(reduce, "__module__", "")).partition(".")[0] == "torch"
 
 

@@ -1,4 +1,4 @@
-"""ProcessFeed: batches made by worker processes, for transforms that are heavy in Python."""
+"""Prefetch in worker processes, for transforms that are slow in Python."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from dataformats.errors import WorkerError
 from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch
 from dataformats.loaders.processes.pool import Arrival, WorkerPool
 from dataformats.loaders.processes.remote_error import RemoteError
-from dataformats.loaders.processes.watchdog import Watchdog
+from dataformats.loaders.watchdog import Watchdog, WorkerProgress
 
 __all__ = ["ProcessPrefetcher"]
 
 
 class ProcessPrefetcher:
-    """Makes batches in worker processes; they come in shared memory, as arrays that are views of it.
+    """A `Prefetcher` whose workers are processes; arrays of a batch are views of shared memory.
 
-    How workers are started: `None` takes `"forkserver"` on Linux and `"spawn"` elsewhere, because both begin with a
-    process that has one thread and no locks. A `"fork"` of a program with threads (torch starts some, and so do we)
-    copies locks that some thread holds, which nobody opens in the child. Under `"spawn"` and `"forkserver"` what makes
-    batches is pickled, once for all workers. Under `"fork"` it is not: workers get it as it is, with lambdas and all,
-    which is what one takes `"fork"` for.
+    How workers are started: `None` is `"forkserver"` on Linux and `"spawn"` elsewhere, because both start from a
+    process with one thread and no locks. A `"fork"` of a program with threads (torch and this package start some)
+    copies locks that a thread holds, and no thread in the child releases them. Under `"spawn"` and `"forkserver"` the
+    builder is pickled, once for all workers. Under `"fork"` it is not: workers inherit it, including lambdas, which is
+    the reason to choose `"fork"`.
 
-    The workers are started by the first `start`, stay for later ones, and end with `close`, with this object, with the
-    process, or when one of them dies. The feed has no thread: `take` does its work. For one thread at a time.
+    The first `start` starts the workers. They stay for later ones, and end with `close`, with this object, with the
+    process, or when one of them dies. The prefetcher has no thread: `take` does its work. For one thread at a time.
 
     Args:
-        make: What makes batches.
-        n_workers: Processes.
-        prefetch: Batches ahead, per worker.
-        prefetch_bytes: Their bytes at most, over all workers; one is always under way.
+        build: Builds batches.
+        n_workers: Number of processes.
+        prefetch: Batches that each worker builds ahead.
+        prefetch_bytes: Limit of their bytes, over all workers; one batch is always under way.
         start_method: `"spawn"`, `"forkserver"`, `"fork"` or `None`.
-        hang_timeout_s: After so many seconds without progress a worker is killed; `math.inf`: never.
+        hang_timeout_s: Seconds without progress after which a worker is killed; `math.inf`: never.
     """
 
     def __init__(
         self,
-        make: BuildBatch,
+        build: BuildBatch,
         n_workers: int,
         *,
         prefetch: int = 2,
@@ -50,34 +50,34 @@ class ProcessPrefetcher:
         start_method: str | None = None,
         hang_timeout_s: float = 60.0,
     ) -> None:
-        self._make = make
+        self._build = build
         self._n_workers = n_workers
         self._prefetch = prefetch
         self._prefetch_bytes = prefetch_bytes
-        self._method = _method(start_method)
+        self._method = _checked_method(start_method)
         self._hang_timeout_s = hang_timeout_s
         self._pool: WorkerPool | None = None
         self._tasks: Iterator[BatchTask] | None = None
-        self._waiting: BatchTask | None = None  # it found no room among the tasks of the workers
-        self._sent: dict[int, BatchTask] = {}  # not taken yet, by number; numbers go on over all starts
-        self._here: dict[int, Arrival] = {}
-        self._first = self._next = 0  # numbers of the first task since `start`, and of the next to be taken
-        self._largest = 0
+        self._unsent: BatchTask | None = None  # the next task, if the workers had no room for it
+        self._sent: dict[int, BatchTask] = {}  # not taken yet, by number; `start` does not reset the numbers
+        self._arrivals: dict[int, Arrival] = {}  # not taken yet, by number
+        self._first = self._next = 0  # numbers of the first task since `start`, and of the next one to be taken
+        self._largest = 0  # bytes of the largest batch so far
 
     def start(self, tasks: Iterator[BatchTask]) -> None:
-        """Begin with these tasks, which need not end; what was made of others and not taken is forgotten.
+        """Begin with these tasks, which may be endless; batches of earlier tasks are discarded.
 
         Raises:
             WorkerError: The workers cannot be started.
             OSError: No memory, process or descriptor is left.
         """
-        if self._pool is None or not self._pool.is_mine:
-            self._begin()
+        if self._pool is None or not self._pool.is_owner:
+            self._start_pool()
         assert self._pool is not None  # for the type checker
         try:
-            self._forget(self._pool)
+            self._discard_tasks(self._pool)
             self._tasks = iter(tasks)
-            self._top_up(self._pool)
+            self._send_tasks(self._pool)
         except BaseException:
             self.close()
             raise
@@ -87,122 +87,136 @@ class ProcessPrefetcher:
 
         Raises:
             StopIteration: No task is left.
-            WorkerError: A worker died or hangs, or raised what cannot be pickled.
+            WorkerError: A worker died or hangs, or raised an exception that cannot be pickled.
             OSError: No memory is left for a batch.
-            Exception: What making the batch raised; the feed must be started again.
+            Exception: Building the batch raised it; the prefetcher must be started again.
         """
         pool = self._pool
-        if pool is None or self._tasks is None or not pool.is_mine:
-            raise WorkerError("not started in this process, or failed before: start() comes first")
+        if pool is None or self._tasks is None or not pool.is_owner:
+            raise WorkerError("not started in this process, or failed earlier. Call start() first")
         try:
-            arrival = self._awaited(pool)
-            made: BuiltBatch | RemoteError | None = None if arrival is None else pool.opened(arrival)
-            self._top_up(pool)
-        except BaseException:  # also Ctrl-C: a message may have been read halfway
+            arrival = self._next_arrival(pool)
+            result: BuiltBatch | RemoteError | None = None if arrival is None else pool.load(arrival)
+            self._send_tasks(pool)
+        except BaseException:  # including Ctrl-C: half of a message may have been read
             self.close()
             raise
-        if arrival is None or made is None:
+        if arrival is None or result is None:
             raise StopIteration
-        if isinstance(made, RemoteError):
-            self._forget(pool)
-            raise made.error(arrival.worker)
-        return made
+        if isinstance(result, RemoteError):
+            self._discard_tasks(pool)
+            raise result.exception(arrival.worker)
+        return result
 
     def close(self) -> None:
         """End all processes; may be called twice. Batches that were taken stay valid."""
         pool, self._pool, self._tasks = self._pool, None, None
-        self._sent, self._here, self._waiting = {}, {}, None
+        self._sent, self._arrivals, self._unsent = {}, {}, None
         if pool is not None:
             self._finalizer.detach()
-            pool.end()
+            pool.close()
 
-    def _begin(self) -> None:
+    def _start_pool(self) -> None:
         if multiprocessing.current_process().daemon:
-            what = "cannot be started: this process is a daemon of multiprocessing, which may have no children"
-            raise WorkerError(f"{what}. Remedy: worker_type='thread'", worker=0)
+            problem = "cannot be started: this process is a daemon of multiprocessing, which may have no children"
+            raise WorkerError(f"{problem}. Remedy: worker_type='thread'", worker=0)
         n_under_way = self._n_workers * self._prefetch
-        pool = WorkerPool(self._make, self._n_workers, n_under_way, self._prefetch + 1, self._method)
-        self._finalizer = weakref.finalize(self, pool.end)  # without close(), and when the interpreter ends
+        pool = WorkerPool(self._build, self._n_workers, n_under_way, self._prefetch + 1, self._method)
+        self._finalizer = weakref.finalize(self, pool.close)  # without close(), and when the interpreter ends
         self._pool = pool
 
-    def _forget(self, pool: WorkerPool) -> None:
-        """Take back all tasks, and let go of what was made of them."""
-        pool.withdraw()
+    def _discard_tasks(self, pool: WorkerPool) -> None:
+        """Take back all tasks, and discard their batches."""
+        pool.recall_tasks()
         self._first = self._next = self._next + len(self._sent)
-        self._sent, self._waiting, self._tasks = {}, None, None
-        for arrival in self._here.values():
-            pool.forget(arrival)
-        self._here = {}
-        while self._keep(pool, 0.0):  # or slots would gather that nobody sets free
+        self._sent, self._unsent, self._tasks = {}, None, None
+        for arrival in self._arrivals.values():
+            pool.discard(arrival)
+        self._arrivals = {}
+        while self._receive(pool, 0.0):  # else their slots would never be freed
             pass
 
-    def _top_up(self, pool: WorkerPool) -> None:
-        """Send tasks as long as there is room for their batches."""
+    def _send_tasks(self, pool: WorkerPool) -> None:
+        """Send tasks while there is room for their batches."""
         while self._has_room():
-            task = self._waiting if self._waiting is not None else next(self._tasks or iter(()), None)
+            task = self._unsent if self._unsent is not None else next(self._tasks or iter(()), None)
             if task is None:
                 return
-            self._waiting = task
+            self._unsent = task
             number = self._next + len(self._sent)
-            if not pool.give(number, task):
+            if not pool.send_task(number, task):
                 return
-            self._sent[number], self._waiting = task, None
+            self._sent[number], self._unsent = task, None
 
     def _has_room(self) -> bool:
         n_sent = len(self._sent)
         if not n_sent:
             return True
-        if not self._largest:  # how large batches are shows with the first
+        if not self._largest:  # the first batch shows how large batches are
             return n_sent < self._n_workers
-        n_under_way = n_sent - len(self._here) + 1
-        n_bytes = sum(arrival.n_bytes for arrival in self._here.values()) + n_under_way * self._largest
+        n_under_way = n_sent - len(self._arrivals) + 1
+        n_bytes = sum(arrival.n_bytes for arrival in self._arrivals.values()) + n_under_way * self._largest
         return n_sent < self._n_workers * self._prefetch and n_bytes <= self._prefetch_bytes
 
-    def _awaited(self, pool: WorkerPool) -> Arrival | None:
-        """Return the next batch in order, or `None` when no task is left."""
-        patience = Watchdog(pool.statuses, self._hang_timeout_s)
-        self._keep(pool, 0.0)
-        while self._next not in self._here:
-            self._top_up(pool)
-            if self._next not in self._sent and self._waiting is None:
-                return None
-            self._keep(pool, patience.look_s)
-            patience.look(self._about)
+    def _next_arrival(self, pool: WorkerPool) -> Arrival | None:
+        """Return the next batch in order, waiting for it, or `None` if no task is left."""
+        self._receive(pool, 0.0)
+        if self._next not in self._arrivals and not self._wait(pool):
+            return None
         del self._sent[self._next]
         self._next += 1
-        return self._here.pop(self._next - 1)
+        return self._arrivals.pop(self._next - 1)
 
-    def _keep(self, pool: WorkerPool, timeout_s: float) -> bool:
-        """Keep what has arrived, or arrives in this time; return False where nothing has."""
-        arrivals = pool.wait(timeout_s, self._about)
+    def _wait(self, pool: WorkerPool) -> bool:
+        """Wait for the next batch in order; return False if no task is left."""
+        watchdog = Watchdog(
+            lambda: _progress(pool), self._describe, self._hang_timeout_s, consequence="; it was killed"
+        )
+        while self._next not in self._arrivals:
+            self._send_tasks(pool)
+            if self._next not in self._sent and self._unsent is None:
+                return False
+            self._receive(pool, watchdog.interval_s)
+            watchdog.check()
+        return True
+
+    def _receive(self, pool: WorkerPool, timeout_s: float) -> bool:
+        """Store what arrives within this time; return False if nothing does."""
+        arrivals = pool.wait(timeout_s, self._describe)
         for arrival in arrivals:
             if arrival.number < self._first:
-                pool.forget(arrival)
+                pool.discard(arrival)
             else:
-                self._here[arrival.number] = arrival
+                self._arrivals[arrival.number] = arrival
                 self._largest = max(self._largest, arrival.n_bytes)
         return bool(arrivals)
 
-    def _about(self, worker: int) -> str | None:
-        """Return what a worker is about; `None` where that is nothing."""
+    def _describe(self, worker: int) -> str | None:
+        """Return what a worker is working on; `None` for nothing."""
         assert self._pool is not None  # for the type checker
-        row = self._pool.statuses[worker]
-        number, position = row.number, row.position
+        status = self._pool.statuses[worker]
+        number, position = status.number, status.position
         if number is None:
             return None
         if position is not None:
-            with contextlib.suppress(Exception):  # a failing description must not hide what it should describe
-                return self._make.describe(position)
+            with contextlib.suppress(Exception):  # an error here must not hide the one that is being described
+                return self._build.describe(position)
         task = self._sent.get(number)
         return f"positions {task.positions[0]} to {task.positions[-1]}" if task and len(task.positions) else None
 
 
-def _method(asked: str | None) -> str:
+def _progress(pool: WorkerPool) -> list[WorkerProgress]:
+    return [
+        WorkerProgress(number, status.ticks, status.number is not None) for number, status in enumerate(pool.statuses)
+    ]
+
+
+def _checked_method(start_method: str | None) -> str:
     known = multiprocessing.get_all_start_methods()
     if not hasattr(socket, "send_fds") or not hasattr(select, "poll"):
         raise WorkerError("worker processes need a Unix system. Remedy: worker_type='thread'", worker=0)
-    if asked is None:
+    if start_method is None:
         return "forkserver" if sys.platform == "linux" and "forkserver" in known else "spawn"
-    if asked not in known:
-        raise ValueError(f"start_method: expected None or one of {known}, found {asked!r}")
-    return asked
+    if start_method not in known:
+        raise ValueError(f"start_method: expected None or one of {known}, found {start_method!r}")
+    return start_method

@@ -1,4 +1,4 @@
-"""Reporting: how an exception goes from a worker to the caller, with its traceback and as what it is."""
+"""Exceptions of a worker process, raised again in the caller's with their type and traceback."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetch import BuiltBatch
 
-__all__ = ["RemoteError", "portable"]
+__all__ = ["RemoteError", "with_picklable_errors"]
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:
-    """What a worker raised; pickles whatever that was.
+    """An exception in a worker; pickles whatever the exception is.
 
     Attributes:
-        pickled: The exception, or `None` where it would not arrive as what it is.
+        pickled: The exception, or `None` if it would not unpickle as the same type.
         text: Its type and message.
-        traceback: Where in the worker it came from, as text.
-        notes: What was added to it.
+        traceback: The worker's traceback, as text.
+        notes: Its notes.
     """
 
     pickled: bytes | None
@@ -30,46 +30,49 @@ class RemoteError:
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
-        """Return the report of an exception that was just caught."""
+        """Return the remote error of an exception that was just caught."""
         text = "".join(traceback.format_exception_only(error)).strip()
         lines = "".join(traceback.format_exception(error))
-        return cls(_pickled(error), text, lines, tuple(getattr(error, "__notes__", ())))
+        return cls(_pickle(error), text, lines, tuple(getattr(error, "__notes__", ())))
 
-    def error(self, worker: int) -> Exception:
+    def exception(self, worker: int) -> Exception:
         """Return the exception, with the worker's traceback as a note."""
-        error = WorkerError(f"raised {self.text}", worker=worker) if self.pickled is None else self._loaded(worker)
+        error = self._load()
+        if error is None:
+            error = WorkerError(f"raised {self.text}", worker=worker)
         known = getattr(error, "__notes__", [])
         for note in (*self.notes, f"raised in worker process {worker}:\n{self.traceback}"):
             if note not in known:
                 error.add_note(note)
         return error
 
-    def _loaded(self, worker: int) -> Exception:
-        assert self.pickled is not None  # for the type checker
+    def _load(self) -> Exception | None:
+        if self.pickled is None:
+            return None
         try:
             error: Exception = pickle.loads(self.pickled)
-        except Exception:  # what the worker could load is not there in this process
-            error = WorkerError(f"raised {self.text}", worker=worker)
+        except Exception:  # this process lacks what the worker could import
+            return None
         return error
 
 
-def portable(made: BuiltBatch, worker: int) -> BuiltBatch:
+def with_picklable_errors(built: BuiltBatch, worker: int) -> BuiltBatch:
     """Return a batch whose list of failures can be pickled."""
-    if not made.failed:
-        return made
+    if not built.failed:
+        return built
     failed = []
-    for position, error in made.failed:
-        fits = _pickled(error) is not None
-        failed.append((position, error if fits else WorkerError(f"raised {error!r}", worker=worker)))
-    return replace(made, failed=failed)
+    for position, error in built.failed:
+        is_picklable = _pickle(error) is not None
+        failed.append((position, error if is_picklable else WorkerError(f"raised {error!r}", worker=worker)))
+    return replace(built, failed=failed)
 
 
-def _pickled(error: BaseException) -> bytes | None:
+def _pickle(error: BaseException) -> bytes | None:
     # StopIteration would end the caller's loop as if the data were at an end, and SystemExit the program.
     if not isinstance(error, Exception) or isinstance(error, StopIteration):
         return None
     try:
         pickled = pickle.dumps(error)
         return pickled if type(pickle.loads(pickled)) is type(error) else None
-    except Exception:  # whatever it holds
+    except Exception:  # objects in it may raise anything
         return None

@@ -1,49 +1,56 @@
-"""Memory without a name, which processes share by its descriptor and which is gone with the last of them."""
+"""Memory without a name: processes share it by its descriptor, and it is freed with the last of them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 
-__all__ = ["anonymous"]
+__all__ = ["memory_error", "memory_file", "unnamed_memory"]
 
-_REMEDY = "raise the limit, or make batches smaller, prefetch= lower or workers= fewer"
+_REMEDY = "Raise the limit, or use smaller batches, a lower prefetch= or fewer workers="
 
 
-def anonymous(size: int) -> int:
-    """Return a descriptor of `size` bytes of zeroes that only processes which are handed it can reach.
+def unnamed_memory(size: int) -> int:
+    """Return a descriptor of `size` zero bytes that only processes which receive the descriptor can reach.
 
-    It is closed in processes that are executed. Where the operating system has no such memory it is a temporary file
-    whose name is removed at once.
+    It is closed in executed processes. On systems without such memory it is a temporary file that is already unlinked.
 
     Raises:
-        OSError: No memory, room on the disk or descriptor is left for it; says what to do.
+        OSError: No memory, disk space or descriptor is left; says what to do.
     """
     try:
-        descriptor = os.memfd_create("dataformats", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else _unlinked()
+        descriptor = os.memfd_create("dataformats", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else _unlinked_file()
     except OSError as error:
-        raise explained(error, size) from error
+        raise memory_error(error, size) from error
     try:
-        _enlarge(descriptor, size)
+        _resize(descriptor, size)
     except OSError as error:
         os.close(descriptor)
-        raise explained(error, size) from error
+        raise memory_error(error, size) from error
     return descriptor
 
 
-def explained(error: OSError, size: int) -> OSError:
-    """Return an error that says what was asked for and what helps."""
-    return OSError(error.errno, f"{error.strerror}: no {size} bytes of shared memory for a batch; {_REMEDY}")
+def memory_file(data: bytes) -> int:
+    """Return the descriptor of unnamed memory that holds these bytes."""
+    descriptor = unnamed_memory(len(data))
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    return descriptor
 
 
-def _unlinked() -> int:
+def memory_error(error: OSError, size: int) -> OSError:
+    """Return an error that says how much memory was needed, and what to do."""
+    return OSError(error.errno, f"cannot get {size} bytes of shared memory for a batch: {error.strerror}. {_REMEDY}")
+
+
+def _unlinked_file() -> int:
     descriptor, path = tempfile.mkstemp(prefix="dataformats-")
     os.unlink(path)
     return descriptor
 
 
-def _enlarge(descriptor: int, size: int) -> None:
+def _resize(descriptor: int, size: int) -> None:
     if hasattr(os, "memfd_create") or not hasattr(os, "posix_fallocate"):
         os.ftruncate(descriptor, size)
     else:
-        os.posix_fallocate(descriptor, 0, size)  # a full disk is an error here, and the end of the process later
+        os.posix_fallocate(descriptor, 0, size)  # a full disk is an error here; later it would kill the process

@@ -1,44 +1,47 @@
-"""Board: the numbers by which workers and their feed know of each other, in memory that all of them share."""
+"""StatusBoard: a few numbers per worker, in memory that workers and parent share, without a lock."""
 
 from __future__ import annotations
 
 import mmap
 import os
 
-from dataformats.loaders.processes.shared_memory import anonymous
+from dataformats.loaders.processes.shared_memory import unnamed_memory
 
 __all__ = ["FREE", "GONE", "HELD", "StatusBoard", "WorkerStatus"]
 
 FREE, HELD, GONE = 0, 1, 2
-"""What a slot is: the worker may fill it; somebody may look at it; it must not be used again."""
+"""State of a slot: the worker may fill it; arrays in it may be alive; it must not be used again."""
 
 _TICKS, _POSITION, _NUMBER, _SLOTS = range(4)
 _NONE = -1
 
 
 class StatusBoard:
-    """A row of numbers for each worker.
+    """The status of each worker.
 
-    A plain store of eight bytes is all that ever happens to them, each has one writer at a time, and there is no lock
-    that a process could take with it when it is killed.
+    Numbers are only changed by plain stores of eight bytes, and each has one writer at a time. So there is no lock that
+    a killed process could leave locked.
 
     Args:
-        n_workers: Rows.
+        n_workers: Number of workers.
         n_slots: Slots that one worker may have.
-        descriptor: The memory, where another process made it; `None` makes it.
+        descriptor: The memory, if another process created it; `None` creates it.
+
+    Attributes:
+        statuses: The status of each worker.
     """
 
     def __init__(self, n_workers: int, n_slots: int, descriptor: int | None = None) -> None:
-        size = 8 * n_workers * (_SLOTS + n_slots)
-        self.descriptor: int = anonymous(size) if descriptor is None else descriptor
-        self._width = _SLOTS + n_slots
+        width = _SLOTS + n_slots
+        size = 8 * n_workers * width
+        self.descriptor: int = unnamed_memory(size) if descriptor is None else descriptor
         numbers = memoryview(mmap.mmap(self.descriptor, size)).cast("q")
         self.statuses: list[WorkerStatus] = [
-            WorkerStatus(numbers[first : first + self._width]) for first in range(0, len(numbers), self._width)
+            WorkerStatus(numbers[first : first + width]) for first in range(0, len(numbers), width)
         ]
         if descriptor is None:
-            for row in self.statuses:
-                row.end()
+            for status in self.statuses:
+                status.end()
 
     def close_descriptor(self) -> None:
         """Close the descriptor; the memory stays."""
@@ -46,10 +49,10 @@ class StatusBoard:
 
 
 class WorkerStatus:
-    """The numbers of one worker; called with a position it is the `Progress` of the batch that is made.
+    """The numbers of one worker. Calling it with a position makes it the `Progress` of the batch being built.
 
     Attributes:
-        slots: int64[n_slots], what each slot is: `FREE`, `HELD` or `GONE`.
+        slots: int64[n_slots], the state of each slot: `FREE`, `HELD` or `GONE`.
     """
 
     __slots__ = ("_numbers", "slots")
@@ -64,29 +67,29 @@ class WorkerStatus:
         numbers[_TICKS] += 1
 
     def begin(self, number: int) -> None:
-        """Say that task `number` is begun."""
+        """Record that task `number` has begun."""
         self._numbers[_POSITION] = _NONE
         self._numbers[_NUMBER] = number
         self._numbers[_TICKS] += 1
 
     def end(self) -> None:
-        """Say that no task is in hand."""
+        """Record that the worker has no task."""
         self._numbers[_NUMBER] = _NONE
         self._numbers[_TICKS] += 1
 
     @property
     def ticks(self) -> int:
-        """A number that changes whenever the worker comes on."""
+        """A number that changes whenever the worker makes progress."""
         return int(self._numbers[_TICKS])
 
     @property
     def number(self) -> int | None:
-        """The task in hand, or `None`."""
+        """The current task, or `None`."""
         number = int(self._numbers[_NUMBER])
         return None if number == _NONE else number
 
     @property
     def position(self) -> int | None:
-        """The record that was begun last for the task in hand, or `None`."""
+        """The record that the current task began last, or `None`."""
         position = int(self._numbers[_POSITION])
         return None if position == _NONE else position

@@ -1,179 +1,124 @@
-"""What runs in a worker process: tasks come in, batches go out in slots, until the feed says stop or is gone."""
+"""The main function of a worker process: receives tasks and sends batches until the pool stops it or is gone."""
 
 from __future__ import annotations
 
-import array
 import mmap
 import os
 import pickle
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetch import BatchTask, BuildBatch
-from dataformats.loaders.processes import pickling as handing
-from dataformats.loaders.processes.remote_error import RemoteError, portable
+from dataformats.loaders.processes import pickling, protocol
+from dataformats.loaders.processes.protocol import WorkerConfig, receive
+from dataformats.loaders.processes.remote_error import RemoteError, with_picklable_errors
 from dataformats.loaders.processes.serialize import PickleWithBuffers
 from dataformats.loaders.processes.shared_slots import SlotWriter
 from dataformats.loaders.processes.status import StatusBoard
 from dataformats.storage import threads
 
-__all__ = [
-    "BEGUN",
-    "FAILED",
-    "LARGEST_TASK",
-    "MADE",
-    "MESSAGE",
-    "NO_MEMORY",
-    "STOP",
-    "TASK",
-    "WorkerConfig",
-    "main",
-    "receive",
-]
-
-TASK = struct.Struct("<q")
-"""What a task begins with: its number, or `STOP`. Its pickle follows, or a descriptor of that where it is large."""
-
-MESSAGE = struct.Struct("<7q")
-"""What a worker sends: one of the four below; task; slot; bytes in it; bytes of it; 1 where a descriptor of it comes
-along; a slot that is given up, or -1. Of `NO_MEMORY`: the error's number in place of the slot, bytes asked for."""
-
-BEGUN, MADE, FAILED, NO_MEMORY = range(4)
-STOP = -1
-LARGEST_TASK = 2**15 if sys.platform == "linux" else 2**10
-"""Bytes that go through the socket: on Linux it takes some 200 KB in all, elsewhere 2 KB in one message."""
+__all__ = ["main"]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerConfig:
-    """What a worker needs to know before it can understand anything else. Pickles small.
-
-    Attributes:
-        worker: Its number.
-        n_workers: How many there are.
-        n_slots: Slots that each may have.
-        n_kept: Slots that may lie unused.
-        parent: The process that takes the batches.
-        n_bytes: Bytes of the pickled `BuildBatch`; 0 under fork, where it is handed over as it is.
-        n_descriptors: Descriptors that come over the line: tasks, board, then if there are any the pickled builder,
-            what goes with it, and the parent's pidfd.
-        has_pidfd: The last one is the parent's pidfd.
-    """
-
-    worker: int
-    n_workers: int
-    n_slots: int
-    n_kept: int
-    parent: int
-    n_bytes: int
-    n_descriptors: int
-    has_pidfd: bool
-
-
-def main(line: socket.socket, terms: WorkerConfig, make: BuildBatch | None) -> None:
-    """Make batches until told to stop.
+def main(line: socket.socket, config: WorkerConfig, build: BuildBatch | None) -> None:
+    """Build batches until stopped.
 
     Args:
-        line: Where descriptors come from and messages go to.
-        terms: What was agreed.
-        make: What makes batches; `None`: it comes over the line, pickled.
+        line: Brings descriptors, and takes messages.
+        config: The worker's configuration.
+        build: Builds batches; `None`: it comes over the line, pickled.
     """
-    _leave_signals_to_the_parent()
+    _reset_signals()
     line.set_inheritable(False)
-    descriptors = _receive_descriptors(line, terms.n_descriptors)
+    descriptors = _receive_descriptors(line, config.n_descriptors)
     threading.Thread(
-        target=_end_with_parent, args=(terms.parent, descriptors.pop() if terms.has_pidfd else None), daemon=True
+        target=_end_with_parent, args=(config.parent, descriptors.pop() if config.has_pidfd else None), daemon=True
     ).start()
     tasks, board, *rest = descriptors
-    worker = _Worker(line, socket.socket(fileno=tasks), StatusBoard(terms.n_workers, terms.n_slots, board), terms)
-    with suppress(BrokenPipeError, ConnectionResetError):  # the feed was closed, or its process has ended
-        worker.run(make, rest)
+    worker = _Worker(line, socket.socket(fileno=tasks), StatusBoard(config.n_workers, config.n_slots, board), config)
+    with suppress(BrokenPipeError, ConnectionResetError):  # the pool was closed, or its process has ended
+        worker.run(build, rest)
 
 
 class _Worker:
-    """A worker in its process.
+    """A worker, in its process.
 
     Args:
-        line: Where its messages go.
-        tasks: Where all workers get their tasks from.
-        board: The numbers of all.
-        terms: What was agreed.
+        line: Takes its messages.
+        tasks: Where all workers receive their tasks.
+        board: The status of all workers.
+        config: The worker's configuration.
     """
 
-    def __init__(self, line: socket.socket, tasks: socket.socket, board: StatusBoard, terms: WorkerConfig) -> None:
+    def __init__(self, line: socket.socket, tasks: socket.socket, board: StatusBoard, config: WorkerConfig) -> None:
         self._line = line
         self._tasks = tasks
-        self._terms = terms
-        self._row = board.statuses[terms.worker]
-        self._slots = SlotWriter(self._row, terms.n_kept)
+        self._config = config
+        self._status = board.statuses[config.worker]
+        self._slots = SlotWriter(self._status, config.n_spare)
 
-    def run(self, make: BuildBatch | None, descriptors: Sequence[int]) -> None:
-        """Make batches until told to stop."""
+    def run(self, build: BuildBatch | None, descriptors: Sequence[int]) -> None:
+        """Build batches until stopped."""
         try:
-            if make is None:
-                make = _load(descriptors, self._terms)
-            _share_processors(self._terms.n_workers)
+            if build is None:
+                build = _load_builder(descriptors, self._config)
+            _share_cores(self._config.n_workers)
         except BaseException as error:
-            self._send_packed(FAILED, STOP, PickleWithBuffers(RemoteError.of(error)))
+            self._send_result(protocol.STOP, RemoteError.of(error))
             return
-        self._send(BEGUN, STOP)
-        while (given := self._next_task()) is not None:
-            number, task = given
-            self._row.begin(number)
-            self._answer(number, self._made(make, task))
-            self._row.end()
+        self._send(protocol.BEGUN, protocol.STOP)
+        while (received := self._receive_task()) is not None:
+            number, task = received
+            self._status.begin(number)
+            self._send_result(number, self._result(build, task))
+            self._status.end()
 
-    def _next_task(self) -> tuple[int, BatchTask] | None:
-        message, descriptors = receive(self._tasks, TASK.size + LARGEST_TASK, 1)
+    def _receive_task(self) -> tuple[int, BatchTask] | None:
+        message, descriptors = receive(self._tasks, protocol.TASK.size + protocol.LARGEST_TASK, 1)
         if not message:
             return None
-        (number,) = TASK.unpack_from(message)
+        (number,) = protocol.TASK.unpack_from(message)
         if descriptors:
             with open(descriptors[0], "rb") as file:
                 file.seek(0)
                 return number, pickle.load(file)
-        return None if number == STOP else (number, pickle.loads(memoryview(message)[TASK.size :]))
+        return None if number == protocol.STOP else (number, pickle.loads(memoryview(message)[protocol.TASK.size :]))
 
-    def _made(self, make: BuildBatch, task: BatchTask) -> PickleWithBuffers | RemoteError:
+    def _result(self, build: BuildBatch, task: BatchTask) -> PickleWithBuffers | RemoteError:
+        worker = self._config.worker
         try:
-            made = portable(make(task, self._row), self._terms.worker)
-        except BaseException as error:  # whatever the caller's functions raise is for the caller, SystemExit as well
+            built = with_picklable_errors(build(task, self._status), worker)
+        except BaseException as error:  # the caller gets all that its functions raise, including SystemExit
             return RemoteError.of(error)
         try:
-            return PickleWithBuffers(made)
+            return PickleWithBuffers(built)
         except Exception as error:
-            what = f"made a batch that cannot be pickled: {type(error).__name__}: {error}"
-            remedy = "let transform and collate return arrays, numbers and text, or use worker_type='thread'"
+            problem = f"built a batch that cannot be pickled: {type(error).__name__}: {error}"
+            remedy = "Let transform and collate return arrays, numbers and text, or pass worker_type='thread'"
             try:
-                raise WorkerError(f"{what}; {remedy}", worker=self._terms.worker) from error
-            except WorkerError as told:
-                return RemoteError.of(told)
+                raise WorkerError(f"{problem}. {remedy}", worker=worker) from error
+            except WorkerError as unpicklable:
+                return RemoteError.of(unpicklable)
 
-    def _answer(self, number: int, result: PickleWithBuffers | RemoteError) -> None:
-        if isinstance(result, PickleWithBuffers):
-            self._send_packed(MADE, number, result)
-        else:
-            self._send_packed(FAILED, number, PickleWithBuffers(result))
-
-    def _send_packed(self, kind: int, number: int, packed: PickleWithBuffers) -> None:
+    def _send_result(self, number: int, result: PickleWithBuffers | RemoteError) -> None:
+        kind = protocol.FAILED if isinstance(result, RemoteError) else protocol.BUILT
+        pickled = PickleWithBuffers(result) if isinstance(result, RemoteError) else result
         try:
-            slot = self._slots.take(packed.n_bytes)
+            slot = self._slots.take(pickled.n_bytes)
         except OSError as error:
-            self._send(NO_MEMORY, number, error.errno or 0, packed.n_bytes)
+            self._send(protocol.NO_MEMORY, number, error.errno or 0, pickled.n_bytes)
             return
-        packed.write(slot.memory)
+        pickled.write(slot.memory)
         descriptors = [] if slot.descriptor is None else [slot.descriptor]
-        numbers = (slot.index, packed.n_bytes, slot.size, len(descriptors), slot.dropped)
+        numbers = (slot.index, pickled.n_bytes, slot.size, len(descriptors), slot.dropped)
         try:
             self._send(kind, number, *numbers, descriptors=descriptors)
         finally:
@@ -181,20 +126,8 @@ class _Worker:
                 os.close(descriptor)
 
     def _send(self, *numbers: int, descriptors: Sequence[int] = ()) -> None:
-        message = MESSAGE.pack(*numbers, *[-1] * (7 - len(numbers)))
+        message = protocol.MESSAGE.pack(*numbers, *[-1] * (7 - len(numbers)))
         socket.send_fds(self._line, [message], descriptors)
-
-
-def receive(line: socket.socket, size: int, n_descriptors: int, flags: int = 0) -> tuple[bytes, list[int]]:
-    """Return a message and the descriptors that came with it, which no executed process inherits."""
-    descriptors = array.array("i")  # socket.recv_fds does not heed its flags
-    message, others, _, _ = line.recvmsg(size, socket.CMSG_LEN(n_descriptors * descriptors.itemsize), flags)
-    for level, kind, data in others:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
-    return message, descriptors.tolist()
 
 
 def _receive_descriptors(line: socket.socket, n: int) -> list[int]:
@@ -207,18 +140,18 @@ def _receive_descriptors(line: socket.socket, n: int) -> list[int]:
     return descriptors
 
 
-def _leave_signals_to_the_parent() -> None:
-    """Keep handlers that the parent installed for itself, to save a state say, from running in a forked worker too."""
+def _reset_signals() -> None:
+    """Remove handlers that the parent installed for itself, to save a state for example, from a forked worker."""
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
 
 
 def _end_with_parent(parent: int, pidfd: int | None) -> NoReturn:
-    """End this process as soon as the parent has ended, whatever the main thread is doing."""
+    """End this process as soon as the parent has ended, even if the main thread is busy."""
     if pidfd is not None:
         ended = select.poll()
         ended.register(pidfd, select.POLLIN)
@@ -231,19 +164,19 @@ def _end_with_parent(parent: int, pidfd: int | None) -> NoReturn:
     os._exit(1)
 
 
-def _load(descriptors: Sequence[int], terms: WorkerConfig) -> BuildBatch:
+def _load_builder(descriptors: Sequence[int], config: WorkerConfig) -> BuildBatch:
     pickled, *others = descriptors
-    with mmap.mmap(pickled, terms.n_bytes, access=mmap.ACCESS_READ) as memory:
+    with mmap.mmap(pickled, config.n_bytes, access=mmap.ACCESS_READ) as memory:
         os.close(pickled)
         try:
-            return handing.load(memory, others)
+            return pickling.load_builder(memory, others)
         except Exception as error:
-            what = f"cannot load what it was sent: {type(error).__name__}: {error}"
-            raise WorkerError(f"{what}. Remedies: {handing.REMEDIES}", worker=terms.worker) from error
+            problem = f"cannot load the pickled source and functions: {type(error).__name__}: {error}"
+            raise WorkerError(f"{problem}. Remedies: {pickling.REMEDIES}", worker=config.worker) from error
 
 
-def _share_processors(n_workers: int) -> None:
-    """Let this worker start as many threads as there are processors for it."""
+def _share_cores(n_workers: int) -> None:
+    """Limit the threads of this worker to its share of the CPU cores."""
     threads.declare_readers(n_workers)
     torch: Any = sys.modules.get("torch")
     if torch is not None:

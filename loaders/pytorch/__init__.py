@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from dataformats.loaders.pytorch.datasets import (
-    BatchDataset,
-    DeviceCopier,
-    RecordDataset,
-    Records,
-    collate,
-    to_torch,
-)
+from dataformats.loaders.pytorch.device import DeviceCopier, to_torch
+from dataformats.loaders.pytorch.iterable_dataset import BatchDataset
+from dataformats.loaders.pytorch.map_dataset import RecordDataset, Records, collate
 
 __all__ = [
     "BatchDataset",

@@ -58,7 +58,7 @@ def test_steps_are_what_a_walk_finds(
 @given(st.integers(0, 500), st.integers(1, 40))
 def test_runs_of_ranks_tile_a_step(n: int, world_size: int) -> None:
     step = Steps(1000, 500, False, Skips()).at(1000 - n if n else 0)
-    runs = [step.run(rank, world_size).tolist() for rank in range(world_size)]
+    runs = [step.of_rank(rank, world_size).tolist() for rank in range(world_size)]
     assert [position for run in runs for position in run] == step.positions.tolist()
     assert max(map(len, runs)) - min(map(len, runs)) <= 1
 
@@ -67,7 +67,7 @@ def test_runs_of_ranks_tile_a_step(n: int, world_size: int) -> None:
 def test_a_share_is_pickled_as_its_numbers(skips: Skips) -> None:
     step = Steps(50, 1200, False, skips).at(1)
     share = next(Steps(50, 1200, False, skips).rank_tasks(1, 1, 3))
-    assert share.positions.tolist() == step.run(1, 3).tolist()
+    assert share.positions.tolist() == step.of_rank(1, 3).tolist()
     first = list(range(32))  # whatever is skipped: they are only looked at
     assert share.spare.tolist() == step.positions[:32].tolist() + first
     sent = pickle.loads(pickle.dumps(share))
@@ -77,7 +77,7 @@ def test_a_share_is_pickled_as_its_numbers(skips: Skips) -> None:
 def test_steps_of_many_records_are_as_those_of_few() -> None:
     step = Steps(10_000, 4_000, False, Skips()).at(7_000)
     assert step.positions.tolist() == list(range(7_000, 10_000))
-    assert np.concatenate([step.run(rank, 2) for rank in range(2)]).tolist() == step.positions.tolist()
+    assert np.concatenate([step.of_rank(rank, 2) for rank in range(2)]).tolist() == step.positions.tolist()
 
 
 def test_skips_of_any_length_take_no_time() -> None:

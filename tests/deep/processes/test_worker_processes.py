@@ -24,10 +24,9 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, WorkerError
+from dataformats.loaders import watchdog
 from dataformats.loaders.prefetch import BatchTask, BuiltBatch, FixedTask
-from dataformats.loaders.processes import pickling as handing
-from dataformats.loaders.processes import watchdog as patience
-from dataformats.loaders.processes import worker as process_worker
+from dataformats.loaders.processes import pickling, protocol
 from dataformats.loaders.processes.prefetch import ProcessPrefetcher
 
 METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
@@ -141,7 +140,7 @@ def alive(process: int | None) -> bool:
 def rests(feed: ProcessPrefetcher) -> None:
     """Wait until no worker has a task in hand: a batch is there a moment before its worker has put its task away."""
     assert feed._pool is not None
-    while any(row.number is not None for row in feed._pool.statuses):
+    while any(status.number is not None for status in feed._pool.statuses):
         time.sleep(0.001)
 
 
@@ -265,7 +264,7 @@ def test_systems_that_have_less(
     monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(process_worker, "LARGEST_TASK", 100)
+    monkeypatch.setattr(protocol, "LARGEST_TASK", 100)
     subject = feed(makes.Numbers(), 2, prefetch=30)
     subject.start(makes.tasks(200))
     check(rest(subject))
@@ -323,7 +322,7 @@ def test_a_worker_that_hangs(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(patience, "_WARN_AFTER_S", 1)
+    monkeypatch.setattr(watchdog, "_WARN_AFTER_S", 1)
     subject = feed(makes.Acts(action, at=42), 2, hang_timeout_s=3)
     subject.start(makes.tasks(100))
     with (
@@ -348,7 +347,7 @@ def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., Proces
     rests(subject)
     halt(two)
     subject.start(makes.tasks(20))
-    with pytest.raises(WorkerError, match="takes none of the tasks"):
+    with pytest.raises(WorkerError, match="takes none of the waiting tasks"):
         rest(subject)
 
 
@@ -432,7 +431,7 @@ def test_memory_that_cannot_be_had(makes: Any, feed: Callable[..., ProcessPrefet
 def test_what_cannot_be_sent(
     makes: Any, feed: Callable[..., ProcessPrefetcher], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handing, "_cloudpickle", lambda: None)
+    monkeypatch.setattr(pickling, "_cloudpickle", lambda: None)
     make = makes.Numbers()
     make.transform = lambda record: record
     subject = feed(make, 1, start_method=method)
@@ -440,7 +439,7 @@ def test_what_cannot_be_sent(
         subject.start(makes.tasks(1))
     make.transform = makes.Cannot()
     subject.start(makes.tasks(1))
-    with pytest.raises(WorkerError, match="cannot load what it was sent: ImportError: no such thing here"):
+    with pytest.raises(WorkerError, match="cannot load the pickled source and functions: ImportError: no such thing here"):
         subject.take()
 
 
@@ -461,7 +460,7 @@ def test_cloudpickle_is_used_where_it_is(
             del make.transform
             return pickle.dumps(make, protocol)
 
-    monkeypatch.setattr(handing, "_cloudpickle", lambda: Stands)
+    monkeypatch.setattr(pickling, "_cloudpickle", lambda: Stands)
     make = makes.Numbers()
     make.transform = lambda record: record
     subject = feed(make, 1, start_method="spawn")
@@ -524,7 +523,7 @@ def test_no_descriptor_left(makes: Any, feed: Callable[..., ProcessPrefetcher]) 
     free = sorted(set(range(1000)).difference(map(int, os.listdir("/proc/self/fd"))))
     resource.setrlimit(resource.RLIMIT_NOFILE, (free[12], limits[1]))
     try:
-        with pytest.raises(OSError, match=r"4 workers cannot be started.*ulimit -n"):
+        with pytest.raises(OSError, match=r"cannot start 4 workers.*ulimit -n"):
             feed(makes.Numbers(), 4).start(makes.tasks(10))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -702,4 +701,4 @@ def test_a_program_from_standard_input() -> None:
         next(iter(loader))
     """
     done = subprocess.run([sys.executable], input=code, capture_output=True, text=True, timeout=120, check=False)
-    assert "spawn reads the program again, and '<stdin>' is no file" in done.stderr
+    assert "spawn imports the program again, and '<stdin>' is not a file" in done.stderr

@@ -1,0 +1,99 @@
+"""Detect workers that make no progress while the caller waits for a batch."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from dataformats.errors import WorkerError
+
+__all__ = ["Watchdog", "WorkerProgress"]
+
+_LOG = logging.getLogger("dataformats")
+_WARN_AFTER_S = 5.0
+
+
+class WorkerProgress(NamedTuple):
+    """What is known about a worker at one moment.
+
+    Attributes:
+        worker: Its number; `None` if no worker has begun the task.
+        mark: A value that changes whenever it makes progress.
+        is_busy: True if it has a task.
+    """
+
+    worker: int | None
+    mark: int | None
+    is_busy: bool
+
+
+class Watchdog:
+    """Warns about a worker that makes no progress for 5 s, and raises after `timeout_s`.
+
+    Only time spent waiting counts, in short intervals: after the program was stopped (Ctrl-Z), or the machine slept,
+    workers get their full time again.
+
+    Args:
+        look: Returns the progress of every worker, always as many.
+        describe: Returns what a worker, by its place in that list, is working on; `None` for nothing.
+        timeout_s: Seconds without progress after which a worker hangs; `math.inf` never raises.
+        consequence: What happens to a worker that hangs, for the error.
+
+    Attributes:
+        interval_s: How often to call `check`.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Sequence[WorkerProgress]],
+        describe: Callable[[int], str | None],
+        timeout_s: float,
+        consequence: str = "",
+    ) -> None:
+        self._look = look
+        self._describe = describe
+        self._timeout_s = timeout_s
+        self._consequence = consequence
+        self._marks = [worker.mark for worker in look()]
+        self._idle_s = [0.0] * len(self._marks)
+        self._has_warned = [False] * len(self._marks)
+        self._checked = time.monotonic()
+        self.interval_s: float = min(1.0, timeout_s / 4)
+
+    def check(self) -> None:
+        """Look at all workers; does nothing if the last check was less than half an interval ago.
+
+        Raises:
+            WorkerError: One hangs.
+        """
+        now = time.monotonic()
+        waited = now - self._checked
+        if waited < self.interval_s / 2:
+            return
+        self._checked = now
+        workers = self._look()
+        moved = [worker.mark != mark for worker, mark in zip(workers, self._marks, strict=True)]
+        self._marks = [worker.mark for worker in workers]
+        for number, worker in enumerate(workers):
+            # A worker without a task is idle, unless no worker does anything though tasks wait: then it may be stopped.
+            if moved[number] or (not worker.is_busy and any(moved)):
+                self._idle_s[number], self._has_warned[number] = 0.0, False
+            else:
+                self._idle_s[number] += min(waited, 2 * self.interval_s)
+        self._report(workers)
+
+    def _report(self, workers: Sequence[WorkerProgress]) -> None:
+        """Report busy workers that make no progress; other workers only if none is busy."""
+        busy = [number for number, worker in enumerate(workers) if worker.is_busy]
+        for number in busy or range(len(workers)):
+            idle_s, worker = self._idle_s[number], workers[number].worker
+            if idle_s >= self._timeout_s:
+                problem = "hangs: no progress" if busy else "hangs, or was stopped: it takes none of the waiting tasks"
+                problem += f" for {idle_s:.0f} s (hang_timeout_s={self._timeout_s:g}){self._consequence}"
+                raise WorkerError(problem, worker=worker, reading=self._describe(number))
+            if idle_s >= _WARN_AFTER_S and not self._has_warned[number]:
+                self._has_warned[number] = True
+                task = self._describe(number) or "it has no task yet"
+                _LOG.warning("worker %s makes no progress for %.0f s: %s", worker, idle_s, task)
