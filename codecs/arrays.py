@@ -20,7 +20,7 @@ from dataformats.batch import Blobs, Column, StackedList
 from dataformats.batch.inline_values import SplitBlobs, ValueSlice
 from dataformats.columns.exact import DTYPES, exact
 from dataformats.errors import SpecError
-from dataformats.interfaces import Codec
+from dataformats.interfaces import ArrayCodec, Codec
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _MAX_HEADER = 10_000  # of a .npy: numpy's limit for ast.literal_eval
 _WORDS = 64  # limit of the texts and lists besides the data: a dtype, a shape
 
 
-class _Array(Codec):
+class _Array(ArrayCodec):
     """MessagePack of dtype, shape and the bytes in C order."""
 
     name = "array"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dataformats.backends.ffrecord.layout import RecordCheck
 from dataformats.backends.ffrecord.table_index import TableIndex
-from dataformats.indexing.lookup import is_small
+from dataformats.indexing.lookup import fits_in_memory
 from dataformats.indexing.reader import IndexedReader
 from dataformats.interfaces import Check
 from dataformats.interfaces.stored_file import StoredFile
@@ -33,7 +33,7 @@ class FFRecordReader(IndexedReader):
         super().__init__(files)
         self._verify = verify_checksums
         tables = self.each_file(self.load_index)
-        if is_small(sum(map(len, tables))):
+        if fits_in_memory(sum(map(len, tables))):
             self.each_file(lambda file: tables[file].prove())
         self._indexes = [*tables]
         _warn_of_old([file.name for file, table in zip(self.files, tables, strict=True) if table.is_old])

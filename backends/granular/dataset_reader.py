@@ -20,7 +20,7 @@ from dataformats.backends.granular.stored_types import decoded_type, is_sequence
 from dataformats.columns.decode import check_part
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.indexing.parts import Parted, parted
+from dataformats.indexing.lookup import RecordsByFile, split_by_file
 from dataformats.interfaces import Extents, Located, Reader, StoredFile
 from dataformats.spec import Spec, Type
 
@@ -101,14 +101,14 @@ class DataSetReader(Reader):
     # ---- where
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        where: Parted | None = None
+        where: RecordsByFile | None = None
         located = {}
         for name, part in fields.items():
             plain = self._plain[name] if name in self._plain else self._judge(name)
             if plain is not None:
                 located[name] = plain.locate(indices)
                 continue
-            where = where or parted(self._row_starts, indices)
+            where = where or split_by_file(self._row_starts, indices)
             located[name] = self._locate(name, where, part)
         return located
 
@@ -119,12 +119,12 @@ class DataSetReader(Reader):
         self._plain[field] = plain
         return plain
 
-    def _locate(self, field: str, where: Parted, part: bool | range) -> Located:
+    def _locate(self, field: str, where: RecordsByFile, part: bool | range) -> Located:
         kind = self._stored(field)
         rows = self._rows_of(field, where)
         wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(rows.wrong).tolist()}
         if not is_sequence(kind):
-            return Located(self._extents(field, where.part, rows.first, rows.wrong, wrong))
+            return Located(self._extents(field, where.file, rows.first, rows.wrong, wrong))
         if isinstance(part, range):
             check_part(part, rows.count[~rows.wrong], field)
         return self._locate_elements(field, where, rows, part, wrong)
@@ -136,7 +136,7 @@ class DataSetReader(Reader):
         return limits if isinstance(limits, Limits) and limits.all_believed else None
 
     def _locate_elements(
-        self, field: str, where: Parted, rows: Rows, part: bool | range, wrong: Mapping[int, FormatError]
+        self, field: str, where: RecordsByFile, rows: Rows, part: bool | range, wrong: Mapping[int, FormatError]
     ) -> Located:
         """Return the blobs of sequences; a row with a problem has one blob, to hang the problem on."""
         picked = np.asarray(part, np.int64) if isinstance(part, range) else None
@@ -149,7 +149,7 @@ class DataSetReader(Reader):
             element = picked[np.minimum(element, len(picked) - 1)]
         records = np.where(rows.wrong[row], 0, rows.first[row] + element)
         problems = {int(begin[position]): error for position, error in wrong.items()}
-        return Located(self._extents(field, where.part[row], records, rows.wrong[row], problems), counts)
+        return Located(self._extents(field, where.file[row], records, rows.wrong[row], problems), counts)
 
     def _extents(
         self,
@@ -177,7 +177,7 @@ class DataSetReader(Reader):
                 found |= {int(places[at]): limits.problem(int(records[places[at]])) for at in np.flatnonzero(wrong)}
         return Extents(file, offset, length, problems=found)
 
-    def _rows_of(self, field: str, where: Parted) -> Rows:
+    def _rows_of(self, field: str, where: RecordsByFile) -> Rows:
         if len(self._tables) == 1:
             return self._tables[0].rows(field, where.local)
         n = len(where.local)
@@ -187,8 +187,8 @@ class DataSetReader(Reader):
             rows.first[here], rows.count[here], rows.wrong[here] = found.first, found.count, found.wrong
         return rows
 
-    def _problem(self, field: str, where: Parted, position: int) -> FormatError:
-        return self._tables[int(where.part[position])].problem(field, int(where.local[position]))
+    def _problem(self, field: str, where: RecordsByFile, position: int) -> FormatError:
+        return self._tables[int(where.file[position])].problem(field, int(where.local[position]))
 
     def _stored(self, field: str) -> Type:
         assert self.spec is not None  # set in the constructor; for the type checker

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dataformats.backends.syrah.layout import HEADER, Header, parse_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, Table, parse_metadata, unsound
 from dataformats.errors import CorruptRecordError, FormatError, Remedy, SpecError, TruncatedError
-from dataformats.indexing.parts import Parted, parted
+from dataformats.indexing.lookup import RecordsByFile, split_by_file
 from dataformats.interfaces import Extents, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
@@ -76,7 +76,7 @@ class SyrahReader(Reader):
         return self._counts
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        where = parted(self._starts, indices)
+        where = split_by_file(self._starts, indices)
         return {name: Located(self._extents(name, where)) for name in fields}
 
     def digest(self, update: Callable[[bytes], None]) -> None:
@@ -140,7 +140,7 @@ class SyrahReader(Reader):
         length = least // ITEM_BYTES[dtype]
         return Type(dtype, dims=(length if least == most and 0 < length < _MAX_SIZE else None,))
 
-    def _extents(self, name: str, where: Parted) -> Extents:
+    def _extents(self, name: str, where: RecordsByFile) -> Extents:
         n = len(where.local)
         offset, length = np.empty(n, np.int64), np.empty(n, np.int64)
         problems: dict[int, FormatError] = {}
@@ -154,7 +154,7 @@ class SyrahReader(Reader):
                     error = _problem(name, table.dtype, *found, part.header.offset)
                     error.path = self.files[number].name
                     problems[position] = error
-        return Extents(where.part, offset, length, problems=problems)
+        return Extents(where.file, offset, length, problems=problems)
 
 
 def _load(file: StoredFile) -> _Part:

@@ -15,7 +15,6 @@ from dataformats.codecs.features.lists import BYTES, DOUBLES, FLOATS, INT32S, IN
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.decode import (
     check_part,
-    decode_column,
     elements_of,
     numbered,
     numbers_of,
@@ -144,7 +143,7 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
     size = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
     _check_counts(target, BYTES, stored, size, kind.dims[0] if kind.dims else 1)
     if part is None:
-        return decode_column(codecs, kind, stored.blobs(), stored.counts if kind.dims else None, field=target.name)
+        return codecs.decode(kind, stored.blobs(), stored.counts if kind.dims else None, field=target.name)
     if not kind.dims:
         raise SpecError(f"{kind} has no elements to take {part} of", field=target.name)
     blobs = stored.blobs()
@@ -152,7 +151,7 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
     picked = cast("Ragged", elements_of(values, part, target.name, size))
     free = Type(kind.codec, kind.args, (None, *kind.dims[1:]))
     blobs = blobs.take(cast("NDArray[np.int64]", picked.values))
-    return decode_column(codecs, free, blobs, picked.lengths, field=target.name)
+    return codecs.decode(free, blobs, picked.lengths, field=target.name)
 
 
 # ---- numbers

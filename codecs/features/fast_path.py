@@ -14,7 +14,6 @@ from dataformats.codecs.features.feature import FEATURE
 from dataformats.codecs.features.wire_column import WireColumn
 from dataformats.codecs.text import BYTES
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.decode import decode_column
 from dataformats.columns.exact import DTYPES
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
@@ -120,7 +119,7 @@ class _Field:
         column: Column = first
         if self.output.output == PLACED:
             values = Blobs(blobs.buffer, first, second)
-            column = decode_column(self._codecs, self.target.kind, values, field=self.target.name)
+            column = self._codecs.decode(self.target.kind, values, field=self.target.name)
         elif second is not None:
             return Ragged(first, second, self._item)
         if not self.target.kind.optional or isinstance(column, Ragged | Nullable):

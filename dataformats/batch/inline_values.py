@@ -1,14 +1,14 @@
-"""Large values that lie at the same place of every blob, and are read to where they are wanted in the first place.
+"""Large values at the same place in every blob, which are read straight into their column.
 
 A picture within an Example, or an array behind its dtype and shape, would be copied twice: out of the file, and out of
-the record. Where it lies is known only when the record has been parsed; but the records of a data set are mostly laid
-out alike. So the place is learned from a batch, and the next ones are read around it: the large value goes straight to
-its column, all else to the buffer that is parsed, and the parse shows whether the guess was right.
+the record. Its place is known only after the record has been parsed, but most records of a dataset have the same
+layout. So the place is learned from one batch, and the next ones are read in two parts: the large value goes straight
+to its column, the rest to the buffer that is parsed, and the parse shows whether the guess was right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from dataformats.batch.blobs import Blobs
 
-__all__ = ["SliceHints", "SplitBlobs", "ValueSlice", "common_slice", "whole", "widest"]
+__all__ = ["SliceHints", "SplitBlobs", "StoredBlobs", "ValueSlice", "common_slice", "whole", "widest"]
 
-_LEAST_BYTES = 4096  # a copy of less costs no more than to look for it
+_LEAST_BYTES = 4096  # copying less costs no more than finding it
 _LEAST_RECORDS = 8
 _TRIES = 4
 
 
 class ValueSlice(NamedTuple):
-    """A part that blobs have at the same place.
+    """A part at the same place in several blobs.
 
     Attributes:
-        begin: Where it begins in each blob; below 0, as in Python, from its end.
-        n_bytes: Its bytes.
+        begin: Where the part begins in each blob; a negative number counts from the end of the blob, as in Python.
+        n_bytes: The part's bytes.
     """
 
     begin: int
@@ -38,13 +38,12 @@ class ValueSlice(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SplitBlobs:
-    """Blobs without the part that was read to an array of its own. That is theirs alone, as is their buffer.
+    """Blobs of which one part was read to another array. No other object uses that array or the blobs' buffer.
 
     Attributes:
-        blobs: The blobs; what their buffer holds in place of the part means nothing. One that is too short for it is
-            whole.
-        window: The part.
-        rows: uint8[n, window.n_bytes], the part of each blob; of those that are whole, anything.
+        blobs: The blobs; their buffer holds arbitrary bytes in place of the part. A blob too short for it is whole.
+        value_slice: The part.
+        rows: uint8[n, value_slice.n_bytes], the part of each blob; arbitrary bytes for those that are whole.
     """
 
     blobs: Blobs
@@ -56,28 +55,33 @@ class SplitBlobs:
 
     @property
     def begins(self) -> NDArray[np.int64]:
-        """int64[n], where in the buffer the part of each blob belongs; of one that is whole, a place outside of it."""
-        blobs, window = self.blobs, self.value_slice
-        return blobs.starts + window.begin + (blobs.lengths if window.begin < 0 else 0)
+        """int64[n], where in the buffer the part of each blob belongs; outside of the blob if it is whole."""
+        blobs, begin = self.blobs, self.value_slice.begin
+        return blobs.starts + begin + (blobs.lengths if begin < 0 else 0)
 
 
-def whole(read: Blobs | SplitBlobs) -> Blobs:
-    """Return blobs with their window where it belongs."""
-    if isinstance(read, Blobs):
-        return read
-    blobs, n_bytes = read.blobs, read.value_slice.n_bytes
-    for row, begin, start, length in zip(read.rows, read.begins, blobs.starts, blobs.lengths, strict=True):
+StoredBlobs = Mapping[str, tuple[Blobs | SplitBlobs, NDArray[np.int64] | None]]
+"""What was read of each field, and how many blobs each record has (`None`: one): see `Located`."""
+
+
+def whole(blobs: Blobs | SplitBlobs) -> Blobs:
+    """Return blobs with their part copied back to its place."""
+    if isinstance(blobs, Blobs):
+        return blobs
+    split, n_bytes = blobs, blobs.value_slice.n_bytes
+    blobs = split.blobs
+    for row, begin, start, length in zip(split.rows, split.begins, blobs.starts, blobs.lengths, strict=True):
         if start <= begin <= start + length - n_bytes:
             blobs.buffer[begin : begin + n_bytes] = row
     return blobs
 
 
 def common_slice(blobs: Blobs, begin: NDArray[np.int64], end: NDArray[np.int64]) -> ValueSlice | None:
-    """Return the window that parts of blobs are, if it is one.
+    """Return the slice that holds one part of each blob; `None` if the parts have different places or lengths.
 
     Args:
         blobs: The blobs.
-        begin: int64[n], where each one's part begins in their buffer.
+        begin: int64[n], where the part of each blob begins in their buffer.
         end: int64[n], where it ends.
     """
     for base in (begin - blobs.starts, begin - blobs.starts - blobs.lengths):
@@ -86,18 +90,18 @@ def common_slice(blobs: Blobs, begin: NDArray[np.int64], end: NDArray[np.int64])
     return None
 
 
-def widest(windows: Sequence[ValueSlice | None]) -> ValueSlice | None:
-    """Return the window with the most bytes."""
-    return max((window for window in windows if window is not None), key=lambda one: one.n_bytes, default=None)
+def widest(slices: Sequence[ValueSlice | None]) -> ValueSlice | None:
+    """Return the slice with the most bytes."""
+    return max((one for one in slices if one is not None), key=lambda one: one.n_bytes, default=None)
 
 
 class SliceHints:
-    """The windows of one source's blobs, as batches have shown them. Thread-safe.
+    """The value slices that earlier batches of a source showed. Thread-safe.
 
-    A wrong guess costs a copy. Where records are not laid out alike, no more guesses are made after some.
+    A wrong guess costs a copy. If records have different layouts, guessing stops after a few batches.
 
     Attributes:
-        known: Where a large value of the blobs of each key should be.
+        known: Key to the expected place of a large value.
     """
 
     def __init__(self) -> None:
@@ -105,15 +109,15 @@ class SliceHints:
         self._tries: dict[Hashable, int] = {}
 
     def learn(self, key: Hashable, n_records: int, find: Callable[[], ValueSlice | None]) -> None:
-        """Take what `find` sees in a batch, if more is to be known of that key."""
+        """Call `find` on a batch, unless the key is known or was tried often enough."""
         tries = self._tries.get(key, 0)
         if key in self.known or n_records < _LEAST_RECORDS or tries >= _TRIES:
             return
         self._tries[key] = tries + 1
-        window = find()
-        if window is not None and window.n_bytes >= _LEAST_BYTES:
-            self.known[key] = window
+        found = find()
+        if found is not None and found.n_bytes >= _LEAST_BYTES:
+            self.known[key] = found
 
     def forget(self, key: Hashable) -> None:
-        """Know that the value was not there."""
+        """Drop a guess that was wrong."""
         self.known.pop(key, None)

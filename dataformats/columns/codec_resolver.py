@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns.decode import ColumnDecoder, NumberCodec, check_dims, column_decoder, words
+from dataformats.columns.decode import NumberCodec, check_dims, column_decoder, words
 from dataformats.columns.exact import DTYPES, exact
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
@@ -129,7 +129,6 @@ class CodecResolver:
         self.trusted = trusted
         self.overrides: dict[str, Codec] = {name: _as_codec(name, codec) for name, codec in (overrides or {}).items()}
         self._found: dict[Type, Codec] = {}
-        self._decoders: dict[Type, ColumnDecoder] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.overrides, self.trusted)
@@ -165,11 +164,8 @@ class CodecResolver:
         *,
         field: str | None = None,
     ) -> Column:
-        """Return the column of a field stored as blobs: see `columns.decode_column`."""
-        decoder = self._decoders.get(kind)
-        if decoder is None:
-            decoder = self._decoders[kind] = column_decoder(self.codec(kind.element), kind, field)
-        return decoder(blobs, counts, field)
+        """Return the column of a field stored as blobs: see `FieldCodecs.decode`."""
+        return column_decoder(self.codec(kind.element), kind, field)(blobs, counts, field)
 
     def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
         """Return the blobs of a value: see `encode_value`."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
-from dataformats.batch.inline_values import SplitBlobs
+from dataformats.batch.inline_values import SplitBlobs, ValueSlice
 from dataformats.columns.exact import exact
 from dataformats.columns.numbers import Numbers, check_counts, numbers_of, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
-from dataformats.interfaces import Codec, FieldCodecs
+from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ __all__ = [
     "check_part",
     "column_decoder",
     "conform",
-    "decode_column",
-    "decode_split",
     "elements_of",
     "numbered",
     "numbers_of",
@@ -40,7 +38,7 @@ __all__ = [
 
 
 class NumberCodec(Codec):
-    """One number as its little-endian bytes; shapes are dealt with in `decode_column` and `encode_value`.
+    """One number as its little-endian bytes; `column_decoder` and `encode_value` handle shapes.
 
     Args:
         name: One of `NUMBER_TYPES`.
@@ -68,7 +66,7 @@ ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Colu
 
 
 def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder:
-    """Return what decodes the batches of a field stored as blobs: see `decode_column`.
+    """Return the function that decodes batches of a field stored as blobs: see `FieldCodecs.decode`.
 
     Args:
         codec: Of the elements.
@@ -84,71 +82,53 @@ def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder
     return functools.partial(_decode_nested if kind.dims else _decode_single, codec, kind)
 
 
-def decode_column(
-    codecs: FieldCodecs,
-    kind: Type,
-    blobs: Blobs,
-    counts: NDArray[np.int64] | None = None,
-    *,
-    field: str | None = None,
-) -> Column:
-    """Return the column of a field stored as blobs; `kind.optional` is the caller's matter (`spread`).
-
-    Args:
-        codecs: Where the element's codec comes from.
-        kind: The field's type. Numbers are one blob a record, or, where dims start with `[]` and counts are
-            given, any number of blobs of whole elements. Other codecs with dims have one blob an element.
-        blobs: All blobs, record after record.
-        counts: int64[n], blobs of each record; `None`: one each.
-        field: The field's name, for errors.
-
-    Returns:
-        Numbers: ndarray `(n, ...)`, or a `Ragged` over `(sum, ...)`. Others: what the codec's `decode_batch`
-        gives, in a `Ragged` for each of the dims.
-
-    Raises:
-        CodecError: A blob does not decode, or there are too few or too many; `index` is the position of the
-            record among those given.
-        SpecError: The dims have `[]` elsewhere than at their beginning.
-        UnknownNameError: The codec is unknown, or may not be named by a file.
-    """
-    return column_decoder(codecs.codec(kind.element), kind, field)(blobs, counts, field)
-
-
 class FieldDecoder:
-    """Decodes one field that files store apart: what no batch changes, put together once.
+    """Decodes one field that is stored apart; what no batch changes is computed once.
 
     Args:
-        codecs: Where the element's codec comes from.
-        kind: The type that decodes what is stored.
-        declared: The type that the spec gives it.
-        name: The field's name.
+        codecs: Resolves the codec of the elements.
+        kind: The type that decodes the stored blobs.
+        declared: The type that the spec gives the field.
+        name: The field's name, for errors; `None`: a single value.
 
     Attributes:
         kind: As given.
-        name: As given.
-        codec: Of the elements.
+        may_split: True if the codec may find a large value in the blobs to read apart.
     """
 
-    def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str) -> None:
+    def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str | None) -> None:
         codec = codecs.codec(kind.element)
         self._declared = None if kind == declared else declared
+        if isinstance(codec, ArrayCodec) and not kind.dims and self._declared is not None:
+            codec = codec.specialized_for(declared)
         self.kind: Type = kind
-        self.name: str = name
-        self.codec: Codec = codec if kind.dims or self._declared is None else codec.specialized_for(declared)
-        self._decode = column_decoder(self.codec, kind, name)
+        self._name = name
+        self._codec = codec
+        self.may_split: bool = isinstance(codec, ArrayCodec) and not kind.dims
+        self._decode = column_decoder(codec, kind, name)
 
-    def column(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
-        """Return the column of these blobs: see `decode_column` and `conform`."""
-        return self._conformed(self._decode(blobs, counts, self.name))
+    def decode(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
+        """Return the column of these blobs: see `FieldCodecs.decode` and `conform`."""
+        return self._conformed(self._decode(blobs, counts, self._name))
 
-    def around(self, around: SplitBlobs) -> Column | None:
-        """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
-        column = decode_split(self.codec, around)
-        return None if column is None else self._conformed(column)
+    def value_slice(self, blobs: Blobs) -> ValueSlice | None:
+        """Return the slice to read apart from blobs like these."""
+        return self._codec.value_slice(blobs) if isinstance(self._codec, ArrayCodec) else None
+
+    def decode_split(self, split: SplitBlobs) -> Column | None:
+        """Return the column of blobs whose value slice was read apart; `None` if they must be decoded whole."""
+        if not isinstance(self._codec, ArrayCodec):
+            return None
+        try:
+            column = self._codec.decode_split(split)
+        except (MemoryError, MissingExtraError):
+            raise
+        except Exception:
+            return None  # decoding the whole blobs reports the error, and the record that causes it
+        return self._conformed(column) if column is not None and len(column) == len(split) else None
 
     def _conformed(self, column: Column) -> Column:
-        return column if self._declared is None else conform(column, self._declared, field=self.name)
+        return column if self._declared is None else conform(column, self._declared, field=self._name)
 
 
 def _decode_single(
@@ -237,17 +217,6 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
             f"decode_batch gave {len(column)} values for {len(blobs)} blobs", codec=codec.name, field=field
         )
     return column
-
-
-def decode_split(codec: Codec, around: SplitBlobs) -> Column | None:
-    """Return the column of blobs whose window was read apart; `None` where only the whole blobs can tell."""
-    try:
-        column = codec.decode_split(around)
-    except (MemoryError, MissingExtraError):
-        raise
-    except Exception:
-        return None  # what is wrong with the data, decoding them whole says again, and of which record
-    return column if column is not None and len(column) == len(around) else None
 
 
 def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | None]:

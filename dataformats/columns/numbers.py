@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -70,18 +69,15 @@ class Numbers:
         )
 
 
-_numbers = functools.lru_cache(maxsize=1024)(Numbers)
-
-
 def numbers_of(
     kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
 ) -> NDArray[Any] | Ragged:
-    """Return numbers stored as little-endian bytes in C order: `decode_column` for number types.
+    """Return numbers stored as little-endian bytes in C order: `FieldCodecs.decode` for number types.
 
     Raises:
         CodecError: A blob has the wrong length, or a bool is neither 0 nor 1.
     """
-    return _numbers(kind).column(blobs, counts, field)
+    return Numbers(kind).column(blobs, counts, field)
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

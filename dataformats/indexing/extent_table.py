@@ -1,76 +1,80 @@
-"""Where all records of a source lie, held so that the kernels look them up themselves."""
+"""The extents of all records of a source, held by the kernels, which look record numbers up themselves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dataformats.indexing.lookup import fits_in_memory
 from dataformats.interfaces import Extents, Reader
-from dataformats.storage.native_read import held
+from dataformats.storage.native_read import PinnedRows, PinnedTable, pin_extents
 
-__all__ = ["Tables"]
+__all__ = ["ExtentTable"]
 
-_RECORD_BYTES = 24  # file, offset, length, checksum
-_MOST_BYTES = 128 * 2**20
-_MOST_CHOICES = 1024  # of fields, which some choose anew for each call
-_PART = 16  # a table is made once so large a part of the records was asked for: it costs as much as to locate them all
+_MAX_CHOICES = 1024  # of fields; some callers choose others in each call
+_PART = 16  # the table is made after so large a part of the records was requested: that costs as much as locating all
 
 
-class Tables:
-    """The extents of all records, field by field, made once that pays. Thread-safe.
+class ExtentTable:
+    """The extents of all records, pinned field by field when that pays. Thread-safe.
 
     Args:
-        reader: What knows where they lie.
+        reader: Knows the extents; `None` if the kernels cannot read its files.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader | None) -> None:
         self._reader = reader
-        self._fields: dict[str, Any] = {}
-        self._made: dict[tuple[str, ...], tuple[Any, ...]] = {}
-        self._asked = self._due = 0
+        self._pinned: dict[str, tuple[Any, NDArray[np.int32]]] = {}
+        self._tables: dict[tuple[str, ...], PinnedTable] = {}
+        self._n_requested = self._due = 0
 
-    def of(self, fields: tuple[str, ...], n_asked: int) -> tuple[Any, ...] | None:
-        """Return what `gathering.look_up` takes for these fields; `None` where records have to be located.
+    def locate(self, records: NDArray[np.int64], fields: tuple[str, ...]) -> PinnedRows | None:
+        """Return a reference to the extents of these records; `None` if the reader must locate them.
 
         Args:
-            fields: At least one.
-            n_asked: Of how many records the call wants them.
+            records: int64[n], any numbers.
+            fields: Their stored fields.
         """
-        return self._made.get(fields) or self._make(fields, n_asked)
+        table = self._tables.get(fields) or self._make(fields, len(records))
+        return None if table is None else PinnedRows(table, records)
 
-    def _make(self, fields: tuple[str, ...], n_asked: int) -> tuple[Any, ...] | None:
-        if not self._hold([name for name in fields if name not in self._fields], n_asked):
+    def _make(self, fields: tuple[str, ...], n_records: int) -> PinnedTable | None:
+        missing = [name for name in fields if name not in self._pinned]
+        if self._reader is None or not fields or not self._pin(self._reader, missing, n_records):
             return None
-        if len(self._made) >= _MOST_CHOICES:
-            self._made.clear()
-        made = self._made[fields] = tuple([self._fields[name] for name in fields])
-        return made
+        if len(self._tables) >= _MAX_CHOICES:
+            self._tables.clear()
+        pinned = [self._pinned[name] for name in fields]
+        handles, files = tuple([handle for handle, _ in pinned]), tuple([file for _, file in pinned])
+        table = self._tables[fields] = PinnedTable(fields, handles, files)
+        return table
 
-    def _hold(self, missing: list[str], n_asked: int) -> bool:
-        """Make the extents of these fields, each once, whichever other fields it is read with; True: all are there."""
+    def _pin(self, reader: Reader, missing: list[str], n_records: int) -> bool:
+        """Pin the extents of these fields; return True if all fields are pinned."""
         if not missing:
             return True
-        self._asked += n_asked
-        if self._asked < self._due:
+        self._n_requested += n_records
+        if self._n_requested < self._due:
             return False
-        n = int(self._reader.counts.sum())
-        is_early = self._asked < n // _PART
-        # Where it cannot be made now, it may be later: indexes of more files are known then.
-        self._due = n // _PART if is_early else 2 * self._asked
-        if is_early or n * _RECORD_BYTES * (len(self._fields) + len(missing)) > _MOST_BYTES:
+        n = int(reader.counts.sum())
+        is_early = self._n_requested < n // _PART
+        # If it cannot be made now, it may be later, when the indexes of more files are known.
+        self._due = n // _PART if is_early else 2 * self._n_requested
+        if is_early or not fits_in_memory(n * (len(self._pinned) + len(missing))):
             return False
         for field in missing:
-            extents = self._reader.all_extents(field)
-            index = None if extents is None else held(_told_wrong(extents))
-            if index is None:
+            extents = reader.all_extents(field)
+            handle = None if extents is None else pin_extents(with_problems_unreadable(extents))
+            if extents is None or handle is None:
                 return False
-            self._fields[field] = index
+            self._pinned[field] = handle, extents.file
         return True
 
 
-def _told_wrong(extents: Extents) -> Extents:
-    """Return extents in which records that have a problem fit no file, so that whoever asks for one locates it."""
+def with_problems_unreadable(extents: Extents) -> Extents:
+    """Give records with a problem a negative length, so that the kernels reject them and the caller falls back."""
     if not extents.problems:
         return extents
     length = extents.length.copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,12 @@ from dataformats.errors import FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.block_file import ROWS
 from dataformats.indexing.file_index import FileIndex, LazyProblems
+from dataformats.interfaces import Extents
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["Found", "InMemoryLookup", "Lookup", "PagedLookup", "is_small", "lookup"]
+__all__ = ["InMemoryLookup", "Lookup", "PagedLookup", "RecordsByFile", "fits_in_memory", "lookup", "split_by_file"]
 
-_FLAT_BYTES = 128 * 2**20
+_MAX_BYTES = 128 * 2**20
 _HELD_BYTES = 32 * 2**20
 _RECORD_BYTES = 24  # file, offset, length, checksum
 _BLOCK_EXTRA = 1000  # bytes of Python objects around the arrays of a block, about
@@ -27,25 +28,6 @@ _MOST_BLOCKS = 40  # bits of a block's number in a key
 
 Part = Callable[[int, int, int], FileIndex]
 """Returns where the records `[first, stop)` of a file lie, given the file's number and these two."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Where records lie.
-
-    Attributes:
-        file: int32[n].
-        offset: int64[n].
-        length: int64[n].
-        stored: uint32[n], or `None` where the format stores no checksums.
-        problems: Those that cannot be read, position to error.
-    """
-
-    file: NDArray[np.int32]
-    offset: NDArray[np.int64]
-    length: NDArray[np.int64]
-    stored: NDArray[np.uint32] | None
-    problems: Mapping[int, FormatError]
 
 
 class InMemoryLookup:
@@ -70,23 +52,23 @@ class InMemoryLookup:
     def _unlock(self) -> None:
         self._lock = threading.Lock()
 
-    def find(self, indices: NDArray[np.int64], part: Part) -> Found:
+    def find(self, indices: NDArray[np.int64], part: Part) -> Extents:
         """Return where these records lie, each in `[0, starts[-1])`; `part` reads what is not held."""
         file = self._file[indices]
         if not self._complete and not self._there[file].all():
             self._load(np.unique(file[~self._there[file]]).tolist(), part)
         stored = None if self._stored is None else self._stored[indices]
         problems = self._problems_of(file, indices) if self._problems else {}
-        return Found(file, self._offset[indices], self._length[indices], stored, problems)
+        return Extents(file, self._offset[indices], self._length[indices], stored=stored, problems=problems)
 
-    def all_extents(self) -> Found | None:
+    def all_extents(self) -> Extents | None:
         """Return where all records lie, as they are held; `None` where not all files were asked for."""
         if not self._complete:
             return None
         problems = {
             int(self._starts[file]) + at: error for file, found in self._problems.items() for at, error in found.items()
         }
-        return Found(self._file, self._offset, self._length, self._stored, problems)
+        return Extents(self._file, self._offset, self._length, stored=self._stored, problems=problems)
 
     def _load(self, files: list[int], part: Part) -> None:
         with self._lock:
@@ -136,7 +118,7 @@ class PagedLookup:
     def _unlock(self) -> None:
         self._lock = threading.Lock()
 
-    def find(self, indices: NDArray[np.int64], part: Part) -> Found:
+    def find(self, indices: NDArray[np.int64], part: Part) -> Extents:
         """Return where these records lie, each in `[0, starts[-1])`; `part` reads what is not held."""
         file = _file_of(self._starts, indices)
         local = indices - self._starts[file]
@@ -192,13 +174,41 @@ Lookup = InMemoryLookup | PagedLookup
 
 
 def lookup(starts: NDArray[np.int64], *, local: bool) -> Lookup:
-    """Return what finds records: flat where the arrays over all files are small."""
-    return InMemoryLookup(starts) if is_small(int(starts[-1])) else PagedLookup(starts, local=local)
+    """Return a lookup of records: in memory, if the arrays over all files are small enough."""
+    return InMemoryLookup(starts) if fits_in_memory(int(starts[-1])) else PagedLookup(starts, local=local)
 
 
-def is_small(n_records: int) -> bool:
-    """Return True where the extents of so many records are held whole."""
-    return n_records * _RECORD_BYTES <= _FLAT_BYTES
+def fits_in_memory(n_extents: int) -> bool:
+    """Return True if so many extents are held whole: 24 bytes each, at most 128 MB."""
+    return n_extents * _RECORD_BYTES <= _MAX_BYTES
+
+
+class RecordsByFile(NamedTuple):
+    """Records, grouped by the files (or other parts) that hold them.
+
+    Attributes:
+        file: int32[n], the file of each record.
+        local: int64[n], its number in that file.
+        groups: File to the positions of its records, for files that hold any.
+    """
+
+    file: NDArray[np.int32]
+    local: NDArray[np.int64]
+    groups: Mapping[int, NDArray[np.int64] | slice]
+
+
+def split_by_file(starts: NDArray[np.int64], indices: NDArray[np.int64]) -> RecordsByFile:
+    """Group records by file.
+
+    Args:
+        starts: int64[n_files + 1], the number of each file's first record, and of all records.
+        indices: int64[n], each in `[0, starts[-1])`.
+    """
+    file = _file_of(starts, indices)
+    if len(starts) == 2:
+        return RecordsByFile(file, indices, {0: slice(None)} if len(indices) else {})
+    groups = {number: np.flatnonzero(file == number) for number in sorted(set(file.tolist()))}
+    return RecordsByFile(file, indices - starts[file], groups)
 
 
 def _file_of(starts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -217,11 +227,11 @@ def _part_or_problem(part: Part, file: int, first: int, stop: int) -> FileIndex:
         return FileIndex(np.zeros(n, np.int64), np.zeros(n, np.int64), None, problems)
 
 
-def _gather(file: NDArray[np.int32], row: NDArray[np.int64], of: NDArray[np.int64], blocks: list[FileIndex]) -> Found:
+def _gather(file: NDArray[np.int32], row: NDArray[np.int64], of: NDArray[np.int64], blocks: list[FileIndex]) -> Extents:
     """Return the records that stand in these rows of blocks; `of` has the number of each one's block."""
     if not blocks:
         none = np.zeros(0, np.int64)
-        return Found(file, none, none, np.zeros(0, np.uint32), {})
+        return Extents(file, none, none, stored=np.zeros(0, np.uint32))
     sizes = np.array([len(block) for block in blocks])
     at = (np.cumsum(sizes) - sizes)[of] + row
     offset = np.concatenate([block.offset for block in blocks])[at]
@@ -232,7 +242,7 @@ def _gather(file: NDArray[np.int32], row: NDArray[np.int64], of: NDArray[np.int6
             here = np.flatnonzero(of == number)
             pairs = zip(here.tolist(), row[here].tolist(), strict=True)
             problems |= {position: block.problems[i] for position, i in pairs if i in block.problems}
-    return Found(file, offset, length, _stored(blocks, at), problems)
+    return Extents(file, offset, length, stored=_stored(blocks, at), problems=problems)
 
 
 def _stored(blocks: list[FileIndex], at: NDArray[np.int64]) -> NDArray[np.uint32] | None:
@@ -243,7 +253,7 @@ def _stored(blocks: list[FileIndex], at: NDArray[np.int64]) -> NDArray[np.uint32
     return taken
 
 
-def _put_together(file: NDArray[np.int32], parts: list[tuple[NDArray[np.int64], Found]]) -> Found:
+def _put_together(file: NDArray[np.int32], parts: list[tuple[NDArray[np.int64], Extents]]) -> Extents:
     """Return the records of parts, each with the positions at which its records belong."""
     n = len(file)
     offset, length = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -255,4 +265,4 @@ def _put_together(file: NDArray[np.int32], parts: list[tuple[NDArray[np.int64], 
         if stored is not None and found.stored is not None:
             stored[here] = found.stored
         problems |= {int(here[position]): error for position, error in found.problems.items()}
-    return Found(file, offset, length, stored, problems)
+    return Extents(file, offset, length, stored=stored, problems=problems)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
-from dataformats.indexing.lookup import Found, InMemoryLookup, Lookup, lookup
+from dataformats.indexing.lookup import InMemoryLookup, Lookup, lookup
 from dataformats.interfaces import Check, Extents, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
@@ -120,7 +120,7 @@ class IndexedReader(Reader):
         found = self._lookup.all_extents() if isinstance(self._lookup, InMemoryLookup) else None
         return None if found is None else self._extents(found)
 
-    def _extents(self, found: Found) -> Extents:
+    def _extents(self, found: Extents) -> Extents:
         where = (found.file, found.offset, found.length)
         return Extents(*where, self.head, self.tail, found.stored, self.check, found.problems)
 

@@ -1,13 +1,14 @@
 """The contracts of backends, readers, file writers and codecs, and of a dataset's writer."""
 
 from dataformats.interfaces.backend import Backend, BlobBackend, FieldsBackend, OpenOptions, SniffResult
-from dataformats.interfaces.codec import Codec, FieldCodecs, RecordCodec, RecordCoder
+from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
 from dataformats.interfaces.reader import Check, Extents, KernelCheck, Located, Reader, RecordChunk, SequentialReader
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.interfaces.writer import RecordWriter
 
 __all__ = [
+    "ArrayCodec",
     "Backend",
     "BlobBackend",
     "BlobWriter",

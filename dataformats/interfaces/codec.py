@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "ArrayCodec",
     "Codec",
     "FieldCodecs",
     "RecordCodec",
@@ -47,10 +48,6 @@ class Codec(ABC):
             raise SpecError(f"codec {self.name!r} takes no arguments, found ({','.join(args)})")
         return self
 
-    def specialized_for(self, declared: Type) -> Codec:
-        """Return the codec that may give the column of a declared type at once, where this one's goes to `conform`."""
-        return self
-
     @abstractmethod
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a value. What it raises is chained to a `CodecError`."""
@@ -63,13 +60,21 @@ class Codec(ABC):
         """Return the values of many blobs as a column: a list, unless the codec knows better."""
         return [self.decode(blob) for blob in blobs]
 
-    def value_slice(self, blobs: Blobs) -> ValueSlice | None:
-        """Return a part that these blobs have at the same place, and that `decode_split` does not look at."""
-        return None
 
-    def decode_split(self, around: SplitBlobs) -> Column | None:
-        """Return the column, made of `around.rows`; `None` where the window is not what it was thought to be."""
-        return None
+class ArrayCodec(Codec):
+    """A codec of arrays: it may know their declared type, and decode blobs whose data were read apart."""
+
+    @abstractmethod
+    def specialized_for(self, declared: Type) -> Codec:
+        """Return the codec that may give the column of a declared type at once, without a check of each array."""
+
+    @abstractmethod
+    def value_slice(self, blobs: Blobs) -> ValueSlice | None:
+        """Return a part at the same place in all blobs whose bytes `decode_split` does not need to parse."""
+
+    @abstractmethod
+    def decode_split(self, split: SplitBlobs) -> Column | None:
+        """Return the column, made of `split.rows`; `None` if the blobs must be decoded whole."""
 
 
 class FieldCodecs(Protocol):
@@ -86,14 +91,24 @@ class FieldCodecs(Protocol):
     def decode(
         self, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
     ) -> Column:
-        """Return the column of a field stored as blobs.
+        """Return the column of a field stored as blobs; `kind.optional` is left to the caller.
 
         Args:
-            kind: The field's type. Numbers with dims are one blob a record; other codecs with dims have one blob
-                an element, `counts` of them a record.
+            kind: The field's type. Numbers are one blob a record or, if dims start with `[]` and counts are given,
+                any number of blobs of whole elements. Other codecs with dims have one blob an element.
             blobs: All blobs, record after record.
             counts: int64[n], blobs of each record; `None`: one each.
             field: The field's name, for errors.
+
+        Returns:
+            Numbers: ndarray `(n, ...)`, or a `Ragged` over `(sum, ...)`. Other codecs: the result of `decode_batch`,
+            in a `Ragged` for each of the dims.
+
+        Raises:
+            CodecError: A blob does not decode, or there are too few or too many; `index` is the position of the
+                record among those given.
+            SpecError: The dims have `[]` elsewhere than at their beginning.
+            UnknownNameError: The codec is unknown, or may not be named by a file.
         """
         ...
 

@@ -154,7 +154,7 @@ class Reader(ABC):
 
     def file_summaries(self) -> list[tuple[str, int, int]]:
         """Return name, records and bytes of each part that is written as one: a file, or a folder of files."""
-        sizes = [int(file.identity[0]) for file in self.files]
+        sizes = [file.stored_size for file in self.files]
         return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
 
     def files_of(self, field: str) -> Sequence[int]:

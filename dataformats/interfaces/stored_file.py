@@ -31,6 +31,11 @@ class StoredFile(ABC):
     local: Path | None = None
 
     @property
+    def stored_size(self) -> int:
+        """The bytes that it takes up where it is stored: of a compressed file, the compressed ones."""
+        return self.size
+
+    @property
     def basename(self) -> str:
         """The last part of the name."""
         return self.name.rstrip("/").rsplit("/", 1)[-1]

@@ -1,26 +1,32 @@
-"""From blobs back to records: which record a problem is of, where it lies, and what is left without it."""
+"""Map blobs back to records: the record of a problem, its place in a file, and the records without it."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.errors import CodecError, FormatError, SpecError
+from dataformats.errors import FormatError
 from dataformats.interfaces import Located, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import Fetched
 
-__all__ = ["BlobLocations", "RecordRun", "by_record", "cut", "placed_at", "sound", "subset", "without"]
+__all__ = ["BlobLocations", "RecordRun", "cut", "sound", "subset", "without"]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Neighbouring sound records as they stream by: their first number, their file, where its bytes begin there."""
+    """Consecutive sound records of one file.
+
+    Attributes:
+        first: The number of the first record.
+        file: The file's name.
+        base: Where in the file the buffer of the blobs begins.
+        blobs: The records.
+    """
 
     first: int
     file: str
@@ -32,28 +38,51 @@ class RecordRun:
         return RecordRun(self.first + begin, self.file, self.base, self.blobs.take(slice(begin, end)))
 
     def place(self, position: int, field: str | None = None) -> tuple[str, int]:
-        """Return the file of a record, and the byte where its blob begins."""
+        """Return the file of a record, and the byte at which its blob begins."""
         return self.file, self.base + int(self.blobs.starts[position])
 
 
 @dataclass(frozen=True, slots=True)
 class BlobLocations:
-    """Where the records of a read lie, for errors.
+    """The blobs of a read, and where they lie.
 
     Attributes:
         files: The files.
-        fetched: What was read, field by field, and where it lies.
-        kept: Of which positions the records are; `None`: of all.
+        located: Field to extents.
+        fetched: Field to blobs.
+        kept: The positions of the records that are left; `None`: all.
     """
 
     files: Sequence[StoredFile]
-    fetched: Mapping[str, tuple[Fetched, Located]]
+    located: Mapping[str, Located]
+    fetched: Mapping[str, Fetched]
     kept: NDArray[np.int64] | None = None
 
+    def of(self, kept: NDArray[np.int64]) -> BlobLocations:
+        """Return the places of the records at these positions."""
+        return replace(self, kept=kept)
+
+    def stored(self) -> dict[str, tuple[Blobs, NDArray[np.int64] | None]]:
+        """Return the blobs of each field of all records, and how many each record has."""
+        return {name: (one.blobs, self.located[name].counts) for name, one in self.fetched.items()}
+
+    def problems(self, numbers: NDArray[np.int64]) -> dict[int, FormatError]:
+        """Return the first problem of each record: position in the batch to error."""
+        found: dict[int, FormatError] = {}
+        for name, fetched in self.fetched.items():
+            if not fetched.problems:
+                continue
+            counts = self.located[name].counts
+            ends = None if counts is None else np.cumsum(counts)
+            for blob, error in sorted(fetched.problems.items()):
+                position = blob if ends is None else int(np.searchsorted(ends, blob, side="right"))
+                found.setdefault(position, error.at(int(numbers[position])))
+        return found
+
     def place(self, position: int, field: str | None = None) -> tuple[str, int]:
-        """Return the file of a record's field (or of its first), and the byte where its blob begins."""
+        """Return the file of a record's field (or of its first), and the byte at which its blob begins."""
         record = position if self.kept is None else int(self.kept[position])
-        _, located = self.fetched.get(field or "") or next(iter(self.fetched.values()))
+        located = self.located.get(field or "") or next(iter(self.located.values()))
         counts, extents = located.counts, located.extents
         blob = record if counts is None else int(counts[:record].sum())
         blob = min(blob, len(extents) - 1)
@@ -65,19 +94,6 @@ def without(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
     keep = np.ones(n, bool)
     keep[list(left_out)] = False
     return np.flatnonzero(keep)
-
-
-def by_record(fetched: Mapping[str, tuple[Fetched, Located]], numbers: NDArray[np.int64]) -> dict[int, FormatError]:
-    """Return the first problem of each record: position in the batch to error."""
-    found: dict[int, FormatError] = {}
-    for got, where in fetched.values():
-        if not got.problems:
-            continue
-        ends = None if where.counts is None else np.cumsum(where.counts)
-        for blob, error in sorted(got.problems.items()):
-            position = blob if ends is None else int(np.searchsorted(ends, blob, side="right"))
-            found.setdefault(position, error.at(int(numbers[position])))
-    return found
 
 
 def subset(
@@ -93,29 +109,17 @@ def subset(
     return blobs.take(np.flatnonzero(np.repeat(keep, counts))), counts[kept]
 
 
-def sound(stretch: RecordChunk) -> Iterator[bytes]:
-    """Yield the blobs of a stretch that have no problem."""
-    return (stretch.blobs[i] for i in range(len(stretch.blobs)) if i not in stretch.problems)
+def sound(chunk: RecordChunk) -> Iterator[bytes]:
+    """Yield the blobs of a chunk that have no problem."""
+    return (chunk.blobs[i] for i in range(len(chunk.blobs)) if i not in chunk.problems)
 
 
-def cut(stretch: RecordChunk, first: int, file: str) -> Iterator[tuple[RecordRun, FormatError | None]]:
-    """Yield the sound runs of a stretch, each with the problem that follows it."""
+def cut(chunk: RecordChunk, first: int, file: str) -> Iterator[tuple[RecordRun, FormatError | None]]:
+    """Yield the sound runs of a chunk, each with the problem that follows it."""
     begin = 0
-    for position in sorted(stretch.problems):
-        problem = stretch.problems[position].at(first + position)
-        yield RecordRun(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, position))), problem
+    for position in sorted(chunk.problems):
+        problem = chunk.problems[position].at(first + position)
+        yield RecordRun(first + begin, file, chunk.base, chunk.blobs.take(slice(begin, position))), problem
         begin = position + 1
-    if begin < len(stretch.blobs):
-        yield RecordRun(first + begin, file, stretch.base, stretch.blobs.take(slice(begin, None))), None
-
-
-def placed_at(error: Exception, number: int, place: tuple[str, int]) -> Exception:
-    """Return the error with the record, the file and the byte that it is about."""
-    placed = copy.copy(error)
-    placed.__cause__ = error.__cause__
-    if isinstance(placed, FormatError):
-        placed.path, placed.offset_bytes = placed.path or place[0], place[1]
-    if isinstance(placed, CodecError | SpecError):
-        placed.path = place[0]
-    placed.index = number  # type: ignore[attr-defined]  # every error that decoding raises has one
-    return placed
+    if begin < len(chunk.blobs):
+        yield RecordRun(first + begin, file, chunk.base, chunk.blobs.take(slice(begin, None))), None

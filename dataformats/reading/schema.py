@@ -1,14 +1,14 @@
-"""What the stored bytes of a data set mean: payload, fields and codecs, as told or as samples show."""
+"""Resolve payload, spec and codecs of a dataset: from the call, from a sidecar, or by sampling records."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.columns.decode import FieldDecoder
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.sidecar import load_inferred, save_inferred
@@ -18,11 +18,7 @@ from dataformats.spec import VALUE, Spec, Type
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
-__all__ = ["BoundSchema", "DatasetSchema", "DeclaredSchema", "declared_schema"]
-
-
-Samples = Callable[[], "Callable[[], Iterable[bytes]] | None"]
-"""As `weakref.WeakMethod`."""
+__all__ = ["DatasetSchema", "DeclaredSchema", "declared_schema"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +53,24 @@ def declared_schema(arguments: OpenArguments, facts: Mapping[str, Any]) -> Decla
     return DeclaredSchema(payload if payload is not None else facts.get("payload"), spec, resolver)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundSchema:
-    """What every read needs of it, put together once.
-
-    Attributes:
-        spec: The fields.
-        coder: What decodes whole records; `None` where they are single values or fields are stored apart.
-        single: True where records are single values.
-        whole: The mask of all fields.
-        fields: What decodes the fields that are stored apart, as far as anybody asked.
-    """
-
-    spec: Spec
-    coder: RecordCoder | None
-    single: bool
-    whole: dict[str, bool | range]
-    fields: dict[str, FieldDecoder] = field(default_factory=dict)
-
-
 class DatasetSchema:
-    """Payload, spec and codecs of the records of a reader, each found out when it is asked for. Thread-safe.
+    """Payload, spec and codecs of the records of a reader, each resolved at its first use. Thread-safe.
 
     Args:
         backend: The format.
         reader: The opened files.
         declared: What the call or a sidecar declares.
-        index: Where an inferred spec is kept, as `open` has it.
-        samples: Refers to what yields some sound records, spread over all files: weakly, because its owner owns this.
+        index: Where an inferred spec is kept: see `open`.
+        samples: Yields some sound records, spread over all files.
     """
 
     def __init__(
-        self, backend: Backend, reader: Reader, declared: DeclaredSchema, index: str, samples: Samples
+        self,
+        backend: Backend,
+        reader: Reader,
+        declared: DeclaredSchema,
+        index: str,
+        samples: Callable[[], Iterable[bytes]],
     ) -> None:
         self._backend = backend
         self._reader = reader
@@ -98,19 +80,15 @@ class DatasetSchema:
         self._payload, self._spec = declared.payload, declared.spec
         self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
-        self._decoding: BoundSchema | None = None
-        for name in declared.spec or () if reader.spec is not None else ():
-            if name not in reader.spec:  # type: ignore[operator]  # it is not None
-                raise SpecError(f"the files have no such field: {', '.join(reader.spec or ())}", field=name)
+        self._decoder: BatchDecoder | None = None
+        for name in declared.spec or ():
+            if reader.spec is not None and name not in reader.spec:
+                raise SpecError(f"the files have no such field: {', '.join(reader.spec)}", field=name)
         self._unlock()
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
         self._lock = threading.RLock()
-
-    def _samples_now(self) -> Iterable[bytes]:
-        samples = self._samples()
-        return () if samples is None else samples()
 
     @property
     def payload(self) -> str | None:
@@ -119,7 +97,7 @@ class DatasetSchema:
             return None
         with self._lock:
             if self._payload is None and isinstance(self._backend, BlobBackend):
-                self._payload = self._backend.guess_payload(self._samples_now())
+                self._payload = self._backend.guess_payload(self._samples())
             return self._payload or "bytes"
 
     @property
@@ -132,23 +110,23 @@ class DatasetSchema:
 
     @property
     def spec_is_inferred(self) -> bool:
-        """True where nobody gave the spec and the records told it."""
+        """True if the spec was inferred from records: neither the call nor a sidecar declares it."""
         return self._declared.spec is None and isinstance(self.payload_codec, RecordCodec)
 
     @property
     def hidden_fields(self) -> tuple[str, ...]:
-        """Fields that samples hold and the spec leaves out."""
+        """The fields that sampled records hold and the spec leaves out."""
         codec = self.payload_codec
         if self._declared.spec is None or not isinstance(codec, RecordCodec):
             return ()
-        return tuple(name for name in codec.infer(_parsing(codec, self._samples_now())) if name not in self.spec)
+        return tuple(name for name in codec.infer(_parsing(codec, self._samples())) if name not in self.spec)
 
     @property
     def spec(self) -> Spec:
         """The fields.
 
         Raises:
-            SpecError: The call gives fields to records that have none.
+            SpecError: The call declares fields, but records are single values.
         """
         with self._lock:
             if self._spec is None:
@@ -167,16 +145,16 @@ class DatasetSchema:
         known = load_inferred(self._reader.files, self._index)
         if known is not None and known.get("payload") == self.payload:
             return Spec(known["spec"])
-        return codec.infer(_parsing(codec, self._samples_now()))
+        return codec.infer(_parsing(codec, self._samples()))
 
     @property
     def single(self) -> bool:
-        """True where records are single values."""
+        """True if records are single values."""
         return self._reader.spec is None and not isinstance(self.payload_codec, RecordCodec)
 
     @property
     def coder(self) -> RecordCoder | None:
-        """What encodes and decodes the payload; `None` where records are single values or fields stored apart."""
+        """Encodes and decodes the payload; `None` if records are single values or their fields are stored apart."""
         codec = self.payload_codec
         if not isinstance(codec, RecordCodec):
             return None
@@ -186,21 +164,21 @@ class DatasetSchema:
             return self._coder
 
     @property
-    def decoding(self) -> BoundSchema:
-        """All that a read needs, put together at the first use."""
-        known = self._decoding
-        if known is None:
-            with self._lock:  # or what was adopted meanwhile would be forgotten
-                known = self._decoding = BoundSchema(self.spec, self.coder, self.single, dict.fromkeys(self.spec, True))
-        return known
+    def decoder(self) -> BatchDecoder:
+        """The decoder of batches, bound at its first use."""
+        decoder = self._decoder
+        if decoder is None:
+            with self._lock:  # or what was adopted meanwhile would be lost
+                decoder = self._decoder = bind(self._reader, self.spec, self._declared.codecs, self.coder)
+        return decoder
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
-        """Take what was inferred before, in another process, in place of inferring it again."""
+        """Use what another process inferred, instead of inferring it again."""
         with self._lock:
-            self._payload, self._spec, self._codec, self._coder, self._decoding = payload, spec, None, None, None
+            self._payload, self._spec, self._codec, self._coder, self._decoder = payload, spec, None, None, None
 
     def infer_from(self, records: Iterable[bytes]) -> Spec:
-        """Infer the spec from these records in place of samples, and keep it until a file changes."""
+        """Infer the spec from these records instead of samples, and keep it until a file changes."""
         codec = self.payload_codec
         if not self.spec_is_inferred or not isinstance(codec, RecordCodec):
             return self.spec
@@ -211,7 +189,7 @@ class DatasetSchema:
 
 
 def _parsing(codec: RecordCodec, blobs: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the blobs that parse, unknown fields and all; the others say so when they are read."""
+    """Yield the blobs that parse, unknown fields included; reading the others raises their errors."""
     for blob in blobs:
         try:
             codec.decode(blob)

@@ -1,6 +1,7 @@
-"""Reads the blobs of many extents in one go: checked against the file's size, coalesced, fetched, verified.
+"""Read the blobs of many extents: checked against the file's size, coalesced, fetched and verified.
 
-By native calls where that goes; else, and where anything is wrong, in this module, which finds out what it is.
+This is the reference path: it reads any file without kernels, and reports what is wrong with each blob.
+`storage.native_read` is its fast path.
 """
 
 from __future__ import annotations
@@ -12,18 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice, whole
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.engines import Piece, fetch
-from dataformats.storage.file_set import FileSet
-from dataformats.storage.native_read import gather
 
 __all__ = ["Fetched", "read_blobs", "too_long"]
 
 _GAP = 4096
-"""Neighbours no further apart than a page are read as one: the page is fetched anyway."""
+"""Neighbors at most a page apart are read as one: the page is fetched anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,45 +29,24 @@ class Fetched:
     """The blobs of one `Extents`.
 
     Attributes:
-        read: As many as extents, empty where there is a problem; without their window where one was asked for and all
-            went well.
+        blobs: As many as extents; one with a problem is empty.
         problems: Position to error, with the path.
     """
 
-    read: Blobs | SplitBlobs
+    blobs: Blobs
     problems: dict[int, FormatError]
 
-    @property
-    def blobs(self) -> Blobs:
-        """What was read, whole."""
-        return whole(self.read)
 
-
-def read_blobs(
-    files: Sequence[StoredFile],
-    requests: Sequence[Extents],
-    *,
-    max_bytes: int,
-    windows: Sequence[ValueSlice | None] = (),
-) -> list[Fetched]:
+def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_bytes: int) -> list[Fetched]:
     """Return the blobs of each request, read by one submission.
 
     Args:
-        files: What the extents' file numbers mean; a `FileSet` is read natively.
-        requests: Extents, one for each field, say.
+        files: The files that the extents number.
+        requests: Extents, such as one for each field.
         max_bytes: A longer blob is a problem, not an allocation.
-        windows: Of each request, the part of its blobs that may be read to an array of its own; none: of no request.
     """
     if not requests:
         return []
-    if isinstance(files, FileSet):
-        gathered = gather(files, requests, max_bytes, windows)
-        if gathered is not None:
-            return [Fetched(blobs, {}) for blobs in gathered]
-    return _read_carefully(files, requests, max_bytes)
-
-
-def _read_carefully(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> list[Fetched]:
     sizes = np.array([file.size for file in files], np.int64)
     problems = [_problems(request, files, sizes, max_bytes) for request in requests]
     sound = [_without(len(request), wrong) for request, wrong in zip(requests, problems, strict=True)]
@@ -85,7 +62,7 @@ def _read_carefully(files: Sequence[StoredFile], requests: Sequence[Extents], ma
 def _problems(
     request: Extents, files: Sequence[StoredFile], sizes: NDArray[np.int64], max_bytes: int
 ) -> dict[int, FormatError]:
-    """Return the extents that cannot be read: known ones, those outside the file, absurdly long ones."""
+    """Return the extents that cannot be read: known problems, outside the file, or too long."""
     room = sizes[request.file] - request.tail
     with np.errstate(over="ignore"):
         outside = (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
@@ -132,7 +109,7 @@ def _fetch_all(
     sound: Sequence[NDArray[np.int64]],
 ) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]]]:
     """Return the buffer with everything, and where in it each sound extent begins (its head included)."""
-    # One address space over all files, with gaps between them too wide to be coalesced.
+    # One address space for all files, with gaps between them too wide to be coalesced.
     bases = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes + (_GAP + 1))])
     file = np.concatenate([request.file[valid] for request, valid in zip(requests, sound, strict=True)])
     offset = np.concatenate(

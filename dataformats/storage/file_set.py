@@ -1,4 +1,4 @@
-"""The files of one data set, as the kernels see them: addresses, descriptors, sizes and times."""
+"""The files of one dataset as the kernels see them: addresses, descriptors, sizes and times."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dataformats.kernels import reads_batches
 from dataformats.storage.engines import NAMES, engine
 from dataformats.storage.engines.local import Engine
 from dataformats.storage.files import LocalFile, borrow_descriptors, return_descriptors
-from dataformats.storage.memory_file import MemoryFile, SharedMemory
+from dataformats.storage.memory_file import MappedFile, MemoryFile, SharedMemory, cache_files
 
-__all__ = ["FileSet"]
+__all__ = ["FileSet", "open_files"]
 
 WAYS = (*NAMES, "fsspec", "mmap")
 
@@ -24,23 +24,23 @@ class FileSet(Sequence[StoredFile]):
     """Files that batches are read from. Thread-safe.
 
     Args:
-        files: What the extents' file numbers mean.
-        io: How they are read.
-        memory: What holds those that are in memory, to be shared with processes that are spawned.
+        files: The files that extents number.
+        io: How they are read: see `open`.
+        memory: Holds the files in memory, to be shared with processes that are spawned.
 
     Raises:
-        ValueError: It is no way that is known.
+        ValueError: No such `io`, or not for these files.
 
     Attributes:
-        engine: What reads those on the local disk.
-        gathers: True where all are in memory or on the local disk, so that a kernel can read them.
-        sizes: int64[n], bytes; 0 for files that have yet to be brought into memory.
+        engine: Reads the files on the local disk.
+        gathers: True if all files are in memory or on the local disk, so that a kernel can read them.
+        sizes: int64[n], bytes; 0 for files that are to be in memory and are not yet.
         memories: uint64[n], the address of a file in memory, or 0.
-        mtimes_ns: int64[n], when each was changed last as it was opened; -1 for those in memory.
-        facts: These three, as the kernels take them.
+        mtimes_ns: int64[n], when each file was last changed, as of its opening; -1 for those in memory.
+        facts: `memories`, `sizes` and `mtimes_ns`, as the kernels take them.
         no_descriptors: int32[n], -1.
-        in_memory: The numbers of the files that are in memory or will be.
-        waiting: Those of them that have yet to be brought in.
+        in_memory: The numbers of the files that are, or are to be, in memory.
+        waiting: The numbers of those that are not there yet.
     """
 
     def __init__(self, files: Iterable[StoredFile], io: str = "auto", memory: SharedMemory | None = None) -> None:
@@ -71,11 +71,11 @@ class FileSet(Sequence[StoredFile]):
         self.no_descriptors: NDArray[np.int32] = np.full(len(local), -1, np.int32)
 
     def shared(self) -> Any:
-        """Return what gives the files in memory to the process that multiprocessing is spawning; or `None`."""
-        given = None if self._memory is None else self._memory.shared()
-        if given is not None:
+        """Return a handle of the files in memory, for the process that multiprocessing is spawning; or `None`."""
+        handle = None if self._memory is None else self._memory.shared()
+        if handle is not None:
             self.bring_in(self.waiting)  # so that no worker has to
-        return given
+        return handle
 
     def __len__(self) -> int:
         return len(self._files)
@@ -88,10 +88,10 @@ class FileSet(Sequence[StoredFile]):
         return self._files[number]
 
     def bring_in(self, numbers: Iterable[int]) -> None:
-        """Bring in those of these files that wait for it."""
+        """Read these files into memory, unless they are there or need not be."""
         for number in self.waiting.intersection(numbers):
             file = self._files[number]
-            assert isinstance(file, MemoryFile)  # only such are waited for
+            assert isinstance(file, MemoryFile)  # only these wait
             memory = file.memory
             self.sizes[number] = len(memory)
             self.memories[number] = memory.ctypes.data
@@ -110,6 +110,25 @@ class FileSet(Sequence[StoredFile]):
         return found
 
     def give_back(self, numbers: Sequence[int]) -> None:
-        """Let go of what `take` gave for these numbers."""
+        """Give back the descriptors that `take` returned for these numbers."""
         every = len(numbers) == len(self._local)
         return_descriptors(self._local if every else [self._local[number] for number in numbers])
+
+
+def open_files(files: Sequence[StoredFile], io: str, in_memory: Sequence[int] = (), memory: Any = None) -> FileSet:
+    """Return the files to read from.
+
+    Args:
+        files: As a reader knows them.
+        io: How they are read: see `open`.
+        in_memory: The numbers of files to hold in memory.
+        memory: From `FileSet.shared`, in the process that spawned this one.
+
+    Raises:
+        ValueError: No such `io`, or the files cannot be mapped.
+    """
+    if io == "mmap":
+        return FileSet([MappedFile(file) for file in files], io)
+    cached, shared = cache_files([files[number] for number in in_memory], memory)
+    by_number = dict(zip(in_memory, cached, strict=True))
+    return FileSet([by_number.get(number, file) for number, file in enumerate(files)], io, shared)

@@ -129,6 +129,10 @@ class DecompressedFile(StoredFile):
             self._size = self._measure()
         return self._size
 
+    @property
+    def stored_size(self) -> int:
+        return self._file.stored_size
+
     def known_size(self, size: int, damage: FormatError | None) -> None:
         """Take the size and the damage from an index, in place of a pass over the file."""
         self._size, self.damage = size, damage

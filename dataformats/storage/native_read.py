@@ -1,21 +1,21 @@
-"""The blobs of many extents by native calls: looked up, laid out back to back, read and verified.
+"""Read the blobs of many extents by native calls: checked, laid out back to back, read and verified.
 
-It gives all or nothing. Where anything is wrong, `storage.reading` goes the careful way, which is this one's twin and
-says what it is.
+This is the fast path: it returns all blobs or none. If anything is wrong, `storage.blob_read`, its reference, reads
+them again and reports what it is.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice
-from dataformats.interfaces import Extents, KernelCheck
+from dataformats.batch.inline_values import SplitBlobs, StoredBlobs, ValueSlice
+from dataformats.interfaces import Extents, KernelCheck, Located
 from dataformats.kernels import (
     LEFT,
     MAX_FRAMING,
@@ -30,15 +30,41 @@ from dataformats.storage.file_set import FileSet
 from dataformats.storage.files import max_open_files
 from dataformats.storage.threads import kernel_threads
 
-__all__ = ["gather", "held", "look_up"]
+__all__ = ["PinnedRows", "PinnedTable", "pin_extents", "read"]
 
-_MOST = 2**62
-_MUCH = 64 * 2**20  # up to here nobody asks whether extents overlap
-_FEW = 8  # files: so many may be borrowed in any process
+_MAX_BYTES = 2**62
+_OVERLAP_BYTES = 64 * 2**20  # below this, overlapping extents are read as they are
+_FEW_FILES = 8  # any process may open this many at once
 
 
-def held(extents: Extents) -> Any | None:
-    """Return extents as the kernels hold them; `None` where only the careful way can read them."""
+class PinnedTable(NamedTuple):
+    """The extents of all records, of some fields, held by the kernels.
+
+    Attributes:
+        fields: Their names.
+        handles: Of each field, what `pin_extents` returned.
+        files: Of each field int32[n], the file of each record.
+    """
+
+    fields: tuple[str, ...]
+    handles: tuple[Any, ...]
+    files: tuple[NDArray[np.int32], ...]
+
+
+class PinnedRows(NamedTuple):
+    """Some rows of a table, which the kernels look up: any numbers, checked there.
+
+    Attributes:
+        table: The table.
+        rows: int64[n], record numbers.
+    """
+
+    table: PinnedTable
+    rows: NDArray[np.int64]
+
+
+def pin_extents(extents: Extents) -> Any | None:
+    """Return extents as the kernels hold them; `None` if only the reference path can read them."""
     if extents.problems or extents.head > MAX_FRAMING or extents.tail > MAX_FRAMING:
         return None
     check = FrameCheck.NOTHING
@@ -50,77 +76,71 @@ def held(extents: Extents) -> Any | None:
     return hold_extents(extents.file, extents.offset, extents.length, extents.stored, framing, check)
 
 
-def gather(
-    files: FileSet, requests: Sequence[Extents], max_bytes: int, windows: Sequence[ValueSlice | None] = ()
-) -> list[Blobs | SplitBlobs] | None:
-    """Return the blobs of each request, or `None` where they have to be read the careful way.
+def read(
+    files: FileSet,
+    located: Mapping[str, Located] | PinnedRows,
+    max_bytes: int,
+    slices: Sequence[ValueSlice | None] = (),
+) -> StoredBlobs | None:
+    """Return the blobs of each field; `None` if the reference path must read them.
 
     Args:
-        files: What the extents' file numbers mean.
-        requests: Extents, one for each field, say.
+        files: The files that the extents number.
+        located: Where the blobs lie.
         max_bytes: A longer blob is not read.
-        windows: Of each request, the part of its blobs that goes to an array of its own; none: of no request.
+        slices: Of each field, the part of its blobs to read to an array of its own; empty: of no field.
     """
     if not files.gathers:
         return None
-    indexes = tuple([held(request) for request in requests])
-    if None in indexes:
-        return None
-    if files.waiting:
-        files.bring_in({number for request in requests for number in request.file.tolist()})
-    counts = [len(request) for request in requests]
-    return _read(files, indexes, None, counts, max_bytes, windows)
-
-
-def look_up(
-    files: FileSet,
-    indexes: tuple[Any, ...],
-    records: NDArray[np.int64],
-    max_bytes: int,
-    windows: Sequence[ValueSlice | None] = (),
-) -> list[Blobs | SplitBlobs] | None:
-    """Return the blobs of some records of each field, or `None` where they have to be located first.
-
-    Args:
-        files: What the extents' file numbers mean; it `gathers`.
-        indexes: The extents of all records, of each field, as `held` gives them.
-        records: int64[n], which records; any numbers.
-        max_bytes: A longer blob is not read.
-        windows: As `gather` takes them.
-    """
-    return _read(files, indexes, records, [len(records)] * len(indexes), max_bytes, windows)
-
-
-def _read(
-    files: FileSet,
-    indexes: tuple[Any, ...],
-    records: NDArray[np.int64] | None,
-    counts: list[int],
-    max_bytes: int,
-    windows: Sequence[ValueSlice | None],
-) -> list[Blobs | SplitBlobs] | None:
+    if isinstance(located, PinnedRows):
+        (fields, handles, _), rows = located
+        counts = [len(rows)] * len(fields)
+    else:
+        rows, handles = None, tuple([pin_extents(one.extents) for one in located.values()])
+        if None in handles:
+            return None
+        counts = [len(one.extents) for one in located.values()]
     room = np.empty(2 * sum(counts) + len(counts), np.int64)
-    laid = lay_out(indexes, records, files.facts, min(max_bytes, _MOST), room)
-    if laid is None:
+    max_bytes = min(max_bytes, _MAX_BYTES)
+    laid = lay_out(handles, rows, files.facts, max_bytes, room)
+    if files.waiting and _needs_memory(files, laid):
+        files.bring_in(_file_numbers(located))
+        laid = lay_out(handles, rows, files.facts, max_bytes, room)
+    if laid is None or (files.in_memory and _needs_memory(files, laid)):
         return None
     held, sizes, numbers = laid
-    if files.in_memory and not files.in_memory.isdisjoint(numbers):
-        return None  # one had yet to be brought in, even if another thread has done so since
     n_bytes = sum(sizes)
-    if n_bytes > _MUCH and n_bytes > 2 * int(files.sizes.sum()):
-        return None  # extents that overlap: the careful way reads once what they share
-    outs = tuple([_out(*each) for each in zip(sizes, counts, windows or [None] * len(counts), strict=True)])
-    done = (_read_group if len(numbers) <= _FEW else _read_groups)(files, held, outs, numbers)
-    return _given(room, counts, outs) if done else None
+    if n_bytes > _OVERLAP_BYTES and n_bytes > 2 * int(files.sizes.sum()):
+        return None  # the reference path reads once what extents share
+    outs = tuple([_out(*each) for each in zip(sizes, counts, slices or [None] * len(counts), strict=True)])
+    if not (_read_group if len(numbers) <= _FEW_FILES else _read_groups)(files, held, outs, numbers):
+        return None
+    blobs = _blobs(room, counts, outs)
+    if isinstance(located, PinnedRows):
+        return {name: (one, None) for name, one in zip(fields, blobs, strict=True)}
+    return {name: (one, located[name].counts) for name, one in zip(located, blobs, strict=True)}
 
 
-def _out(n_bytes: int, n: int, window: ValueSlice | None) -> Out:
-    if window is None or n * window.n_bytes > n_bytes:  # most blobs are too short, and its array would exceed them all
+def _needs_memory(files: FileSet, laid: tuple[Any, list[int], list[int]] | None) -> bool:
+    """Return True if blobs were laid out before their file was in memory, or not at all: it has 0 bytes until then."""
+    return laid is None or not files.in_memory.isdisjoint(laid[2])
+
+
+def _file_numbers(located: Mapping[str, Located] | PinnedRows) -> set[int]:
+    """Return the numbers of the files in which blobs lie."""
+    if not isinstance(located, PinnedRows):
+        return {number for one in located.values() for number in one.extents.file.tolist()}
+    table, rows = located
+    return {number for file in table.files for number in file[rows[(rows >= 0) & (rows < len(file))]].tolist()}
+
+
+def _out(n_bytes: int, n: int, part: ValueSlice | None) -> Out:
+    if part is None or n * part.n_bytes > n_bytes:  # most blobs are too short, and its array would exceed them all
         return buffers.empty(n_bytes), None, 0, 0
-    return buffers.empty(n_bytes), buffers.empty(n * window.n_bytes), window.begin, window.n_bytes
+    return buffers.empty(n_bytes), buffers.empty(n * part.n_bytes), part.begin, part.n_bytes
 
 
-def _given(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) -> list[Blobs | SplitBlobs]:
+def _blobs(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) -> list[Blobs | SplitBlobs]:
     found: list[Blobs | SplitBlobs] = []
     at = 0
     for n, (out, rows, begin, n_bytes) in zip(counts, outs, strict=True):
@@ -133,7 +153,7 @@ def _given(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) ->
 
 def _read_groups(files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int]) -> bool:
     """Read from many files, a few at a time."""
-    most = max(_FEW, max_open_files() // 4)  # other threads borrow some as well
+    most = max(_FEW_FILES, max_open_files() // 4)  # other threads borrow some as well
     groups = [numbers[first : first + most] for first in range(0, len(numbers), most)]
     return all(_read_group(files, held, outs, group, is_rest=group is not groups[0]) for group in groups)
 
@@ -141,14 +161,14 @@ def _read_groups(files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list
 def _read_group(
     files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int], *, is_rest: bool | None = None
 ) -> bool:
-    """Read what lies in the files of these numbers.
+    """Read the blobs in the files of these numbers.
 
     Args:
         files: All files.
-        held: What lies where.
-        outs: Where it goes.
-        numbers: Which files.
-        is_rest: Whether another call has read what lies in memory; `None`: there are no other calls.
+        held: The layout, from `lay_out`.
+        outs: The arrays to fill.
+        numbers: The files to open.
+        is_rest: True if another call has read the files in memory; `None`: there are no other calls.
     """
     pool, n_threads = kernel_threads()
     if not numbers:
@@ -163,7 +183,7 @@ def _read_group(
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
-        return False  # the careful way opens one file at a time
+        return False  # the reference path opens one file at a time
     finally:
         if taken:
             files.give_back(numbers)

@@ -426,7 +426,7 @@ def test_errors_say_where(tmp_path: Path) -> None:
 @pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of four files that counts as large, the header of the third of them broken."""
-    monkeypatch.setattr(lookup, "_FLAT_BYTES", 0)
+    monkeypatch.setattr(lookup, "_MAX_BYTES", 0)
     for number in range(4):
         data = bytearray(plain_file([f"{number}/{i}".encode() for i in range(5)]))
         data[14] ^= number == 2
@@ -448,7 +448,7 @@ def test_a_broken_header_in_a_large_set_hurts_its_own_records(large: Path) -> No
 
 
 def test_a_broken_header_in_a_small_set_fails_at_open(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_FLAT_BYTES", 2**20)
+    monkeypatch.setattr(lookup, "_MAX_BYTES", 2**20)
     with pytest.raises(ChecksumError, match=r"2\.ffr"):
         open_path(large)
 
@@ -465,7 +465,7 @@ def test_verify_looks_at_each_file(large: Path, monkeypatch: pytest.MonkeyPatch)
     (large / "3.ffr").write_bytes(data)
     expected = [("2.ffr", "ChecksumError"), ("3.ffr", "ChecksumError")]
     for flat_bytes, header_findings in ((0, 5), (2**20, 1)):
-        monkeypatch.setattr(lookup, "_FLAT_BYTES", flat_bytes)
+        monkeypatch.setattr(lookup, "_MAX_BYTES", flat_bytes)
         findings = inspecting.verify(large, format="ffrecord").findings
         found = [(Path(finding.path or "").name, finding.kind) for finding in findings]
         assert found == expected[:1] * header_findings + expected[1:]

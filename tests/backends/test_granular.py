@@ -545,7 +545,7 @@ def test_cache(version: str, cache: Any) -> None:
     path = GOLDEN / version / "sharded"
     cache = cache if cache == "memory" else ("i",)
     source: Any = dataformats.open(path, cache=cache)
-    held = {file.name for file in source._files if isinstance(file, CachedFile)}
+    held = {file.name for file in source._blobs.files if isinstance(file, CachedFile)}
     names = {f"{path}/00000{shard}/{field}.bag" for shard in range(3) for field in ("i", "t")}
     assert held == {name for name in names if cache == "memory" or name.endswith("i.bag")}
     assert list(source) == list(dataformats.open(path))

@@ -139,15 +139,15 @@ def test_arrays_under_a_declared_type() -> None:
     expected = np.stack(arrays)
     for stored in (arrays, [array.astype(">f4") for array in arrays], [arrays[0], arrays[1].astype(">f4")]):
         blobs = Blobs.join([ARRAY.encode(array) for array in stored])
-        column: Any = FieldDecoder(CODECS, Type("array"), Type.parse("float32[2,3]"), "x").column(blobs, None)
+        column: Any = FieldDecoder(CODECS, Type("array"), Type.parse("float32[2,3]"), "x").decode(blobs, None)
         assert (column.dtype, column.tolist()) == (np.float32, expected.tolist())
         assert column.flags.c_contiguous
-        assert isinstance(FieldDecoder(CODECS, Type("array"), Type("array"), "x").column(blobs, None), list)
+        assert isinstance(FieldDecoder(CODECS, Type("array"), Type("array"), "x").decode(blobs, None), list)
     for other in ("float32[3,2]", "float64[2,3]", "float32[6]"):
         with pytest.raises(SpecError, match=r"found float32\[2, 3\]") as caught:
-            FieldDecoder(CODECS, Type("array"), Type.parse(other), "x").column(blobs, None)
+            FieldDecoder(CODECS, Type("array"), Type.parse(other), "x").decode(blobs, None)
         assert (caught.value.field, caught.value.index) == ("x", 0)
-    ragged: Any = FieldDecoder(CODECS, Type("array"), Type.parse("float32[][3]"), "x").column(blobs, None)
+    ragged: Any = FieldDecoder(CODECS, Type("array"), Type.parse("float32[][3]"), "x").decode(blobs, None)
     assert isinstance(ragged, Ragged)
     assert [item.tolist() for item in ragged] == expected.tolist()
 
@@ -155,7 +155,7 @@ def test_arrays_under_a_declared_type() -> None:
 def test_an_array_that_is_not_as_declared_is_named() -> None:
     blobs = Blobs.join([ARRAY.encode(np.zeros(size, "u1")) for size in (2, 2, 3)])
     with pytest.raises(SpecError, match="found uint8") as caught:
-        FieldDecoder(CODECS, Type("array"), Type.parse("uint8[2]"), "x").column(blobs, None)
+        FieldDecoder(CODECS, Type("array"), Type.parse("uint8[2]"), "x").decode(blobs, None)
     assert caught.value.index == 2
 
 

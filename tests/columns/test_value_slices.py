@@ -112,7 +112,7 @@ def test_what_is_read_around(format: str, spec: str, n_windows: int, tmp_path: P
     source.read(range(30))
     source.read(range(30))
     batch = source.read(range(30))
-    assert len(source._windows.known) == n_windows
+    assert len(source._schema.decoder.hints.known) == n_windows
     held = batch["picture"].copy()
     del batch
     source.read(range(10, 40))
@@ -131,7 +131,7 @@ def test_guesses_end(tmp_path: Path) -> None:
         first = turn % 4 * 10
         part = range(first, first + 10)
         np.testing.assert_array_equal(source.read(part)["picture"], [vector(index) for index in part])
-    assert source._windows._tries[("value", "label", "picture", "note")] <= windows._TRIES
+    assert source._schema.decoder.hints._tries[("label", "picture", "note")] <= windows._TRIES
 
 
 @pytest.mark.parametrize("format", ["tfrecord", "ffrecord"])

@@ -11,9 +11,10 @@ import pytest
 import dataformats
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing import extent_table as tables
+from dataformats.indexing import lookup
 from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
-from dataformats.storage import native_read as gathering
+from dataformats.storage import native_read
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is looked up by them")
 FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "syrah": "syr", "granular": "granular"}
@@ -23,14 +24,15 @@ FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "s
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each read went the short way."""
     found: list[bool] = []
-    look_up = gathering.look_up
+    read = native_read.read
 
-    def noted(*arguments: Any) -> Any:
-        blobs = look_up(*arguments)
-        found.append(blobs is not None)
-        return blobs
+    def noted(files: Any, located: Any, *arguments: Any) -> Any:
+        stored = read(files, located, *arguments)
+        if isinstance(located, native_read.PinnedRows):
+            found.append(stored is not None)
+        return stored
 
-    monkeypatch.setattr("dataformats.reading.file_source.look_up", noted)
+    monkeypatch.setattr("dataformats.reading.blob_reader.read", noted)
     return found
 
 
@@ -67,7 +69,7 @@ def test_little_is_located_first(tmp_path: Path, seen: list[bool]) -> None:
 
 
 def test_what_would_be_much_is_located(tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_MOST_BYTES", 24 * 20 - 1)
+    monkeypatch.setattr(lookup, "_MAX_BYTES", 24 * 20 - 1)
     source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
     assert source.read([3])["index"].tolist() == [3]
     assert not seen
@@ -128,7 +130,7 @@ def test_fields_and_sequences(tmp_path: Path, seen: list[bool]) -> None:
 def test_a_field_is_held_once_whichever_others_it_is_read_with(
     tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_MOST_CHOICES", 2)
+    monkeypatch.setattr(tables, "_MAX_CHOICES", 2)
     asked: list[str] = []
     source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
     every = Reader.all_extents

@@ -15,7 +15,8 @@ from dataformats.errors import FormatError
 from dataformats.indexing import lookup
 from dataformats.indexing.block_file import ROWS
 from dataformats.indexing.file_index import FileIndex, LazyProblems
-from dataformats.indexing.lookup import Found, InMemoryLookup, Lookup, PagedLookup
+from dataformats.indexing.lookup import InMemoryLookup, Lookup, PagedLookup
+from dataformats.interfaces import Extents
 
 
 def file_index(file: int, n: int, *, stored: bool = True) -> FileIndex:
@@ -27,20 +28,20 @@ def file_index(file: int, n: int, *, stored: bool = True) -> FileIndex:
     return FileIndex(at + 1000 * file, at % 13 + file, checksums, problems)
 
 
-def expected(counts: list[int], indices: NDArray[np.int64], stored: bool) -> Found:
+def expected(counts: list[int], indices: NDArray[np.int64], stored: bool) -> Extents:
     parts = [file_index(file, n, stored=stored) for file, n in enumerate(counts)]
     pairs = [(file, record) for file, n in enumerate(counts) for record in range(n)]
     found = [pairs[index] for index in indices.tolist()]
-    return Found(
+    return Extents(
         np.array([file for file, _ in found], np.int32),
         np.array([parts[file].offset[record] for file, record in found], np.int64),
         np.array([parts[file].length[record] for file, record in found], np.int64),
-        np.array([parts[file].stored[record] for file, record in found], np.uint32) if stored else None,
-        {at: parts[f].problems[r] for at, (f, r) in enumerate(found) if r in parts[f].problems},
+        stored=np.array([parts[file].stored[record] for file, record in found], np.uint32) if stored else None,
+        problems={at: parts[f].problems[r] for at, (f, r) in enumerate(found) if r in parts[f].problems},
     )
 
 
-def assert_same(found: Found, right: Found) -> None:
+def assert_same(found: Extents, right: Extents) -> None:
     assert np.array_equal(found.file, right.file)
     assert np.array_equal(found.offset, right.offset)
     assert np.array_equal(found.length, right.length)

@@ -8,7 +8,7 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,12 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats.batch.inline_values import SplitBlobs, ValueSlice, whole
 from dataformats.errors import FormatError
-from dataformats.interfaces import Extents, KernelCheck
+from dataformats.interfaces import Extents, KernelCheck, Located
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck, buffers, crc32c, lay_out, mask, read_laid, reads_batches
 from dataformats.storage import blob_read as reading
 from dataformats.storage import files as files_room
-from dataformats.storage import native_read as gathering
-from dataformats.storage import threads
+from dataformats.storage import native_read, threads
 from dataformats.storage.file_set import FileSet
 from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import CachedFile, MappedFile
@@ -65,8 +64,14 @@ def extents(rows: list[tuple[int, int, int]], **more: Any) -> Extents:
 
 
 def gathered(files: FileSet, *requests: Extents, window: ValueSlice | None = None) -> list[list[bytes]] | None:
-    found = gathering.gather(files, requests, 2**31, [window] * len(requests))
+    found = read(files, requests, windows=[window] * len(requests))
     return None if found is None else [list(whole(blobs)) for blobs in found]
+
+
+def read(files: FileSet, requests: Sequence[Extents], limit: int = 2**31, windows: Any = ()) -> list[Any] | None:
+    located = {str(number): Located(request) for number, request in enumerate(requests)}
+    stored = native_read.read(files, located, limit, windows)
+    return None if stored is None else [blobs for blobs, _ in stored.values()]
 
 
 def draw_window(data: Any) -> ValueSlice | None:
@@ -98,18 +103,18 @@ def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
                 rows.append((number, offset, data.draw(st.integers(0, sizes[number] - tail - offset))))
         requests.append(extents(rows, head=head, tail=tail))
     windows = [draw_window(data) for _ in requests]
-    found = gathering.gather(files, requests, 2**31, windows)
+    found = read(files, requests, 2**31, windows)
     assert found is not None
-    for request, window, read in zip(requests, windows, found, strict=True):
-        blobs = whole(read)
+    for request, window, blobs_read in zip(requests, windows, found, strict=True):
+        blobs = whole(blobs_read)
         where = zip(request.file.tolist(), request.offset.tolist(), request.length.tolist(), strict=True)
         assert list(blobs) == [contents[number][offset : offset + length] for number, offset, length in where]
         values, offsets = blobs.contiguous()
         assert values.tobytes() == b"".join(blobs)
-        if isinstance(read, SplitBlobs):
-            assert window == read.value_slice
-            parts = [cut(blob, read.value_slice) for blob in blobs]
-            assert all(part in (None, row.tobytes()) for part, row in zip(parts, read.rows, strict=True))
+        if isinstance(blobs_read, SplitBlobs):
+            assert window == blobs_read.value_slice
+            parts = [cut(blob, blobs_read.value_slice) for blob in blobs]
+            assert all(part in (None, row.tobytes()) for part, row in zip(parts, blobs_read.rows, strict=True))
         assert offsets.tolist() == [0, *np.cumsum(request.length).tolist()]
         assert values.flags.writeable
 
@@ -167,7 +172,7 @@ def test_outside(way: str, offset: int, length: int, tmp_path: Path) -> None:
     assert gathered(files, extents([(0, 20, 30), (0, offset, length)])) is None
     assert gathered(files, extents([(0, 0, 10), (1, 0, 10)])) is None
     assert gathered(files, extents([(0, 0, 10), (-1, 0, 10)])) is None
-    assert gathering.gather(files, [extents([(0, 0, 10)])], 9) is None
+    assert read(files, [extents([(0, 0, 10)])], 9) is None
 
 
 def test_what_only_the_careful_way_can(tmp_path: Path) -> None:
@@ -225,7 +230,7 @@ def test_large_arrays_are_used_again_when_nobody_holds_them(tmp_path: Path, monk
     request = extents([(0, 0, 10 << 20), (0, 10 << 20, 30 << 20)])
 
     def values() -> Any:
-        found = gathering.gather(files, [request], 2**31)
+        found = read(files, [request])
         assert found is not None
         return whole(found[0]).contiguous()[0]
 
@@ -265,7 +270,7 @@ def test_memory_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_extents_that_overlap_are_not_unfolded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file must not ask for as many times its size as it has records."""
-    monkeypatch.setattr(gathering, "_MUCH", 100_000)
+    monkeypatch.setattr(native_read, "_OVERLAP_BYTES", 100_000)
     files = written(tmp_path, [noise(60_000)], "auto")
     assert gathered(files, extents([(0, 0, 60_000)] * 2)) is not None
     assert gathered(files, extents([(0, 0, 60_000)] * 3)) is None
@@ -301,7 +306,7 @@ def test_readers_share_the_processors(
         asked.append(n)
         return read_laid(laid, outs, fds, engine, helpers, n, *more)
 
-    monkeypatch.setattr(gathering, "read_laid", read_shared)
+    monkeypatch.setattr(native_read, "read_laid", read_shared)
     files = written(tmp_path, [noise(900_000)], "auto")
     request = extents([(0, at, 3000) for at in range(0, 900_000, 3000)])
 
@@ -325,7 +330,7 @@ def test_sources_go_without_the_collector(tmp_path: Path) -> None:
         for options in ways:
             source: Any = dataformats.open(path, payload="bytes", **options)
             source.read(range(20))
-            held = weakref.ref(source), weakref.ref(source._files)
+            held = weakref.ref(source), weakref.ref(source._blobs.files)
             del source
             assert [one() for one in held] == [None, None]
     finally:
@@ -337,7 +342,7 @@ def test_closing_gives_memory_back(tmp_path: Path) -> None:
     with dataformats.create(path, "ffrecord", payload="bytes") as writer:
         writer.extend([noise(1000)] * 20)
     with dataformats.open(path, payload="bytes", cache="memory") as source:
-        held = weakref.ref(source._files)  # type: ignore[attr-defined]
+        held = weakref.ref(source._blobs.files)  # type: ignore[attr-defined]
         assert source[3] == noise(1000)
     assert held() is None
     assert source[3] == noise(1000)  # it opens again
@@ -347,15 +352,14 @@ def test_a_file_that_another_thread_brings_in_meanwhile_is_no_file_to_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = written(tmp_path, [noise(100), b"never asked for"], "memory")
-    index = gathering.held(extents([(0, 0, 0)]))  # which lies even in a file that has no bytes yet
+    one = extents([(0, 0, 0)])  # which lies even in a file that has no bytes yet
+    table = native_read.PinnedTable(("x",), (native_read.pin_extents(one),), (one.file,))
 
     def overtaken(*arguments: Any) -> Any:
         laid = lay_out(*arguments)
         files.bring_in([0])
         return laid
 
-    monkeypatch.setattr(gathering, "lay_out", overtaken)
-    found = [gathering.look_up(files, (index,), np.zeros(1, np.int64), 2**31) for _ in range(2)]
-    assert found[0] is None
-    assert found[1] is not None
-    assert list(whole(found[1][0])) == [b""]
+    monkeypatch.setattr(native_read, "lay_out", overtaken)
+    found: Any = native_read.read(files, native_read.PinnedRows(table, np.zeros(1, np.int64)), 2**31)
+    assert list(whole(found["x"][0])) == [b""]

@@ -1,0 +1,143 @@
+"""Decode the blobs of a batch into columns: bound to a source once, and all that a read calls."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dataformats.batch import Blobs, Column
+from dataformats.batch.inline_values import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, whole
+from dataformats.columns.decode import FieldDecoder, elements_of
+from dataformats.errors import CodecError, CorruptRecordError, SpecError
+from dataformats.interfaces import FieldCodecs, Reader, RecordCoder
+from dataformats.spec import VALUE, Spec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["DECODE_ERRORS", "BatchDecoder", "Mask", "bind"]
+
+Mask = Mapping[str, "bool | range"]
+"""The fields of a read: each whole (`True`), or a range of a sequence's elements."""
+
+DECODE_ERRORS = (CorruptRecordError, CodecError, SpecError)
+"""The errors of `BatchDecoder.decode` that a record causes."""
+
+
+class BatchDecoder(ABC):
+    """Decodes batches of one source. Thread-safe.
+
+    Args:
+        spec: The fields.
+        single: True if records are single values.
+
+    Attributes:
+        spec: As given.
+        single: As given.
+        all_fields: The mask of all fields.
+        hints: Where earlier batches had large values.
+    """
+
+    def __init__(self, spec: Spec, *, single: bool) -> None:
+        self.spec: Spec = spec
+        self.single: bool = single
+        self.all_fields: dict[str, bool | range] = dict.fromkeys(spec, True)
+        self.hints: SliceHints = SliceHints()
+
+    @abstractmethod
+    def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
+        """Return of each stored field the part to read to an array of its own; empty: of no field."""
+
+    @abstractmethod
+    def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
+        """Return a column for each field of the mask.
+
+        Args:
+            stored: The blobs of these fields; of whole records or single values, those of `VALUE`.
+            mask: The fields.
+
+        Raises:
+            CorruptRecordError: A record does not parse; `index` is its position in the batch.
+            SpecError: A record does not fit the spec.
+            CodecError: A value does not decode.
+        """
+
+
+def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | None) -> BatchDecoder:
+    """Return the decoder of a source.
+
+    Args:
+        reader: Knows the types of fields that are stored apart.
+        spec: The fields.
+        codecs: Resolves the types of fields, or of single values.
+        coder: Decodes whole records; `None` if they are single values or have fields that are stored apart.
+    """
+    return _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder)
+
+
+class _RecordDecoder(BatchDecoder):
+    """Decodes blobs that are whole records."""
+
+    def __init__(self, spec: Spec, coder: RecordCoder) -> None:
+        super().__init__(spec, single=False)
+        self._coder = coder
+
+    def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
+        known = self.hints.known
+        return (known.get(tuple(mask)),) if known else ()
+
+    def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
+        read, _ = stored[VALUE]
+        if isinstance(read, SplitBlobs):
+            columns = self._coder.decode_split(read, mask)
+            if columns is not None:
+                return columns
+            self.hints.forget(tuple(mask))
+        blobs = whole(read)
+        columns = self._coder.decode_batch(blobs, mask)
+        self.hints.learn(tuple(mask), len(blobs), lambda: self._coder.value_slice(blobs, mask))
+        return columns
+
+
+class _FieldwiseDecoder(BatchDecoder):
+    """Decodes fields that are stored apart, or single values. Binds a field when it is first read."""
+
+    def __init__(self, reader: Reader, spec: Spec, codecs: FieldCodecs) -> None:
+        super().__init__(spec, single=reader.spec is None)
+        self._reader = reader
+        self._codecs = codecs
+        self._fields: dict[str, FieldDecoder] = {}
+
+    def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
+        known = self.hints.known
+        return [known.get(name) for name in mask] if known else ()
+
+    def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
+        return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
+
+    def _column(
+        self, name: str, read: Blobs | SplitBlobs, counts: NDArray[np.int64] | None, part: bool | range
+    ) -> Column:
+        field = self._fields.get(name) or self._bind(name)
+        if isinstance(part, range) and counts is not None:  # the reader applied it: dims may be fewer than declared
+            kind = replace(field.kind, dims=(None, *field.kind.dims[1:]))
+            return self._codecs.decode(kind, whole(read), counts, field=name)
+        if isinstance(read, SplitBlobs):
+            column = field.decode_split(read)
+            if column is not None:
+                return column
+            self.hints.forget(name)
+        blobs = whole(read)
+        column = field.decode(blobs, counts)
+        if counts is None and field.may_split:
+            self.hints.learn(name, len(blobs), lambda: field.value_slice(blobs))
+        return elements_of(column, part, name) if isinstance(part, range) else column
+
+    def _bind(self, name: str) -> FieldDecoder:
+        declared = self.spec[name]
+        kind = declared if self.single else self._reader.stored_type_for(name, declared)
+        field = self._fields[name] = FieldDecoder(self._codecs, kind, declared, None if self.single else name)
+        return field

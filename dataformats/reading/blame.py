@@ -1,0 +1,107 @@
+"""Decode blobs, and find the records that cause an error: the fast path only knows that one does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Blobs, RecordBatch
+from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
+from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError
+from dataformats.reading.error_context import BlobLocations, RecordRun, subset, without
+
+__all__ = ["OnFailure", "decode", "decode_fetched"]
+
+OnFailure = Literal["raise", "omit", "collect"]
+"""As `OnCorrupt`; `"collect"` also collects the errors of records that do not fit the spec."""
+
+_WholeBlobs = Mapping[str, tuple[Blobs, "NDArray[np.int64] | None"]]
+
+
+def decode_fetched(
+    decoder: BatchDecoder, places: BlobLocations, numbers: NDArray[np.int64], mask: Mask, on_failure: OnFailure
+) -> RecordBatch:
+    """Return the batch of what the reference path fetched, without the records that failed.
+
+    Args:
+        decoder: Of the source.
+        places: The blobs, and where they lie.
+        numbers: int64[n], the record numbers.
+        mask: The fields.
+        on_failure: What to do with records that cannot be read or decoded.
+
+    Raises:
+        FormatError: The error of the first such record, if `on_failure` is `"raise"`.
+        SpecError: A record does not fit the spec.
+    """
+    n = len(numbers)
+    damaged = places.problems(numbers)
+    if damaged and on_failure == "raise":
+        raise damaged[min(damaged)]
+    if not damaged:
+        return decode(decoder, places.stored(), numbers, mask, on_failure, places)
+    kept = without(n, damaged)
+    stored = {name: subset(*part, kept, n) for name, part in places.stored().items()}
+    batch = decode(decoder, stored, numbers[kept], mask, on_failure, places.of(kept))
+    failed: dict[int, Exception] = {int(numbers[position]): error for position, error in damaged.items()}
+    return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
+
+
+def decode(
+    decoder: BatchDecoder,
+    stored: _WholeBlobs,
+    numbers: NDArray[np.int64],
+    mask: Mask,
+    on_failure: OnFailure,
+    places: RecordRun | BlobLocations,
+) -> RecordBatch:
+    """Return the batch of these blobs. If they do not decode together, decode the records one by one."""
+    try:
+        return RecordBatch(decoder.decode(stored, mask), numbers, {}, decoder.single)
+    except DECODE_ERRORS as error:
+        if not len(numbers) and on_failure != "collect":
+            raise
+        if len(numbers) == 1 and on_failure == "raise":
+            raise _located(decoder, error, int(numbers[0]), 0, places) from error.__cause__
+    n = len(numbers)
+    failed: dict[int, Exception] = {}
+    for position in range(n):
+        one = {name: subset(*part, np.array([position]), n) for name, part in stored.items()}
+        try:
+            decoder.decode(one, mask)
+        except DECODE_ERRORS as error:
+            located = _located(decoder, error, int(numbers[position]), position, places)
+            # A record that does not fit the spec is not corrupt: leaving it out would hide a wrong spec.
+            if on_failure == "raise" or (on_failure == "omit" and isinstance(error, SpecError)):
+                raise located from error.__cause__
+            failed[position] = located
+    kept = without(n, failed)
+    sound = {name: subset(*part, kept, n) for name, part in stored.items()}
+    by_number = {int(numbers[position]): error for position, error in failed.items()}
+    # A field that does not decode at all gives no columns of no records either; a list of errors needs none.
+    columns = {} if on_failure == "collect" and not len(kept) else decoder.decode(sound, mask)
+    return RecordBatch(columns, numbers[kept], by_number, decoder.single)
+
+
+def _located(
+    decoder: BatchDecoder, error: Exception, number: int, position: int, places: RecordRun | BlobLocations
+) -> Exception:
+    """Return the error with the record, the file and the byte that it is about."""
+    path, offset = places.place(position, getattr(error, "field", None))
+    if isinstance(error, CodecError) and decoder.single:
+        what = f"the payload does not decode as {error.codec!r}: {error.what}"
+        corrupt = CorruptRecordError(what, path=path, index=number, offset_bytes=offset)
+        corrupt.__cause__ = error.__cause__
+        return corrupt
+    located = copy.copy(error)
+    located.__cause__ = error.__cause__
+    if isinstance(located, FormatError):
+        located.path, located.offset_bytes = located.path or path, offset
+    if isinstance(located, CodecError | SpecError):
+        located.path = path
+    located.index = number  # type: ignore[attr-defined]  # every error of decoding has one
+    return located

@@ -1,0 +1,166 @@
+"""Read the stored blobs of a dataset's records: any records, samples of each file, or a file from its start."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch.inline_values import StoredBlobs, ValueSlice, whole
+from dataformats.errors import FormatError, UnknownNameError
+from dataformats.indexing.extent_table import ExtentTable
+from dataformats.interfaces import Located, Reader, SequentialReader
+from dataformats.reading.error_context import RecordRun, cut, sound
+from dataformats.spec import VALUE
+from dataformats.storage.blob_read import Fetched, read_blobs
+from dataformats.storage.file_set import FileSet, open_files
+from dataformats.storage.native_read import PinnedRows, read
+from dataformats.storage.prefetch import prefetch
+from dataformats.storage.threads import IO_WAIT
+
+__all__ = ["WHOLE_RECORDS", "BlobReader"]
+
+WHOLE_RECORDS: Mapping[str, bool | range] = {VALUE: True}
+"""The stored field of formats that store one blob a record."""
+
+_SAMPLES = 512
+_SAMPLE_BYTES = 64 * 2**20
+
+
+class BlobReader:
+    """Reads blobs by the fast path, or by its reference. Thread-safe.
+
+    Args:
+        reader: Knows where they lie.
+        io: How files are read: see `open`.
+        cache: Which files are held in memory: see `open`.
+        max_bytes: A longer blob is refused.
+
+    Raises:
+        ValueError: No such `io` or `cache`, or the files cannot be mapped.
+        UnknownNameError: `cache` names a field that the files do not have.
+
+    Attributes:
+        reader: As given.
+        fields: The mask of all stored fields.
+        table: The extents that the kernels hold.
+    """
+
+    def __init__(self, reader: Reader, io: str, cache: str | Sequence[str] | None, max_bytes: int) -> None:
+        self.reader: Reader = reader
+        self.fields: Mapping[str, bool | range] = WHOLE_RECORDS if reader.spec is None else dict.fromkeys(reader.spec, True)
+        self._io = io
+        self._in_memory = self._files_in_memory(cache)
+        self._max_bytes = max_bytes
+        self._files: FileSet | None = open_files(reader.files, io, self._in_memory)
+        self.table: ExtentTable = ExtentTable(reader if self._files.gathers else None)
+
+    def _files_in_memory(self, cache: str | Sequence[str] | None) -> list[int]:
+        if cache is None:
+            return []
+        if cache != "memory" and (isinstance(cache, str) or not isinstance(cache, Sequence)):
+            raise ValueError(f"expected cache='memory' or a list of fields, found {cache!r}")
+        spec, names = self.reader.spec, tuple(self.fields) if isinstance(cache, str) else tuple(cache)
+        for name in names:
+            if spec is not None and name not in spec:
+                raise UnknownNameError("field", name=name, known=spec)
+        return sorted({number for name in names for number in self.reader.files_of(name)})
+
+    @property
+    def files(self) -> FileSet:
+        """The files, opened again if they were closed."""
+        files = self._files
+        if files is None:
+            files = self._files = open_files(self.reader.files, self._io, self._in_memory)
+        return files
+
+    def adopt_memory(self, memory: Any) -> None:
+        """Use the files in memory of the process that spawned this one; `memory` is from `FileSet.shared` there."""
+        if memory is not None:
+            self._files = open_files(self.reader.files, self._io, self._in_memory, memory)
+
+    def close(self) -> None:
+        """Close the files; a read that still runs in another thread keeps those that it reads from."""
+        for file in self.reader.files:
+            file.release()
+        self._files = None
+
+    # ---- some records
+
+    def locate(self, records: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
+        """Return the extents of these records, each in `[0, n)`."""
+        begin = time.perf_counter()
+        located = self.reader.locate(records, fields)
+        IO_WAIT.seconds += time.perf_counter() - begin
+        return located
+
+    def read(
+        self, located: Mapping[str, Located] | PinnedRows, slices: Sequence[ValueSlice | None] = ()
+    ) -> StoredBlobs | None:
+        """Try the fast path. Returns `None` if any blob needs the reference path."""
+        begin = time.perf_counter()
+        files = self._files
+        stored = read(self.files if files is None else files, located, self._max_bytes, slices)
+        IO_WAIT.seconds += time.perf_counter() - begin
+        return stored
+
+    def read_by_reference(self, located: Mapping[str, Located]) -> dict[str, Fetched]:
+        """Return the blobs of each field, with the problem of each blob that cannot be read."""
+        begin = time.perf_counter()
+        extents = [one.extents for one in located.values()]
+        fetched = read_blobs(self.files, extents, max_bytes=self._max_bytes)
+        IO_WAIT.seconds += time.perf_counter() - begin
+        return dict(zip(located, fetched, strict=True))
+
+    def fetch(self, records: NDArray[np.int64]) -> dict[str, Fetched]:
+        """Return the blobs of all fields, by either path."""
+        located = self.locate(records, self.fields)
+        stored = self.read(located)
+        if stored is None:
+            return self.read_by_reference(located)
+        return {name: Fetched(whole(blobs), {}) for name, (blobs, _) in stored.items()}
+
+    def sound(self, records: NDArray[np.int64]) -> list[bytes]:
+        """Return the blobs of these records, without those that cannot be read."""
+        fetched = self.fetch(records)[VALUE]
+        return [blob for position, blob in enumerate(fetched.blobs) if position not in fetched.problems]
+
+    # ---- without an index
+
+    def samples(self) -> Iterator[bytes]:
+        """Yield up to 512 sound records, the first of each file, spread over all files."""
+        files = self.reader.files
+        chosen = [len(files) * i // min(_SAMPLES, len(files)) for i in range(min(_SAMPLES, len(files)))]
+        each = -(-_SAMPLES // max(1, len(chosen)))
+        for file in chosen:
+            yield from self._first(file, each)
+
+    def _first(self, file: int, count: int) -> list[bytes]:
+        if isinstance(self.reader, SequentialReader):
+            found: list[bytes] = []
+            for chunk in self.reader.iter_chunks(file):
+                found += itertools.islice(sound(chunk), count - len(found))
+                if len(found) >= count or sum(map(len, found)) > _SAMPLE_BYTES:
+                    break
+            return found
+        counts = self.reader.counts
+        first = int(counts[:file].sum())
+        return self.sound(np.arange(first, first + min(count, int(counts[file]))))
+
+    def runs(self) -> Iterator[tuple[RecordRun, FormatError | None]]:
+        """Yield the sound runs of records through all files, reading ahead, each with the problem that follows it.
+
+        Needs a sequential reader. A problem that does not end its file is followed by the records behind it.
+        """
+        first = 0
+        reader = self.reader
+        if not isinstance(reader, SequentialReader):
+            raise TypeError("the format has no sequential reader")
+        for number, file in enumerate(reader.files):
+            for chunk in prefetch(reader.iter_chunks(number)):
+                yield from cut(chunk, first, file.name)
+                first += len(chunk.blobs)
