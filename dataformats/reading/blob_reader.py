@@ -52,7 +52,9 @@ class BlobReader:
 
     def __init__(self, reader: Reader, io: str, cache: str | Sequence[str] | None, max_bytes: int) -> None:
         self.reader: Reader = reader
-        self.fields: Mapping[str, bool | range] = WHOLE_RECORDS if reader.spec is None else dict.fromkeys(reader.spec, True)
+        self.fields: Mapping[str, bool | range] = (
+            WHOLE_RECORDS if reader.spec is None else dict.fromkeys(reader.spec, True)
+        )
         self._io = io
         self._in_memory = self._files_in_memory(cache)
         self._max_bytes = max_bytes
