@@ -35,6 +35,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if "{literalinclude}" in page.read_text("utf-8")], ids=str)
+def test_included_code_exists(page: Path) -> None:
+    included = re.findall(r"\{literalinclude\} (\S+)\n:language: python\n:pyobject: (\w+)", page.read_text("utf-8"))
+    assert included
+    missing = [name for path, name in included if f" {name}(" not in (page.parent / path).read_text("utf-8")]
+    assert missing == []
+
+
 def test_the_index_leads_to_every_page() -> None:
     text = (DOCS / "index.md").read_text("utf-8")
     pages = [page.relative_to(DOCS).as_posix() for page in PAGES]

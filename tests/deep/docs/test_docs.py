@@ -65,6 +65,7 @@ def folder(tmp_path: Path) -> Path:
     """Return a folder like the top of a checkout, with the real TFRecords in it as well."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "golden").symlink_to(CHECKOUT / "tests" / "golden")
+    (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
     for path in (CHECKOUT / "tests" / "golden" / "real").glob("*.tfrecord"):
         shutil.copy(path, tmp_path)
     return tmp_path

@@ -1,0 +1,145 @@
+"""A format in about a hundred lines: a magic number, then records, each a uint32 length and that many bytes.
+
+docs/extending.md explains it, and tests/contract/test_extending.py runs it through the conformance suites.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from struct import Struct
+
+import numpy as np
+
+import dataformats
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.indexing.reader import FileIndex, IndexedReader
+from dataformats.interfaces import BlobBackend, BlobWriter, OpenOptions, SniffResult, StoredFile
+from dataformats.storage.files import LocalFile
+
+MAGIC = b"LPREC\0\0\1"
+LENGTH = Struct("<I")
+
+
+# ---- where the records of one file lie
+
+
+def build_index(file: StoredFile, max_record_bytes: int) -> FileIndex:
+    """Return offset and length of every record, from one pass over the lengths."""
+    found = file.pread(0, len(MAGIC))
+    if found != MAGIC:
+        raise FormatError("wrong magic number", path=file.name, offset_bytes=0, expected=MAGIC, found=found)
+    offsets: list[int] = []
+    lengths: list[int] = []
+    problems: dict[int, FormatError] = {}
+    at = len(MAGIC)
+    while at < file.size:
+        head = file.pread(at, LENGTH.size)
+        length = LENGTH.unpack(head)[0] if len(head) == LENGTH.size else -1
+        begin = at + LENGTH.size
+        if not 0 <= length <= file.size - begin:
+            # The rest cannot be read: it is one more record, of length 0, with a problem.
+            problems[len(offsets)] = TruncatedError(
+                "cut in a record",
+                path=file.name,
+                offset_bytes=at,
+                expected=f"{max(length, 0)} bytes of data",
+                found=f"{max(file.size - begin, 0)} bytes",
+            )
+            begin, length = at, 0
+        elif length > max_record_bytes:
+            limit = f"<= {max_record_bytes} bytes (max_record_bytes)"
+            problems[len(offsets)] = FormatError(
+                "record too long", path=file.name, offset_bytes=at, expected=limit, found=length
+            )
+        offsets.append(begin)
+        lengths.append(length)
+        at = begin + length if begin > at else file.size
+    return FileIndex(np.array(offsets, np.int64), np.array(lengths, np.int64), problems=problems)
+
+
+class LengthPrefixedReader(IndexedReader):
+    """The records of some files."""
+
+    def __init__(self, files: Sequence[StoredFile], max_record_bytes: int) -> None:
+        super().__init__(files)
+        self._max_record_bytes = max_record_bytes
+
+    def load_index(self, file: int) -> FileIndex:
+        return build_index(self.files[file], self._max_record_bytes)
+
+
+# ---- how a file is written
+
+
+class LengthPrefixedWriter(BlobWriter):
+    """Appends records to one file; with `resume`, after the last record that is whole."""
+
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
+        self._path = path
+        self.n_bytes = len(MAGIC)
+        if resume and path.exists() and path.stat().st_size >= len(MAGIC):
+            index = build_index(LocalFile(path), 2**32)
+            self.n_records = len(index) - len(index.problems)
+            self.n_bytes += self.n_records * LENGTH.size + int(index.length.sum())
+            self._file = path.open("r+b")
+            self._file.truncate(self.n_bytes)
+            self._file.seek(self.n_bytes)
+        else:
+            self._file = path.open("wb")
+            self._file.write(MAGIC)
+
+    def append(self, blob: bytes) -> None:
+        self._file.write(LENGTH.pack(len(blob)) + blob)
+        self.n_records += 1
+        self.n_bytes += LENGTH.size + len(blob)
+
+    def flush(self, *, sync: bool = False) -> None:
+        self._file.flush()
+        if sync:
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self.flush(sync=True)
+            self._file.close()
+
+    def suspend(self) -> None:
+        self._file.close()
+
+    def discard(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+# ---- the format
+
+
+class LengthPrefixed(BlobBackend):
+    """Files of length-prefixed records."""
+
+    name = "lengthprefixed"
+    suffixes = (".lp",)
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        found = file.pread(0, len(MAGIC))
+        if found == MAGIC:
+            return SniffResult("yes")
+        if MAGIC.startswith(found):
+            return SniffResult("damaged", "the magic number is cut")
+        return SniffResult("no", f"the magic number is {found!r}")
+
+    def open(self, files: Sequence[StoredFile], options: OpenOptions) -> LengthPrefixedReader:
+        return LengthPrefixedReader(files, options.max_record_bytes)
+
+    def create(self, path: Path, *, resume: bool = False) -> LengthPrefixedWriter:
+        return LengthPrefixedWriter(path, resume=resume)
+
+    def shard_names(self, stem: str, count: int) -> list[str]:
+        return [f"{stem}-{number:05d}-of-{count:05d}.lp" for number in range(count)]
+
+
+def register() -> None:
+    """Make the format known to this process."""
+    dataformats.register_backend(LengthPrefixed(), replace=True)

@@ -1,0 +1,58 @@
+"""The format and the codec of docs/extending.md keep the contracts of the conformance suites."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from dataformats.registry import backends, codecs
+from dataformats.testing import BackendConformance, FormatCase
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+pytestmark = pytest.mark.skipif(
+    not EXAMPLES.exists(), reason="runs the examples of a checkout, and these tests stand outside one"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    """Register the format and the codec for the tests of this module only."""
+    sys.path.insert(0, str(EXAMPLES))
+    importlib.import_module("length_prefixed").register()
+    importlib.import_module("bits_codec").register()
+    yield
+    sys.path.remove(str(EXAMPLES))
+    del backends._objects["lengthprefixed"], codecs._objects["bits"]
+
+
+# ---- the format
+
+
+def ends(lengths: Sequence[int]) -> list[int]:
+    return list(accumulate((4 + length for length in lengths), initial=8))[1:]
+
+
+CASE = FormatCase(
+    "lengthprefixed",
+    "lengthprefixed",
+    ".lp",
+    setup="length_prefixed:register",
+    checksums=False,
+    shard_names=tuple(f"train-{number:05d}-of-00003.lp" for number in range(3)),
+    ends=ends,
+)
+
+
+class TestLengthPrefixed(BackendConformance):
+    @pytest.fixture
+    def case(self) -> FormatCase:
+        return CASE
+
+
+# ---- the codec
