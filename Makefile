@@ -8,7 +8,10 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 
 SECONDS ?= 30
 
-.PHONY: demo bench docs test check test-native test-reference test-plain test-wheel test-fuzz fuzz sanitize wheels clean
+# Runs a command and notes how long it took: see .ci/run.
+STAGE := .ci/stage
+
+.PHONY: demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize fuzz wheels clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
@@ -21,35 +24,27 @@ bench: .venv-bench/stamp
 docs: .venv-docs/stamp
 	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build
 
-# The order: what fails fast first, and pytest's own summary last.
-test:
-	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory test-fuzz
-	@$(MAKE) --no-print-directory sanitize
-	@$(MAKE) --no-print-directory test-native
-	@$(MAKE) --no-print-directory test-reference
-	@$(MAKE) --no-print-directory test-plain
-	@$(MAKE) --no-print-directory test-wheel
+# Lint, types and every fast test, on native kernels.
+test: .venv/stamp
+	@$(STAGE) ruff .venv/bin/ruff check $(CHECKED)
+	@$(STAGE) format .venv/bin/ruff format --check $(CHECKED)
+	@$(STAGE) mypy .venv/bin/mypy
+	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests --ignore tests/deep
 
-check: .venv/stamp
-	.venv/bin/ruff check $(CHECKED)
-	.venv/bin/ruff format --check $(CHECKED)
-	.venv/bin/mypy
-	.venv/bin/pyright
+# Everything else.
+test-deep: .venv/deep
+	@$(STAGE) pyright .venv/bin/pyright
+	@for stage in fuzz-short sanitize plain wheel reference; do \
+	    $(STAGE) $$stage $(MAKE) --no-print-directory test-$$stage || exit 1; done
+	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests/deep
 
-test-native: .venv/stamp
-	DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto
-
-# What kernels have no part in, be it because their twins give the same numbers: processes that die, statistics.
-ONCE := --ignore=tests/deep
-PARTS := --ignore=tests/kernels --ignore=tests/codecs --ignore=tests/storage --ignore=tests/indexing
-
+# Only what calls kernels.
 test-reference: .venv/stamp
-	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto $(ONCE)
+	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto tests/kernels tests/codecs tests/columns tests/contract
 
-# Without a compiler the install succeeds, and the package says which kernels it runs on.
+# Without a compiler the installation succeeds, and the package says which kernels it runs on.
 test-plain: .venv/stamp
-	rm -rf build .venv-plain
+	rm -rf .venv-plain
 	$(PYTHON) -m venv --without-pip .venv-plain
 	CC=/bin/false DATAFORMATS_REQUIRE_NATIVE= .venv/bin/python -m pip $(PIP_FLAGS) --python .venv-plain/bin/python \
 	    install . -c tests/constraints.txt
@@ -58,23 +53,22 @@ test-plain: .venv/stamp
 	cd / && env -u DATAFORMATS_KERNELS $(CURDIR)/.venv-plain/bin/python -c "import dataformats.kernels as k; \
 	    assert k.crc32c(b'123456789') == 0xe3069283" 2>&1 | grep 'RuntimeWarning: .*reference kernels'
 
-# The wheel, in an environment that borrows the dependencies of .venv (a .pth file adds the folder, but runs none of
-# the .pth files in it, so that the checkout stays out), with a copy of the tests outside the checkout, but for those of
-# single parts, which are the same code as in the checkout: what is missing in a wheel, the others miss.
-test-wheel: .venv/stamp
-	rm -rf build dist .venv-wheel
-	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation > /dev/null
+# The wheel, in an environment that borrows the dependencies of .venv: a .pth file adds their folder, but not the
+# checkout, which another .pth file in it names. It runs a copy of the tests outside the checkout.
+test-wheel: .venv/deep
+	rm -rf .venv-wheel
 	$(PYTHON) -m venv --without-pip .venv-wheel
-	.venv/bin/python -m pip $(PIP_FLAGS) --python .venv-wheel/bin/python install --no-deps dist/*.whl
-	site() { "$$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }; \
-	    site .venv/bin/python > "$$(site .venv-wheel/bin/python)/dependencies.pth"
 	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests pyproject.toml "$$outside" && \
-	    cd "$$outside" && DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -c "import dataformats.kernels, sys; \
-	    assert dataformats.kernels.__file__.startswith(sys.prefix), dataformats.kernels.__file__" && \
-	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto $(ONCE) $(PARTS)
+	    DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation --outdir "$$outside" > /dev/null && \
+	    .venv/bin/python -m pip $(PIP_FLAGS) --python .venv-wheel/bin/python install --no-deps "$$outside"/*.whl && \
+	    $(call SITE,.venv/bin/python) > "$$($(call SITE,.venv-wheel/bin/python))/dependencies.pth" && cd "$$outside" && \
+	    $(CURDIR)/.venv-wheel/bin/python -W error tests/deep/packaging/smoke.py && \
+	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto tests/contract tests/cli
 
-# The targets of tests/fuzz: on fixed inputs by any compiler, and a short run where clang has libFuzzer.
-test-fuzz:
+SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+
+# The targets of tests/fuzz: on fixed inputs by any compiler, and a short run if clang has libFuzzer.
+test-fuzz-short:
 	$(PYTHON) tests/fuzz/run.py --replay
 	$(PYTHON) tests/fuzz/run.py --total 15
 
@@ -82,20 +76,18 @@ fuzz:
 	$(PYTHON) tests/fuzz/run.py --insist --seconds $(SECONDS)
 
 # The tests of the kernels on an extension that watches its memory. Python itself is not built so: gcc's library is
-# loaded first, and what Python keeps until its end is no leak of ours. Without PYTHONSAFEPATH the checkout, which is the
-# current folder, would be found before the copy.
+# loaded first, and Python's own memory at exit is not reported as a leak. Without PYTHONSAFEPATH the checkout, which is
+# the current folder, would be found before the copy.
 SANITIZE := -fsanitize=address,undefined
-SANITIZED = PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/sanitized DATAFORMATS_KERNELS=native ASAN_OPTIONS=detect_leaks=0 \
-    LD_PRELOAD=$$(gcc -print-file-name=libasan.so) .venv/bin/python
 
-sanitize: .venv/stamp
-	rm -rf build
-	CC=gcc LDSHARED="gcc -shared" CFLAGS="-g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer" \
-	    LDFLAGS="$(SANITIZE)" DATAFORMATS_REQUIRE_NATIVE=1 \
-	    .venv/bin/python setup.py --quiet build --build-lib build/sanitized
-	$(SANITIZED) -c "import dataformats.kernels as k; assert 'sanitized' in k.__file__, k.__file__"
-	$(SANITIZED) -m pytest -q tests/kernels tests/backends/test_pieces.py
-	rm -rf build
+test-sanitize: .venv/stamp
+	copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && \
+	    CC=gcc LDSHARED="gcc -shared" CFLAGS="-g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer" \
+	    LDFLAGS="$(SANITIZE)" DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python setup.py --quiet build --build-lib "$$copy" && \
+	    export PYTHONSAFEPATH=1 PYTHONPATH="$$copy" DATAFORMATS_KERNELS=native ASAN_OPTIONS=detect_leaks=0 \
+	        LD_PRELOAD=$$(gcc -print-file-name=libasan.so) && \
+	    .venv/bin/python -c "import dataformats.kernels as k; assert k.__file__.startswith('$$copy'), k.__file__" && \
+	    .venv/bin/python -m pytest -q tests/kernels tests/backends/test_pieces.py
 
 # An sdist, and wheels for Linux on x86-64 and ARM64, on any Linux and without Docker: zig links them against glibc 2.17.
 # Each wheel serves Python 3.11 and later (abi3). The one for this machine is installed and reads a file of each format.
@@ -120,21 +112,24 @@ wheel-%: .venv-wheels/stamp
 	PATH="$(CURDIR)/$(WHEEL_TOOLS):$$PATH" auditwheel repair --only-plat --wheel-dir dist build/wheels/*_$*.whl
 	test -f dist/*manylinux_2_17_$*.whl
 
-# A stale build/ would put deleted modules into the package.
+# Only what `make test` needs.
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
-	rm -rf build
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
-	DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install -e '.[dev,arrow,torch,video]' -c tests/constraints.txt
+	@$(STAGE) environment env DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile \
+	    -e '.[dev,arrow,torch,video]' -c tests/constraints.txt
+	touch $@
+
+.venv/deep: .venv/stamp
+	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build -c tests/constraints.txt
 	touch $@
 
 .venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs loaders -name '*.py')
-	rm -rf build .venv-demo
+	rm -rf .venv-demo
 	$(PYTHON) -m venv .venv-demo
 	.venv-demo/bin/python -m pip $(PIP_FLAGS) install .
 	touch $@
 
 .venv-bench/stamp: $(BUILD) tests/benchmarks/constraints.txt $(KERNELS)
-	rm -rf build
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	DATAFORMATS_REQUIRE_NATIVE=1 .venv-bench/bin/python -m pip $(PIP_FLAGS) install -e '.[bench]' \
 	    -c tests/benchmarks/constraints.txt
