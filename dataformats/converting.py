@@ -9,7 +9,7 @@ from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import Remedy, SpecError, UnknownNameError
-from dataformats.interfaces import Backend, BlobBackend, RecordWriter
+from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes, RecordWriter
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.source import RecordSource, declared_spec
 from dataformats.registry import backends
@@ -177,7 +177,9 @@ def _plan(
         return _Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
     _checked_names(source, rename)
     old = {rename.get(name, name): name for name in source.spec}
-    new = spec or Spec({name: backend.portable_type(source.spec[before]) for name, before in old.items()})
+    keeps_types = isinstance(backend, KeepsFieldTypes)
+    types = {name: source.spec[before] for name, before in old.items()}
+    new = spec or Spec(types if keeps_types else {name: _portable(kind) for name, kind in types.items()})
     dropped = [name for name in old if name not in new]
     if dropped:
         remedy = Remedy("Give their types in {spec}, or select with {fields}.", spec=..., fields=...)
@@ -196,6 +198,12 @@ def _plan(
     except SpecError:  # the source stores no blobs to copy
         written = None
     return _Plan(chosen, payload, new, written, rename, copied=False)
+
+
+def _portable(kind: Type) -> Type:
+    """Return the type of a field in other formats: Granular's integers become numbers."""
+    numbers = {"int": "int64", "i64": "int64", "u64": "uint64"}
+    return replace(kind, codec=numbers[kind.codec]) if kind.codec in numbers and not kind.args else kind
 
 
 def _checked_names(source: RecordSource, rename: Mapping[str, str]) -> Mapping[str, str]:

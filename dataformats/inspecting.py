@@ -10,7 +10,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_facts
-from dataformats.interfaces import BlobBackend
+from dataformats.interfaces import BlobBackend, ChecksDataset
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
@@ -219,7 +219,8 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
         findings: list[Finding] = []
         if isinstance(source, FileSource):
             findings += _manifest_findings(path, source, options.get("storage_options"))
-            findings += [Finding.of(error) for error in source.reader.dataset_errors()]
+            if isinstance(source.reader, ChecksDataset):
+                findings += [Finding.of(error) for error in source.reader.dataset_errors()]
             source.infer_fully(counter.add)
     except (FormatError, UnknownNameError, SpecError) as error:
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):

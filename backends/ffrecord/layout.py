@@ -230,7 +230,7 @@ def _data_without_records(checksum: int, size: int, path: str) -> FormatError:
             offset_bytes=0,
             expected="a header",
             found=f"{PREFIX.size} zero bytes before {size - PREFIX.size} bytes of data",
-            remedy="write the file again; where the records begin and end is not known",
+            remedy="Write the file again; where the records begin and end is not known",
         )
     expected, found = f"{PREFIX.size} bytes, as there are no records", f"{size} bytes"
     return FormatError("data behind a header of no records", path=path, expected=expected, found=found)
@@ -262,5 +262,5 @@ def _in_doubt(start: int, stop: int) -> FormatError:
         "a bound of a record is out of order with its neighbour",
         expected="increasing offsets",
         found=f"[{start}, {stop}) between others",
-        remedy="open with verify_checksums=True, which tells whether this record is sound",
+        remedy="Open with verify_checksums=True, which tells whether this record is sound",
     )

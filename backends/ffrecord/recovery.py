@@ -1,4 +1,4 @@
-"""What a killed writer left: which of its records are sound."""
+"""Finds the sound records of an unfinished file."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from dataformats.backends.ffrecord.layout import (
 )
 from dataformats.errors import FormatError
 from dataformats.writing.journal import Entries, Journal, count_sound
+from dataformats.writing.journaled_file import journal_path
 
 __all__ = ["JOURNAL_MAGIC", "recover"]
 
 JOURNAL_MAGIC = b"FFRJRNL2"
 
 
-def recover(path: Path, journal: Path) -> Entries | None:
-    """Return the sound records at the front of an unfinished file; `None` where nothing is there.
+def recover(path: Path) -> Entries | None:
+    """Return the sound records at the front of an unfinished file, or `None` if there is no such file.
 
-    Its journal's one fact is `base`, where in the file the first record begins.
-    Every record is read and its CRC checked. Neither file is changed.
+    Reads every record and checks its CRC. Changes neither file nor journal, whose one fact is `base`: the byte at
+    which the first record begins.
 
     Raises:
-        FormatError: There are data, and nothing tells where its records are.
+        FormatError: There are data without a journal, so the records cannot be located.
     """
     size = path.stat().st_size if path.is_file() else 0
-    entries = Journal.load(journal, JOURNAL_MAGIC)
+    entries = Journal.load(journal_path(path), JOURNAL_MAGIC)
     if entries is None:
         if size == 0:
             return None
-        entries = _finished_alone(path, size)
-    elif _is_finished(path, size, entries):
+        entries = _read_complete(path, size)
+    elif _is_complete(path, size, entries):
         entries = replace(entries, facts={"base": header_bytes(len(entries))})
     if size == 0:
         return entries.first(0)
@@ -44,8 +45,8 @@ def recover(path: Path, journal: Path) -> Entries | None:
         return entries.first(count_sound(file.fileno(), entries.facts["base"], entries))
 
 
-def _is_finished(path: Path, size: int, entries: Entries) -> bool:
-    """Return True for a file that was completed when its writer was killed before it deleted the journal."""
+def _is_complete(path: Path, size: int, entries: Entries) -> bool:
+    """True if the file is complete: its writer was killed before it deleted the journal."""
     if size != header_bytes(len(entries)) + entries.n_bytes:
         return False
     header = build_header(entries.lengths, entries.checksums)
@@ -53,8 +54,8 @@ def _is_finished(path: Path, size: int, entries: Entries) -> bool:
         return file.read(len(header)) == header
 
 
-def _finished_alone(path: Path, size: int) -> Entries:
-    """Return the records of a complete file without a journal: killed between close and renaming."""
+def _read_complete(path: Path, size: int) -> Entries:
+    """Return the records of a complete file without a journal: its writer was killed between close and renaming."""
     try:
         with path.open("rb") as file:
             prefix = parse_prefix(file.read(PREFIX.size), size, str(path))
@@ -63,9 +64,9 @@ def _finished_alone(path: Path, size: int) -> Entries:
         verify_header(header, str(path))
     except FormatError as error:
         raise FormatError(
-            "an unfinished file without its journal: where its records end is not known",
+            "cannot resume an unfinished file without its journal, which locates its records",
             path=str(path),
-            remedy="delete it, or write without resume",
+            remedy="Delete it, or write without resume",
         ) from error
     table = parse_table(header, prefix.n_records, size)
     return Entries({"base": table.first}, table.lengths()[:, None], table.checksums)

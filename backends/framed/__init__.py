@@ -1,5 +1,5 @@
-"""Files of frames: a length, the data, perhaps checksums, back to back without a header or an index of the file.
+"""Files of frames: a length, the data and perhaps checksums, back to back, without a file header or an index.
 
-TFRecord and OFRecord differ in the frame alone, which a `Framing` describes; this room does the rest for both:
-finding frames, going through them without an index, indexes beside data, reading, writing.
+TFRecord and OFRecord differ only in their frames, which a `Framing` describes. This room does the rest for both:
+scanning, sequential reads, indexes, readers and writers.
 """

@@ -1,4 +1,4 @@
-"""What a frame is: the one thing in which the formats of this room differ."""
+"""The frame of a format: everything in which the formats of this room differ."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Check
 
-__all__ = ["LENGTH_BYTES", "MAX_LENGTH", "Framing", "Octets", "Positions", "length_problems", "too_long", "words"]
+__all__ = ["MAX_LENGTH", "Framing", "Octets", "Positions", "length_problems", "too_long", "words"]
 
-LENGTH_BYTES = 8
 MAX_LENGTH = 2**62  # no file is longer, and positions behind such a record still fit int64
 
 Octets = NDArray[np.uint8]
@@ -28,12 +27,12 @@ class Framing(ABC):
     Pure and thread-safe; all integers are little-endian.
 
     Attributes:
-        name: The format, which is also the kind of its indexes.
-        title: What messages call it: `"a TFRecord"`.
+        name: The format, and the kind of its indexes.
+        title: A file of the format in messages: `"a TFRecord"`.
         head: Bytes of the header.
         tail: Bytes of the footer: 4, a checksum of the data, or 0.
         min_length: The fewest bytes of data that may be written.
-        findable: Headers can be found from any place of a file, because they hold a checksum.
+        findable: True if headers can be found from any place of a file, because they hold a checksum.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Framing(ABC):
 
     @property
     def extra(self) -> int:
-        """Bytes of a frame that are no data."""
+        """Bytes of header and footer together."""
         return self.head + self.tail
 
     @abstractmethod
@@ -53,26 +52,29 @@ class Framing(ABC):
         """Return the frames of these records, back to back."""
 
     @abstractmethod
-    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
-        """Walk from header to header through a window: `dataformats.kernels.scan_tfrecord`, or its like.
+    def scan_window(
+        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
+    ) -> tuple[int, int, int]:
+        """Go from header to header through a window: see `dataformats.kernels.scan_tfrecord`.
 
-        Without footers in the format, `footers` is left alone.
+        `footers` is left unchanged if the format has none.
         """
 
-    def find(self, window: Octets, most: int) -> int:
-        """Return where in a window something stands that could be a header, or -1.
+    def find_header(self, window: Octets, most: int) -> int:
+        """Return where in a window bytes look like a header, or -1.
 
-        Only headers with a checksum of their own can be found. Whether it is one, the frames before it tell.
+        Only headers with a checksum can be found. Data may look like a header, too: the caller has to arrive there
+        from the frame before.
 
         Args:
             window: A part of the file.
-            most: The longest data that there can be.
+            most: The greatest possible length of the data.
         """
         return -1
 
     @abstractmethod
-    def unsound(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
-        """Return bool[n]: which headers cannot be right, by themselves. Lengths past `MAX_LENGTH` never are."""
+    def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
+        """Return bool[n]: headers that are wrong by themselves. The caller checks lengths past `MAX_LENGTH`."""
 
     @abstractmethod
     def header_problem(self, header: bytes, offset: int, path: str) -> FormatError:
@@ -80,22 +82,22 @@ class Framing(ABC):
 
         Args:
             header: Its bytes.
-            offset: Where in the file it stands.
+            offset: Its place in the file.
             path: The file.
         """
 
     @abstractmethod
     def data_problems(self, blobs: Blobs, offsets: Positions) -> dict[int, FormatError]:
-        """Return the records whose data are not what their frame says, position to error.
+        """Return the records whose data contradict their frame, position to error.
 
         Args:
-            blobs: The data; header and footer of each stand around it in the buffer.
+            blobs: The data; the buffer holds header and footer around each.
             offsets: int64[n], where in the file each frame begins.
         """
 
     @abstractmethod
     def check(self, verify_checksums: bool) -> Check:
-        """Return what verifies frames that were read through an index; False compares the lengths alone."""
+        """Return the check of frames that an index located; with False it compares only the lengths."""
 
 
 def words(octets: Octets, places: Positions, dtype: str) -> NDArray[Any]:
@@ -106,16 +108,16 @@ def words(octets: Octets, places: Positions, dtype: str) -> NDArray[Any]:
 
 
 def length_problems(found: NDArray[Any], expected: Positions, offsets: Positions) -> dict[int, FormatError]:
-    """Return the frames whose length is not the one in the index, position to error.
+    """Return the frames whose length differs from the index, position to error.
 
     Args:
-        found: uint64[n], or int64[n]: the lengths in the file.
+        found: uint64[n] or int64[n], the lengths in the file.
         expected: int64[n], the lengths in the index.
         offsets: int64[n], where in the file each frame begins.
     """
     return {
         at: FormatError(
-            "the length of a record is not the one in the index",
+            "the length of a record differs from the index",
             offset_bytes=int(offsets[at]),
             expected=int(expected[at]),
             found=int(found[at]),

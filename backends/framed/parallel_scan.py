@@ -1,9 +1,9 @@
-"""Goes through a large file in several places at once, where headers can be found from any place.
+"""Scans a large file in several places at once, if headers can be found from any place.
 
-A piece is entered at the first bytes that could be a header: they may be data that look like one (records that hold
-TFRecords do). So nothing that a piece found is believed until the chain of frames from the first byte of the file
-arrives at one of its frames: from there on both are the same, because what follows a frame depends on nothing before
-it. Where the chain arrives at none, the piece is gone through again, from where the chain stands.
+The scan of a piece begins at the first bytes that could be a header. They may be data that look like one: records
+that hold TFRecords do. So the frames of a piece are used only after the chain of frames from the first byte of the
+file arrives at one of them. From there on both are the same, because the bytes behind a frame do not depend on those
+before it. If the chain arrives at none, the piece is scanned again, from the end of the chain.
 """
 
 from __future__ import annotations
@@ -17,49 +17,43 @@ from itertools import pairwise
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.scanner import FrameScanner, only_headers, read_window
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.gzip_file import DecompressedFile
 from dataformats.storage.threads import processors, submit
 
 __all__ = ["extend_in_pieces"]
 
 _PIECE = 16 * 2**20
-_MEAN_FRAMES = 64  # a piece has at least so many: finding the first costs half of one on the average
+_MEAN_FRAMES = 64  # the fewest frames of a piece: finding the first costs half of one on average
 _SEARCH = 2**18  # bytes searched at once for a header
 _SEARCHED_FRAMES = 16  # records may differ in size, but not all pieces lie inside one
-_ATTEMPTS = 8  # data may be made of what looks like headers, and each costs a window
+_ATTEMPTS = 8  # data may consist of bytes that look like headers, and each attempt costs a window
 
 
 def extend_in_pieces(chain: FrameScanner, framing: Framing, file: StoredFile) -> bool:
-    """Extend a chain by pieces of the file behind it that are gone through in parallel, as far as that is quicker.
+    """Scan the rest of a file in parallel, as far as that is quicker, and extend a chain of frames by the result.
 
-    What it adds is what `chain.extend` would have added. Return False where the file cannot be read on.
+    The chain becomes the same as by `chain.extend`. Returns False if the file cannot be read on.
 
     Args:
         chain: It begins at the file's first byte and holds some frames.
-        framing: What a frame is.
+        framing: The frames of the format.
         file: The file, decompressed.
     """
-    if (
-        not framing.findable
-        or isinstance(file, DecompressedFile)
-        or only_headers(file, chain.mean_frame)
-        or processors() < 2
-    ):
+    if not framing.findable or file.is_compressed or only_headers(file, chain.mean_frame) or processors() < 2:
         return True
     size = max(_PIECE, _MEAN_FRAMES * chain.mean_frame)
     if file.size - chain.at < 2 * size:
         return True
     cuts = [*range(chain.at, file.size - size, size), file.size]
     pieces = [_Piece(framing, file, first, stop, chain.mean_frame) for first, stop in pairwise(cuts)]
-    found = _in_order(pieces)
+    scans = _in_order(pieces)
     try:
-        return all(_join(chain, other, piece.stop) for piece, other in zip(pieces, found, strict=True))
+        return all(_join(chain, other, piece.stop) for piece, other in zip(pieces, scans, strict=True))
     finally:
-        found.close()
+        scans.close()
 
 
 def _join(chain: FrameScanner, other: FrameScanner | None, stop: int) -> bool:
-    """Extend a chain to the end of a piece by what was found in it; return False where the file cannot be read on."""
+    """Extend a chain to the end of a piece by the frames found there; return False if the file cannot be read on."""
     if other is not None:
         if not chain.extend(other.first):  # a few frames, if any
             return False
@@ -69,14 +63,14 @@ def _join(chain: FrameScanner, other: FrameScanner | None, stop: int) -> bool:
 
 
 class _Piece:
-    """A part of a file that is gone through by itself.
+    """A part of a file that is scanned by itself.
 
     Args:
-        framing: What a frame is.
+        framing: The frames of the format.
         file: The file.
-        first: Where it begins, in the midst of anything.
-        stop: Where it ends.
-        mean_frame: Bytes of a frame, about.
+        first: Its first byte, which may lie inside a frame.
+        stop: The byte behind it.
+        mean_frame: Mean bytes of a frame.
     """
 
     def __init__(self, framing: Framing, file: StoredFile, first: int, stop: int, mean_frame: int) -> None:
@@ -84,10 +78,10 @@ class _Piece:
         self._framing, self._file = framing, file
         self._most_searched = _SEARCH + _SEARCHED_FRAMES * mean_frame
 
-    def walk(self, stopped: threading.Event) -> FrameScanner | None:
-        """Return a chain of frames that reaches the end of the piece, or `None` where none was found.
+    def scan(self, stopped: threading.Event) -> FrameScanner | None:
+        """Return a chain of frames that reaches the end of the piece, or `None` if none was found.
 
-        The last one: records that hold frames lead a walk astray until they end.
+        Of several attempts, the last one counts: a scan that begins inside a record of frames ends with that record.
         """
         at = self.first
         for _ in range(_ATTEMPTS):
@@ -101,26 +95,26 @@ class _Piece:
         return None
 
     def _candidate(self, first: int) -> int | None:
-        """Return where from `first` on something stands that could be a header, if it is not too far away."""
+        """Return the next place from `first` on that could be a header, if it is not too far away."""
         last = self._file.size - self._framing.extra  # no frame begins behind it
         limit = min(first + self._most_searched, self.stop, last + 1)
         for at in range(first, limit, _SEARCH):
             window = read_window(self._file, at, min(_SEARCH, limit - at) + self._framing.head - 1)
-            found = self._framing.find(window, last - at)
-            if found >= 0:
-                return at + found
+            place = self._framing.find_header(window, last - at)
+            if place >= 0:
+                return at + place
         return None
 
 
 def _in_order(pieces: list[_Piece]) -> Generator[FrameScanner | None]:
-    """Yield what was found in each piece, in order; so many are worked on as there are threads."""
+    """Yield the chain of each piece, in order; one piece a thread is scanned at a time."""
     waiting: deque[Future[FrameScanner | None]] = deque()
     stopped = threading.Event()
     left = iter(pieces)
     try:
         for _ in pieces:
             for piece in left:
-                waiting.append(submit(piece.walk, stopped))
+                waiting.append(submit(piece.scan, stopped))
                 if len(waiting) > processors():
                     break
             yield waiting.popleft().result()

@@ -1,4 +1,4 @@
-"""How far the threads are that build the indexes of a data set."""
+"""Progress of the threads that build the indexes of a dataset."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.gzip_file import DecompressedFile
 
-__all__ = ["FileProgress", "Progress"]
+__all__ = ["FileProgress", "ScanProgress"]
 
 
-class Progress:
-    """Adds up what has been gone through, in bytes on the disk.
+class ScanProgress:
+    """Adds up the bytes scanned, as stored on disk, over all files. Thread-safe.
 
     Args:
         report: Called with (bytes done, bytes in all), or `None`.
@@ -22,7 +21,7 @@ class Progress:
 
     def __init__(self, report: Callable[[int, int], None] | None, files: Sequence[StoredFile]) -> None:
         self._report = report
-        self._total = sum(_size(file) for file in files)
+        self._total = sum(file.stored_size for file in files)
         self._done = 0
         self._unlock()
         after_fork(self, "_unlock")
@@ -31,15 +30,15 @@ class Progress:
         self._lock = threading.Lock()
 
     def file(self, file: StoredFile) -> FileProgress:
-        """Return the part of one file, a context."""
+        """Return the progress of one file, a context that counts the whole file as done at its end."""
         return FileProgress(self, file)
 
     def skip(self, file: StoredFile) -> None:
         """Count a whole file as done."""
-        self.add(_size(file))
+        self.add(file.stored_size)
 
     def add(self, n_bytes: int) -> None:
-        """Count so many bytes as done."""
+        """Count `n_bytes` as done."""
         if self._report is None or n_bytes <= 0:
             return
         with self._lock:
@@ -48,13 +47,13 @@ class Progress:
 
 
 class FileProgress:
-    """The part of one file; what was not told on the way is told at its end."""
+    """The progress of one file; its end reports all bytes that `add` has not reported."""
 
-    def __init__(self, whole: Progress, file: StoredFile) -> None:
+    def __init__(self, whole: ScanProgress, file: StoredFile) -> None:
         self._whole = whole
-        self._left = _size(file)
-        # Positions in decompressed data say nothing about how much of the file is done.
-        self._measured = not isinstance(file, DecompressedFile)
+        self._left = file.stored_size
+        # Positions in decompressed data do not say how much of the file is done.
+        self._measured = not file.is_compressed
 
     def __enter__(self) -> FileProgress:
         return self
@@ -63,12 +62,8 @@ class FileProgress:
         self._whole.add(self._left)
 
     def add(self, n_bytes: int) -> None:
-        """Count so many bytes of the file, decompressed, as done."""
+        """Count `n_bytes` of the file, decompressed, as done."""
         if self._measured:
             n_bytes = min(n_bytes, self._left)
             self._left -= n_bytes
             self._whole.add(n_bytes)
-
-
-def _size(file: StoredFile) -> int:
-    return file.compressed.size if isinstance(file, DecompressedFile) else file.size

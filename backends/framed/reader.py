@@ -1,15 +1,13 @@
-"""Reads files of frames: an index of each file, or from the first record to the last without one."""
+"""Reads files of frames: any records through an index of each file, or all in order without one."""
 
 from __future__ import annotations
 
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
-from dataformats.backends.framed.index import FrameIndexes
-from dataformats.backends.framed.kept import FrameIndex
-from dataformats.backends.framed.progress import Progress
-from dataformats.backends.framed.scan import Frames
+from dataformats.backends.framed.frame_index import FrameIndex, FrameIndexStore
+from dataformats.backends.framed.progress import ScanProgress
+from dataformats.backends.framed.scan import scan
 from dataformats.backends.framed.stream import iter_chunks
 from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
@@ -22,91 +20,87 @@ __all__ = ["FramedReader"]
 
 
 class FramedReader(IndexedReader):
-    """The frames of some files.
+    """The records of files of frames.
 
     Args:
         files: The files, decompressed.
-        options: What `open` was told.
-        indexes: The indexes of the format.
+        options: The options of `open`.
+        store: Loads and saves the indexes of the format.
     """
 
-    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, indexes: FrameIndexes) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, store: FrameIndexStore) -> None:
         super().__init__(files, indexes_are_local=options.index != "beside")
-        self.head: int = indexes.framing.head
-        self.tail: int = indexes.framing.tail
+        self.head: int = store.framing.head
+        self.tail: int = store.framing.tail
         self._options = options
-        self._indexes_kept = indexes
-        self._shelf = IndexCache(options.index)
-        self._check = indexes.framing.check(options.verify_checksums)
-        self._progress = Progress(options.progress, self.files)
+        self._store = store
+        self._cache = IndexCache(options.index)
+        self._check = store.framing.check(options.verify_checksums)
+        self._progress = ScanProgress(options.progress, self.files)
 
     def _unlock(self) -> None:
         super()._unlock()
-        self._mending = threading.Lock()
-
-    @abstractmethod
-    def scan(self, file: StoredFile, progress: Callable[[int], None]) -> Frames:
-        """Return the frames of a file by going through it; `progress` is called with bytes done."""
+        self._repair_lock = threading.Lock()
 
     @property
     def check(self) -> Check:
-        """What verifies frames: their length, and with `verify_checksums` what checksums there are."""
+        """The check of frames: their lengths, and with `verify_checksums` their checksums, if they have any."""
         return self._check
 
     def quick_index(self, file: int) -> FrameIndex | None:
-        """Return the index of a file as kept by whoever opened it before."""
-        index = self._indexes_kept.exact(self.files[file], self._shelf)
+        """Return the cached index of a file, or `None`."""
+        index = self._store.load_exact(self.files[file], self._cache)
         if index is not None:
             self._progress.skip(self.files[file])
         return index
 
     def load_index(self, file: int) -> FrameIndex:
-        """Return the index of a file: as another process has made it since, as hinted, or made now."""
+        """Return the index of a file: cached by another process since, confirmed from a hint, or built by a scan."""
         stored = self.files[file]
         index = self.quick_index(file)
         if index is None:
             with self._progress.file(stored) as progress:
-                index = self._made(stored, progress.add)
+                index = self._build(stored, progress.add)
         return index
 
-    def _made(self, file: StoredFile, progress: Callable[[int], None]) -> FrameIndex:
-        frames = self._indexes_kept.hinted(file, self._shelf) or self.scan(file, progress)
-        return self._indexes_kept.keep(file, self._shelf, frames)
+    def _build(self, file: StoredFile, progress: Callable[[int], None]) -> FrameIndex:
+        frames = self._store.load_hinted(file, self._cache) or scan(self._store.framing, file, progress)
+        return self._store.save(file, self._cache, frames)
 
     def part(self, file: int, first: int, stop: int) -> FileIndex:
         try:
             return super().part(file, first, stop)
         except BrokenBlockError:
-            with self._mending:
-                return self._mended(file, first, stop)
+            with self._repair_lock:
+                return self._repaired_part(file, first, stop)
 
-    def _mended(self, file: int, first: int, stop: int) -> FileIndex:
-        """Return a part of an index that cannot be read: another process may have replaced it, else it is made again.
+    def _repaired_part(self, file: int, first: int, stop: int) -> FileIndex:
+        """Return a part of a damaged index: loaded again, as another process may have replaced it, or built again.
 
         Raises:
-            FormatError: It is not what the first one said.
+            FormatError: The new index differs from the first one.
         """
         before, stored = self.indexes[file], self.files[file]
-        for load in (self._indexes_kept.exact, lambda stored, _: self._made(stored, lambda _: None)):
-            index = load(stored, self._shelf)
+        for load in (self._store.load_exact, lambda stored, _: self._build(stored, lambda _: None)):
+            index = load(stored, self._cache)
             if index is None:
                 continue
             if (len(index), index.digest) != (len(before), before.digest):
                 raise FormatError(
-                    "its index was replaced by one that says something else",
+                    "the index of the file was replaced by another one",
                     path=stored.name,
                     expected=f"{len(before)} records ({before.digest})",
                     found=f"{len(index)} records ({index.digest})",
-                    remedy="open the data set again",
+                    remedy="Open the dataset again",
                 )
             try:
-                found = index.part(first, stop)
+                part = index.part(first, stop)
             except BrokenBlockError:
                 continue
             self.indexes[file] = index
-            return found
-        raise FormatError("its index cannot be kept: it breaks as soon as it is made", path=stored.name)
+            return part
+        raise FormatError("the index of the file is damaged again as soon as it is built", path=stored.name)
 
     def iter_chunks(self, file: int) -> Iterator[RecordChunk]:
         """Yield the records of one file in order, without an index."""
-        return iter_chunks(self._indexes_kept.framing, self.files[file], self._options)
+        return iter_chunks(self._store.framing, self.files[file], self._options)

@@ -1,4 +1,4 @@
-"""Finds the frames of a whole file, and what in it cannot be read."""
+"""Finds the frames of a whole file, and why the rest of it cannot be read."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from dataformats.backends.framed.parallel_scan import extend_in_pieces
 from dataformats.backends.framed.scanner import FrameScanner
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["Frames", "damage_at", "scan"]
 
-_FIRST_LOOK = 2**20  # tells how large records are
+_FIRST_SCAN = 2**20  # enough to estimate the size of records
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """The frames of a file, which lie back to back from its first byte on.
+    """The frames of a file, back to back from its first byte.
 
     Attributes:
-        framing: What a frame is.
+        framing: The frames of the format.
         lengths: int64[n], bytes of data of each.
-        stored: uint32[n], the checksum of the data as it stands in each footer; `None` where there are no footers.
-        rest: Why what follows the last frame cannot be read; `None` where nothing follows.
+        stored: uint32[n], the checksum of the data in each footer; `None` if the format has no footers.
+        rest: Why the bytes behind the last frame cannot be read; `None` if no bytes follow.
     """
 
     framing: Framing
@@ -43,25 +42,25 @@ class Frames:
 
 
 def scan(framing: Framing, file: StoredFile, progress: Callable[[int], None] | None = None) -> Frames:
-    """Return the frames of a file; headers are checked, data are not.
+    """Return the frames of a file; checks headers, not data.
 
-    A large file is gone through in several places at once where the framing allows it; the answer is the same.
+    A large file is scanned in several places at once if the framing allows it; the result is the same.
 
     Args:
-        framing: What a frame is.
+        framing: The frames of the format.
         file: The file, decompressed.
-        progress: Called with the bytes gone through since the last call, by this thread.
+        progress: Called by this thread with the bytes scanned since the last call.
     """
     chain = FrameScanner(framing, file, progress=progress)
-    if chain.extend(_FIRST_LOOK) and extend_in_pieces(chain, framing, file):
+    if chain.extend(_FIRST_SCAN) and extend_in_pieces(chain, framing, file):
         chain.extend()
     stored = chain.stored if framing.tail else None
     return Frames(framing, chain.lengths, stored, damage_at(file, chain.at, chain.rest))
 
 
 def damage_at(file: StoredFile, offset: int, rest: FormatError | None) -> FormatError | None:
-    """Return why nothing can be read from `offset` on; damage of the compression goes before a mere end."""
-    if not isinstance(file, DecompressedFile) or file.size < 0 or file.damage is None:
+    """Return why nothing can be read from `offset` on; damage of the compression takes precedence over a mere end."""
+    if not file.is_compressed or file.size < 0 or file.damage is None:  # to ask for the size finds the damage
         return rest
     if rest is not None and not isinstance(rest, TruncatedError):
         return rest

@@ -1,4 +1,4 @@
-"""Goes through a file from one place on, window by window, without reading the data of large records."""
+"""Scans a file from one place on, window by window, without reading the data of large records."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ from dataformats.backends.framed.window import cut_short, header_problem, no_fra
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import UNSOUND
-from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["END", "FrameScanner", "only_headers", "read_window"]
 
 END = 2**63
-"""Where no file reaches."""
+"""An offset behind the end of every file."""
 
-_WINDOW = 2**19  # stays in the cache of a core while it is walked through
-_SKIP_LOCAL = 64 * 1024  # records larger than this on the average: reading only their headers is faster
+_WINDOW = 2**19  # stays in the cache of a core while it is scanned
+_SKIP_LOCAL = 64 * 1024  # reading only the headers is faster if mean frames are larger than this
 _SKIP_REMOTE = 8 * 2**20
 _HEADERS_ONLY = 4096
 
 
 class FrameScanner:
-    """Frames that lie back to back from some place of a file on.
+    """A chain of frames, back to back from some place of a file, which grows by scanning.
 
     Args:
-        framing: What a frame is.
+        framing: The frames of the format.
         file: The file, decompressed.
         first: Where its first frame begins.
-        progress: Called with the bytes gone through since the last call.
+        progress: Called with the bytes scanned since the last call.
 
     Attributes:
         first: Where its first frame begins.
         at: Where the next frame begins.
-        n_frames: How many there are.
-        rest: Why the file cannot be read on from `at`; `None` where it can, or where it ends there.
+        n_frames: Number of frames.
+        rest: Why the file cannot be read on from `at`; `None` if it can, or if it ends there.
     """
 
     def __init__(
@@ -63,30 +62,30 @@ class FrameScanner:
 
     @property
     def stored(self) -> NDArray[np.uint32]:
-        """uint32[n], the footers; without meaning where the format has none."""
+        """uint32[n], the footers; meaningless if the format has none."""
         if len(self._stored) > 1:
             self._stored = [np.concatenate(self._stored)]
         return self._stored[0]
 
     @property
     def mean_frame(self) -> int:
-        """Bytes of a frame on the average."""
+        """Mean bytes of a frame."""
         return (self.at - self.first) // max(1, self.n_frames)
 
     def extend(self, until: int = END) -> bool:
-        """Go on to the first frame that begins at `until` or behind it.
+        """Scan to the first frame that begins at `until` or behind it.
 
-        Return False where the file ends before, or cannot be read on.
+        Returns False if the file ends before, or cannot be read on.
         """
-        windows = _Windows(self._framing, self._file)
+        windows = _WindowReader(self._framing, self._file)
         while self.at < until:
             if not self._step(windows, until):
                 return False
-        # The footer of the last frame may not have been looked at, nor whether it is there.
+        # The footer of the last frame may not have been read, and may be missing.
         return self._lead == 0 or self._read_lead(windows.read(self.at - self._lead, self._lead))
 
     def adopt(self, other: FrameScanner) -> bool:
-        """Take over the frames of another chain from `at` on; return False where none of them begins there."""
+        """Append the frames of another chain from `at` on; return False if none of them begins there."""
         starts = other.first + np.cumsum(other.lengths + self._framing.extra) - other.lengths - self._framing.extra
         n = int(np.searchsorted(starts, self.at))
         if self._lead or n == len(starts) or starts[n] != self.at:
@@ -96,16 +95,16 @@ class FrameScanner:
         self._report(self.at)
         return True
 
-    def _step(self, windows: _Windows, until: int) -> bool:
-        """Go through one window."""
-        # It begins with the footer of the frame before it, which need not lie in the last window; or at least with
-        # that frame's last byte, so that it is known to be there.
+    def _step(self, windows: _WindowReader, until: int) -> bool:
+        """Scan one window."""
+        # It begins with the footer of the frame before it, which need not lie in the last window. Without footers
+        # it begins with the last byte of that frame, to find out that the byte exists.
         lead = self._lead
         want = min(windows.usual(self.mean_frame if self.n_frames else 0), until - self.at + self._framing.head - 1)
         window = windows.read(self.at - lead, lead + want)
         if lead and not self._read_lead(window):
             return False
-        n, stop, why = self._framing.walk(window, lead, windows.lengths, windows.footers)
+        n, stop, why = self._framing.scan_window(window, lead, windows.lengths, windows.footers)
         self._append(windows.lengths[:n].copy(), windows.footers[:n].copy())
         base, self.at = self.at - lead, self.at - lead + stop
         if why == UNSOUND:
@@ -117,17 +116,17 @@ class FrameScanner:
         return n > 0 and why != UNSOUND
 
     def _read_lead(self, window: Octets) -> bool:
-        """Take the footer of the last frame from the front of a window; False where it is not there."""
+        """Take the footer of the last frame from the front of a window; return False if it is missing."""
         lead, self._lead = self._lead, 0
         if len(window) < lead:
-            self._take_back()
+            self._drop_last()
             return False
         if self._framing.tail:
             self._stored[-1][-1] = window[: self._framing.tail].view("<u4")[0]
         return True
 
-    def _take_back(self) -> None:
-        """Take the last frame back, which ends behind the end of the file."""
+    def _drop_last(self) -> None:
+        """Drop the last frame, which ends behind the end of the file."""
         length = int(self._lengths[-1][-1])
         self._lengths[-1], self._stored[-1] = self._lengths[-1][:-1], self._stored[-1][:-1]
         self.n_frames -= 1
@@ -135,7 +134,7 @@ class FrameScanner:
         self.rest = cut_short(self._framing, self.at, length, self._file.size, self._file.name)
 
     def _report(self, done: int) -> None:
-        """Tell that the file has been gone through up to a place that is known to be there."""
+        """Report that the file was scanned up to `done`, which is inside it."""
         if self._progress is not None and done > self._reported:
             self._progress(done - self._reported)
             self._reported = done
@@ -147,8 +146,8 @@ class FrameScanner:
             self.n_frames += len(lengths)
 
 
-class _Windows:
-    """Reads windows of a file into one buffer, because memory that is new costs more than the reading."""
+class _WindowReader:
+    """Reads windows of a file into one buffer, because new memory costs more than the reading."""
 
     def __init__(self, framing: Framing, file: StoredFile) -> None:
         self._file = file
@@ -157,7 +156,7 @@ class _Windows:
         self.lengths, self.footers = np.empty(room, np.int64), np.empty(room, np.uint32)
 
     def usual(self, mean_frame: int) -> int:
-        """Return how many bytes a window should have where frames have so many."""
+        """Return the bytes of a window for frames of this mean size."""
         return _HEADERS_ONLY if only_headers(self._file, mean_frame) else _WINDOW
 
     def read(self, offset: int, most: int) -> Octets:
@@ -166,8 +165,8 @@ class _Windows:
 
 
 def only_headers(file: StoredFile, mean_frame: int) -> bool:
-    """Return True where frames are so large that what lies between their headers is not worth reading."""
-    if isinstance(file, DecompressedFile):
+    """True if frames are so large that reading only their headers is faster."""
+    if file.is_compressed:
         return False
     return mean_frame > (_SKIP_REMOTE if file.local is None else _SKIP_LOCAL)
 
@@ -177,11 +176,11 @@ def read_window(file: StoredFile, offset: int, most: int, buffer: Octets | None 
 
     Args:
         file: The file.
-        offset: Where they begin.
-        most: How many are wanted.
-        buffer: uint8[`most` or more] that they are read into; `None` makes one.
+        offset: The first of them.
+        most: Their greatest number.
+        buffer: uint8[`most` or more] to read into; `None` allocates one.
     """
-    if not isinstance(file, DecompressedFile):  # the size of decompressed data is not known beforehand
+    if not file.is_compressed:  # the size of decompressed data is not known beforehand
         most = max(0, min(most, file.size - offset))
     window = np.empty(most, np.uint8) if buffer is None else buffer[:most]
     return window[: file.read_into(offset, window.data)] if most else window

@@ -1,4 +1,4 @@
-"""Goes through a file from its beginning, without an index."""
+"""Reads the records of a file in order, without an index."""
 
 from __future__ import annotations
 
@@ -10,49 +10,48 @@ import numpy as np
 from dataformats.backends.framed.framing import Framing, Octets
 from dataformats.backends.framed.scan import damage_at
 from dataformats.backends.framed.scanner import read_window
-from dataformats.backends.framed.window import Walk, cut_short, no_frame, walk
+from dataformats.backends.framed.window import WindowFrames, cut_short, find_frames, no_frame
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import OpenOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.blob_read import too_long
-from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["iter_chunks"]
 
 _WINDOW = 2 * 2**20
-_FIRST_WINDOW = 2**17  # whoever wants a few records does not wait for many
+_FIRST_WINDOW = 2**17  # a caller that wants a few records does not wait for many
 
 
 def iter_chunks(framing: Framing, file: StoredFile, options: OpenOptions) -> Iterator[RecordChunk]:
     """Yield the records of a file in order; the blobs are views of the windows that were read.
 
-    A window holds whole frames and the beginning of one more, which is copied to the front of the next one.
-    Room for a frame larger than a window is made only where the size of the file says that it is there, and never
-    for more than `max_record_bytes`: a longer record is a problem, and the file goes on behind it.
+    A window holds whole frames and the beginning of one more, which is copied to the front of the next window.
+    Memory for a frame larger than a window is allocated only if the file is large enough to hold the frame, and never
+    for more than `max_record_bytes`: a longer record becomes a problem, and reading continues behind it.
     """
     base, carry, want, usual = 0, np.zeros(0, np.uint8), _FIRST_WINDOW, _FIRST_WINDOW
     while True:
         octets, ended = _extended(file, base, carry, want)
-        window = _Window(framing, file, octets, base, ended, walk(framing, octets, 0, base, file.name))
+        window = _StreamWindow(framing, file, octets, base, ended, find_frames(framing, octets, 0, base, file.name))
         problem = window.problem()
         skipped = None if problem else window.too_long(options.max_record_bytes)
-        stretch = window.stretch(options, problem or skipped)
-        if len(stretch.blobs):
-            yield stretch
+        chunk = window.chunk(options, problem or skipped)
+        if len(chunk.blobs):
+            yield chunk
         if problem or (ended and not skipped):
             return
         carry, base = octets[window.stop :], base + window.stop
         if skipped:
-            carry, base = carry[:0], base + framing.extra + int(window.found.lengths[window.whole])
+            carry, base = carry[:0], base + framing.extra + int(window.frames.lengths[window.n_whole])
         usual = min(2 * usual, _WINDOW)
         want = max(usual, window.missing_bytes(len(carry)))
 
 
 def _extended(file: StoredFile, base: int, carry: Octets, want: int) -> tuple[Octets, bool]:
-    """Return a new window, `carry` and what follows it in the file; and True where the file ends with it."""
+    """Return a window of `carry` and the bytes behind it in the file, and True if the file ends with it."""
     offset = base + len(carry)
-    if not isinstance(file, DecompressedFile):
+    if not file.is_compressed:
         want = max(0, min(want, file.size - offset))
     if not len(carry):
         window = read_window(file, offset, want)
@@ -63,11 +62,11 @@ def _extended(file: StoredFile, base: int, carry: Octets, want: int) -> tuple[Oc
         n = file.read_into(offset, window.data[len(carry) :]) if want else 0
     window = window[: len(carry) + n]
     window.flags.writeable = False
-    return window, n < want if isinstance(file, DecompressedFile) else offset + n >= file.size
+    return window, n < want if file.is_compressed else offset + n >= file.size
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class _StreamWindow:
     """A part of a file, the frames that begin in it, and whether the file ends with it."""
 
     framing: Framing
@@ -75,58 +74,58 @@ class _Window:
     octets: Octets
     base: int
     ended: bool
-    found: Walk
+    frames: WindowFrames
 
     @property
-    def whole(self) -> int:
-        """The number of frames that lie in it with all their bytes."""
-        return int(np.count_nonzero(self.found.ends <= len(self.octets)))
+    def n_whole(self) -> int:
+        """Number of frames that lie in the window with all their bytes."""
+        return int(np.count_nonzero(self.frames.ends <= len(self.octets)))
 
     @property
     def stop(self) -> int:
         """Where the last of these ends."""
-        return int(self.found.ends[self.whole - 1]) if self.whole else 0
+        return int(self.frames.ends[self.n_whole - 1]) if self.n_whole else 0
 
     def problem(self) -> FormatError | None:
-        """Return why the file cannot be read on, where it cannot."""
-        return self.found.problem or self._rest()
+        """Return why the file cannot be read on, or `None`."""
+        return self.frames.problem or self._rest()
 
     def _rest(self) -> FormatError | None:
-        whole, offset, size, path = self.whole, self.base + self.stop, self.file.size, self.file.name
+        whole, offset, size, path = self.n_whole, self.base + self.stop, self.file.size, self.file.name
         rest: FormatError | None = None
-        if whole < len(self.found.starts):
-            length = int(self.found.lengths[whole])
+        if whole < len(self.frames.starts):
+            length = int(self.frames.lengths[whole])
             announced = offset + length + self.framing.extra
-            if self.ended or (not isinstance(self.file, DecompressedFile) and announced > size):
+            if self.ended or (not self.file.is_compressed and announced > size):
                 rest = cut_short(self.framing, offset, length, size, path)
         elif self.ended and self.stop < len(self.octets):
             rest = no_frame(self.framing, offset, len(self.octets) - self.stop, path)
         return damage_at(self.file, offset, rest) if self.ended else rest
 
     def too_long(self, max_bytes: int) -> FormatError | None:
-        """Return why the frame that is not whole is passed over, where it is."""
-        whole = self.whole
-        if whole == len(self.found.starts) or self.found.lengths[whole] <= max_bytes:
+        """Return why the incomplete frame is skipped, or `None` if it is not."""
+        whole = self.n_whole
+        if whole == len(self.frames.starts) or self.frames.lengths[whole] <= max_bytes:
             return None
-        offset, length = self.base + self.stop, int(self.found.lengths[whole])
-        if offset + length + self.framing.extra > self.file.size:  # a compressed one is measured for this
+        offset, length = self.base + self.stop, int(self.frames.lengths[whole])
+        if offset + length + self.framing.extra > self.file.size:  # a compressed file is decompressed for this
             return None
         return too_long(length, max_bytes, path=self.file.name, offset_bytes=offset + self.framing.head)
 
     def missing_bytes(self, n_carried: int) -> int:
-        """Return how many bytes the frame that is not whole lacks, as far as they may be believed."""
-        whole = self.whole
-        if whole == len(self.found.starts):
+        """Return how many bytes of the incomplete frame to read next; its length may be damaged."""
+        whole = self.n_whole
+        if whole == len(self.frames.starts):
             return 0
-        missing = int(self.found.lengths[whole]) + self.framing.extra - n_carried
-        if isinstance(self.file, DecompressedFile):
+        missing = int(self.frames.lengths[whole]) + self.framing.extra - n_carried
+        if self.file.is_compressed:
             missing = min(missing, n_carried)  # twice as much each time
         return missing
 
-    def stretch(self, options: OpenOptions, problem: FormatError | None) -> RecordChunk:
-        """Return the whole frames, and the problem behind them as one more record."""
-        whole = self.whole
-        starts, lengths = self.found.starts[:whole], self.found.lengths[:whole]
+    def chunk(self, options: OpenOptions, problem: FormatError | None) -> RecordChunk:
+        """Return the records of the whole frames, and the problem behind them as one more record."""
+        whole = self.n_whole
+        starts, lengths = self.frames.starts[:whole], self.frames.lengths[:whole]
         blobs = Blobs(self.octets, starts + self.framing.head, lengths)
         problems = self.framing.data_problems(blobs, starts + self.base) if options.verify_checksums else {}
         for error in problems.values():

@@ -1,4 +1,4 @@
-"""From header to header through a window of bytes, without I/O."""
+"""Finds the frames of a window of bytes, without I/O."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataformats.backends.framed.framing import Framing, Octets, Positions, word
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.kernels import UNSOUND
 
-__all__ = ["Walk", "cut_short", "header_problem", "headers_are_sound", "no_frame", "walk"]
+__all__ = ["WindowFrames", "cut_short", "find_frames", "header_problem", "headers_are_sound", "no_frame"]
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class WindowFrames:
     """The frames whose headers lie in a window of bytes.
 
     Attributes:
@@ -32,11 +32,11 @@ class Walk:
     problem: FormatError | None = None
 
 
-def walk(framing: Framing, window: Octets, at: int, base: int, path: str) -> Walk:
+def find_frames(framing: Framing, window: Octets, at: int, base: int, path: str) -> WindowFrames:
     """Return the frames of a window, from one header to the next, up to the first header that is not sound.
 
     Args:
-        framing: What a frame is.
+        framing: The frames of the format.
         window: uint8[size], a part of the file.
         at: Where in the window the first frame begins.
         base: Where in the file the window begins, for the problem.
@@ -44,20 +44,20 @@ def walk(framing: Framing, window: Octets, at: int, base: int, path: str) -> Wal
     """
     room = len(window) // framing.extra + 1
     lengths, footers = np.empty(room, np.int64), np.empty(room, np.uint32)
-    n, stop, why = framing.walk(window, at, lengths, footers)
+    n, stop, why = framing.scan_window(window, at, lengths, footers)
     lengths = lengths[:n].copy()
     ends = at + np.cumsum(lengths + framing.extra)
     problem = header_problem(framing, window, stop, base, path) if why == UNSOUND else None
-    return Walk(ends - lengths - framing.extra, lengths, ends, stop, problem)
+    return WindowFrames(ends - lengths - framing.extra, lengths, ends, stop, problem)
 
 
 def header_problem(framing: Framing, window: Octets, at: int, base: int, path: str) -> FormatError:
-    """Return the error of a header in a window that cannot be trusted.
+    """Return the error of an unsound header in a window.
 
     Args:
-        framing: What a frame is.
+        framing: The frames of the format.
         window: uint8[size], a part of the file.
-        at: Where in the window the header stands.
+        at: Where in the window the header begins.
         base: Where in the file the window begins.
         path: The file.
     """
@@ -65,9 +65,9 @@ def header_problem(framing: Framing, window: Octets, at: int, base: int, path: s
 
 
 def headers_are_sound(framing: Framing, octets: Octets, starts: Positions, lengths: Positions) -> bool:
-    """Return True where a sound header with that length stands at each start."""
+    """True if every start has a sound header with that length."""
     same = words(octets, starts, "<u8") == lengths.astype(np.uint64)
-    return bool(same.all() and not framing.unsound(octets, starts).any())
+    return bool(same.all() and not framing.unsound_headers(octets, starts).any())
 
 
 def cut_short(framing: Framing, offset: int, length: int, size: int, path: str) -> TruncatedError:
@@ -82,7 +82,7 @@ def cut_short(framing: Framing, offset: int, length: int, size: int, path: str) 
 
 
 def no_frame(framing: Framing, offset: int, left: int, path: str) -> TruncatedError:
-    """Return the error of a rest that is too short for a header."""
+    """Return the error of `left` last bytes that are too few for a frame."""
     return TruncatedError(
         "the file ends inside the header of a record, or bytes follow the last record",
         path=path,

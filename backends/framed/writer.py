@@ -1,4 +1,4 @@
-"""Writes one file of frames: they are appended, and a prefix of them is always a sound file."""
+"""Writes one file of frames. The frames written so far are always a sound file."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class FramedWriter(BlobWriter):
     """Appends records to one file.
 
     Args:
-        path: Where it grows.
-        resume: Keep the records that are whole and sound in what stands there, and go on behind them.
+        path: The file.
+        resume: Keep the whole and sound records at the front of the file, and append to them.
 
     Attributes:
-        framing: What a frame is.
+        framing: The frames of the format.
     """
 
     framing: Framing
@@ -46,7 +46,7 @@ class FramedWriter(BlobWriter):
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._file: BinaryIO | None = None
-        self._is_named = False  # the folder's entry of the file is on the disk
+        self._is_named = False  # True once the folder's entry of the file is on disk
         if resume and path.exists():
             self._resume()
         else:
@@ -56,17 +56,18 @@ class FramedWriter(BlobWriter):
         """Append one record.
 
         Raises:
-            TypeError: It is no bytes, bytearray or memoryview.
-            SpecError: It is empty, and the format holds no empty records.
+            TypeError: It is not bytes, bytearray or memoryview.
+            SpecError: It is empty, and the format cannot hold empty records.
         """
         if not isinstance(blob, (bytes, bytearray, memoryview)):
-            raise TypeError(f"a record of {self.framing.title} file is bytes, found {type(blob).__name__}")
+            kind = type(blob).__name__
+            raise TypeError(f"cannot append a record to {self.framing.title} file: expected bytes, found {kind}")
         self._open_file()
         data = bytes(blob)
         if len(data) < self.framing.min_length:
             raise SpecError(
-                f"{self.framing.title} file holds no empty records, at which its other readers end: "
-                "leave the record out, or give it a field that has a value"
+                f"{self.framing.title} file cannot hold empty records, because its other readers stop at them. "
+                "Leave the record out, or give it a field that has a value"
             )
         self._pending.append(data)
         self._pending_bytes += len(data)
@@ -76,10 +77,10 @@ class FramedWriter(BlobWriter):
             self._write_pending()
 
     def flush(self, *, sync: bool = False) -> None:
-        """Hand everything to the operating system; the file can be read up to here."""
+        """Hand everything to the operating system; the file can then be read up to here."""
         file = self._open_file()
         self._write_pending()
-        file.write(self._held_back(last=False))
+        file.write(self._flushed(last=False))
         file.flush()
         if sync:
             os.fsync(file.fileno())
@@ -88,29 +89,29 @@ class FramedWriter(BlobWriter):
                 self._is_named = True
 
     def close(self) -> None:
-        """Complete the file and sync it; a second call does nothing."""
+        """Complete the file and sync it; a second call is a no-op."""
         if self._file is None:
             return
         self._write_pending()
-        self._file.write(self._held_back(last=True))
+        self._file.write(self._flushed(last=True))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
 
     def suspend(self) -> None:
-        """Let go of the file, incomplete, with every record that was appended if the disk takes them."""
+        """Close the incomplete file, with every record that was appended if the disk takes them."""
         if self._file is None:
             return
         try:
             self.flush()
         except OSError as error:
-            _LOG.warning("%s was left without its last records: %s", self._path, error)
+            _LOG.warning("could not write the last records of %s: %s", self._path, error)
         file, self._file = self._file, None
         try:
             file.close()
         except OSError as error:
-            _LOG.warning("%s was left incomplete: %s", self._path, error)
+            _LOG.warning("could not close %s, which may be incomplete: %s", self._path, error)
 
     def discard(self) -> None:
         """Delete the file."""
@@ -120,32 +121,32 @@ class FramedWriter(BlobWriter):
             try:
                 file.close()
             except OSError as error:
-                _LOG.warning("%s was not closed: %s", self._path, error)
+                _LOG.warning("could not close %s: %s", self._path, error)
         atomic.remove(self._path)
 
-    # ---- what compression changes
+    # ---- hooks for compression
 
-    def _packed(self, frames: bytes) -> bytes:
-        """Return the bytes that go into the file for these frames, as far as they are known."""
+    def _compressed(self, frames: bytes) -> bytes:
+        """Return the bytes to write for these frames; a compressor may hold some back."""
         return frames
 
-    def _held_back(self, *, last: bool) -> bytes:
-        """Return the bytes that `_packed` has not given yet; `last`: and what completes the file."""
+    def _flushed(self, *, last: bool) -> bytes:
+        """Return the bytes that `_compressed` held back, and with `last` those that complete the file."""
         return b""
 
-    def _unpacked(self, stored: StoredFile) -> StoredFile:
-        """Return the frames of a file that is not empty, as a file."""
+    def _decompressed(self, stored: StoredFile) -> StoredFile:
+        """Return the decompressed file of a stored one that is not empty."""
         return stored
 
     def _resume(self) -> None:
-        """Cut the file behind the last sound record."""
+        """Truncate the file behind the last sound record."""
         for blobs in self._sound():
             self._count(blobs)
         self._file = self._path.open("r+b")
         self._file.truncate(self.n_bytes)
         self._file.seek(self.n_bytes)
 
-    # ---- what it does not
+    # ---- the same for all formats
 
     def _open_file(self) -> BinaryIO:
         if self._file is None:
@@ -156,20 +157,20 @@ class FramedWriter(BlobWriter):
         if self._pending:
             data = self.framing.frames(self._pending)
             self._pending, self._pending_bytes = [], 0
-            self._open_file().write(self._packed(data))
+            self._open_file().write(self._compressed(data))
 
     def _sound(self) -> Iterator[Blobs]:
-        """Yield the records of the file up to the first that is not whole and sound, or that no writer wrote."""
+        """Yield the records of the file up to the first that is incomplete, damaged, or too short to be written."""
         stored = LocalFile(self._path)
         try:
             if stored.size == 0:
                 return
-            for stretch in iter_chunks(self.framing, self._unpacked(stored), OpenOptions(max_record_bytes=2**62)):
-                # A crash may leave zeros behind the data, which are empty records where there are no checksums.
-                short = np.flatnonzero(stretch.blobs.lengths < self.framing.min_length)
-                n_sound = min([*stretch.problems, *short[:1].tolist()], default=len(stretch.blobs))
-                yield stretch.blobs.take(slice(0, n_sound))
-                if n_sound < len(stretch.blobs):
+            for chunk in iter_chunks(self.framing, self._decompressed(stored), OpenOptions(max_record_bytes=2**62)):
+                # A crash may leave zeros behind the data, which look like empty records if frames have no checksums.
+                short = np.flatnonzero(chunk.blobs.lengths < self.framing.min_length)
+                n_sound = min([*chunk.problems, *short[:1].tolist()], default=len(chunk.blobs))
+                yield chunk.blobs.take(slice(0, n_sound))
+                if n_sound < len(chunk.blobs):
                     return
         finally:
             stored.release()

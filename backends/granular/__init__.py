@@ -1,5 +1,7 @@
-"""Granular: bags of byte records, and data sets of one bag a field. Reads all generations, writes the last two."""
+"""Granular: bags of byte records, and datasets of one bag a field. Reads all generations, writes the last two."""
 
-from dataformats.backends.granular.backend import BACKEND, GranularBackend
+from dataformats.backends.granular.backend import GranularBackend
 
 __all__ = ["BACKEND", "GranularBackend"]
+
+BACKEND = GranularBackend()

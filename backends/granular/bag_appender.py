@@ -1,4 +1,4 @@
-"""A bag that grows: records in one file, their ends in another, as generation 3 has them for good."""
+"""Appends to a bag: records to one file, their ends to another, which is the final form of generation 3."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from dataformats.backends.granular.limits import ENTRY_BYTES
+from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.storage.atomic import write_all
 
-__all__ = ["BagAppender", "Kept"]
+__all__ = ["BagAppender", "ResumePoint"]
 
 _COPY_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is gone on with of a bag.
+class ResumePoint:
+    """Where to resume appending to a bag.
 
     Attributes:
-        n_records: Records.
-        end: Bytes of them.
+        n_records: Records to keep.
+        end: Bytes of these records.
     """
 
     n_records: int = 0
@@ -32,32 +32,31 @@ class Kept:
 class BagAppender:
     """Appends records to a bag and their ends to its index. Not thread-safe.
 
-    Whatever stands behind what is kept is cut off at the first write, not before: a writer that resumes and gives up
-    has changed nothing. Everything is written at a known place, so a write that failed (a full disk) can be tried
-    again.
+    The first write truncates both files to the records that are kept, not before: a writer that resumes and gives up
+    has changed nothing. Every write goes to a known place, so one that failed (a full disk) can be repeated.
 
     Args:
         bag: The file of the records.
         idx: The file of their ends.
-        kept: What to go on behind.
+        point: Where to resume.
 
     Attributes:
-        n_records: Records, those included that are not written yet.
-        end: Bytes of them.
+        n_records: Records, including those not written yet.
+        end: Bytes of these records.
         path: The file of the records.
     """
 
-    def __init__(self, bag: Path, idx: Path, kept: Kept) -> None:
+    def __init__(self, bag: Path, idx: Path, point: ResumePoint) -> None:
         self.path = bag
-        self.n_records: int = kept.n_records
-        self.end: int = kept.end
+        self.n_records: int = point.n_records
+        self.end: int = point.end
         self._idx = idx
-        self._written = kept.end
-        self._n_indexed = kept.n_records
+        self._written = point.end
+        self._n_indexed = point.n_records
         self._records: list[bytes] = []
-        self._ends: list[int] = []  # of records that are written, or about to be, and not indexed
-        self._whole = False
-        # The index first: a bag without one is complete, with its table at the end.
+        self._ends: list[int] = []  # of records that are not indexed yet
+        self._is_truncated = False
+        # The index first: a bag without one is complete, with its table at its end.
         self._idx_descriptor = _open(idx)
         try:
             self._descriptor = _open(bag)
@@ -66,7 +65,7 @@ class BagAppender:
             raise
 
     def append(self, record: bytes) -> None:
-        """Append one record; nothing is written yet."""
+        """Append one record; it is written later."""
         self._records.append(record)
         self.end += len(record)
         self.n_records += 1
@@ -74,7 +73,7 @@ class BagAppender:
 
     def write_records(self) -> None:
         """Hand the records to the operating system."""
-        self._cut()
+        self._truncate()
         if self._records:
             write_all(self._descriptor, b"".join(self._records), self._written)
             self._records.clear()
@@ -88,15 +87,15 @@ class BagAppender:
             self._ends.clear()
 
     def sync_records(self) -> None:
-        """Bring the records onto the disk."""
+        """Sync the records to the disk."""
         os.fsync(self._descriptor)
 
     def sync_ends(self) -> None:
-        """Bring the ends onto the disk."""
+        """Sync the ends to the disk."""
         os.fsync(self._idx_descriptor)
 
     def seal(self) -> None:
-        """Copy the index behind the records, as generation 2 has it, onto the disk; the index stays."""
+        """Copy the index behind the records, as generation 2 has it, and sync; the index stays."""
         size = ENTRY_BYTES * self._n_indexed
         for at in range(0, size, _COPY_BYTES):
             part = os.pread(self._idx_descriptor, min(_COPY_BYTES, size - at), at)
@@ -108,17 +107,17 @@ class BagAppender:
         self._idx.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of both files as they are."""
+        """Close both files."""
         for descriptor in (self._descriptor, self._idx_descriptor):
             if descriptor >= 0:
                 os.close(descriptor)
         self._descriptor = self._idx_descriptor = -1
 
-    def _cut(self) -> None:
-        if not self._whole:
+    def _truncate(self) -> None:
+        if not self._is_truncated:
             os.ftruncate(self._idx_descriptor, ENTRY_BYTES * self._n_indexed)
             os.ftruncate(self._descriptor, self._written)
-            self._whole = True
+            self._is_truncated = True
 
 
 def _open(path: Path) -> int:

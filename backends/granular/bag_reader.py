@@ -14,7 +14,7 @@ __all__ = ["BagReader"]
 
 
 class BagReader(IndexedReader):
-    """Records of bags, one blob each; an `.idx` beside a bag makes it one of generation 3.
+    """The records of bags, one blob each. A bag with an `.idx` beside it is of generation 3.
 
     Args:
         files: The bags, in reading order.
@@ -30,7 +30,7 @@ class BagReader(IndexedReader):
         self._generations = {layout_of(file, idx).generation for file, idx in pairs}
 
     def load_index(self, file: int) -> FileIndex:
-        """Return the extents that the table of a bag gives."""
+        """Return the extents of the records of a bag, from its table."""
         limits = limits_of(self.files[file], self._idx[file])
         offset, length, wrong = limits.extents(np.arange(len(limits)))
         return FileIndex(offset, length, None, LazyProblems(wrong, limits.problem))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dataformats.backends.granular.bag_appender import BagAppender, Kept
+from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bags import BAG, IDX
-from dataformats.backends.granular.limits import ENTRY_BYTES
-from dataformats.backends.granular.recovery import keep_single, restore_index
+from dataformats.backends.granular.layout import ENTRY_BYTES
+from dataformats.backends.granular.recovery import bag_resume_point, restore_index
 from dataformats.errors import SpecError
-from dataformats.interfaces import BlobWriter
+from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic
 
 __all__ = ["BagWriter"]
@@ -20,20 +20,20 @@ _PENDING_BYTES = 4 * 2**20
 _PENDING_RECORDS = 4096
 
 
-class BagWriter(BlobWriter):
+class BagWriter(BlobWriter, HasSidecars):
     """Appends records to one bag.
 
-    The ends grow in a file of their own. In generation 2 `close` puts them behind the records; in generation 3 they
-    get their name just before the bag gets its own, so a bag is never there without them.
+    The ends grow in a separate file. In generation 2 `close` copies them behind the records. In generation 3 they are
+    published just before the bag, so that a bag never exists without them.
 
     Args:
-        path: Where the bag grows, with or without `.partial` at its end.
+        path: The bag, with or without `.partial` at its end.
         generation: 2 or 3.
-        resume: Go on behind the records that are whole in what stands there.
+        resume: Append to the whole records of the unfinished bag.
 
     Raises:
         ValueError: The name does not end in `.bag`.
-        FormatError: What stands there is damaged.
+        FormatError: The unfinished bag is damaged.
     """
 
     def __init__(self, path: Path, generation: int, *, resume: bool = False) -> None:
@@ -43,25 +43,25 @@ class BagWriter(BlobWriter):
         if not resume:
             atomic.remove(path)
             self._idx.unlink(missing_ok=True)
-        kept = self._keep() if resume else Kept()
-        self._bag = BagAppender(path, self._idx, kept)
+        point = self._resume_point() if resume else ResumePoint()
+        self._bag = BagAppender(path, self._idx, point)
         self._open = True
         self._pending_bytes = self._pending_records = 0
-        self.n_records: int = kept.n_records
-        self.n_bytes: int = kept.end + ENTRY_BYTES * kept.n_records
+        self.n_records: int = point.n_records
+        self.n_bytes: int = point.end + ENTRY_BYTES * point.n_records
 
     def append(self, blob: bytes) -> None:
         """Append one record.
 
         Raises:
             SpecError: It is empty, and the generation is 2.
-            TypeError: It is no bytes.
+            TypeError: It is not bytes.
         """
         self._require_open()
         if not isinstance(blob, bytes):
-            raise TypeError(f"a record of a bag is bytes, found {type(blob).__name__}")
+            raise TypeError(f"cannot append a record to a bag: expected bytes, found {type(blob).__name__}")
         if not blob and self._generation == 2:
-            raise SpecError("generation 2 cannot hold a record of no bytes; generation 3 can", index=self.n_records)
+            raise SpecError("generation 2 cannot hold empty records; generation 3 can", index=self.n_records)
         self._bag.append(blob)
         self.n_records += 1
         self.n_bytes += len(blob) + ENTRY_BYTES
@@ -71,7 +71,7 @@ class BagWriter(BlobWriter):
             self.flush()
 
     def flush(self, *, sync: bool = False) -> None:
-        """Hand everything to the operating system, with `sync` onto the disk."""
+        """Hand everything to the operating system, with `sync` also to the disk."""
         self._require_open()
         self._bag.write_records()
         if sync:
@@ -96,7 +96,7 @@ class BagWriter(BlobWriter):
         return {self._final_idx: self._idx if self._generation == 3 else None}
 
     def suspend(self) -> None:
-        """Hand everything to the operating system and let go."""
+        """Hand everything to the operating system and close the files."""
         if self._open:
             try:
                 if self._pending_records:
@@ -110,14 +110,14 @@ class BagWriter(BlobWriter):
         atomic.remove(self._path)
         self._idx.unlink(missing_ok=True)
 
-    def _keep(self) -> Kept:
+    def _resume_point(self) -> ResumePoint:
         final = self._path.with_name(self._final_idx)
         bag_is_published = self._path.with_name(self._path.name.removesuffix(_PARTIAL)).exists()
         if self._generation == 3 and not self._idx.exists() and final.exists() and not bag_is_published:
-            final.rename(self._idx)  # it was killed between giving the index and the bag their names
+            final.rename(self._idx)  # the writer was killed after it published the index, before the bag
         if self._generation == 2:
             restore_index(self._path, self._idx)
-        return keep_single(self._path, self._idx)
+        return bag_resume_point(self._path, self._idx)
 
     def _close_files(self) -> None:
         self._open = False
@@ -129,12 +129,12 @@ class BagWriter(BlobWriter):
 
 
 def _index_paths(path: Path) -> tuple[str, Path]:
-    """Return the final name of the index of a bag, and where it grows."""
+    """Return the final name of the index of a bag, and its present path."""
     name = path.name.removesuffix(_PARTIAL)
     if not name.endswith(BAG):
         raise ValueError(
-            f"without spec= a single bag is written, whose name must end in {BAG}, found {name!r}; "
-            "a data set needs spec=, and only data sets have shards"
+            f"cannot write a single bag: expected a name that ends in {BAG}, found {name!r}. "
+            "For a dataset pass spec=; only datasets have shards"
         )
     final = name.removesuffix(BAG) + IDX
     return final, path.with_name(final + path.name[len(name) :])

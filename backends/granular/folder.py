@@ -1,4 +1,4 @@
-"""Which files make a data set: `spec.json` and one bag a field, in a folder or in numbered ones."""
+"""Finds the files of a dataset: `spec.json` and one bag a field, in a folder or in numbered ones."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
 
-__all__ = ["REFS", "SPEC", "ColumnFiles", "DataSetFiles", "bags_of", "data_set_files", "find", "group"]
+__all__ = ["REFS", "SPEC", "ColumnFiles", "DatasetFiles", "bags_of", "dataset_files", "find", "group"]
 
 SPEC = "spec.json"
-REFS = "refs"  # the bag that is no field
+REFS = "refs"  # the one bag that is not a field
 _MAX_SPEC_BYTES = 16 * 2**20
 _SHOWN = 3
+_EXPECTED_SPEC = "an object of field to type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,12 @@ class ColumnFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class DataSetFiles:
-    """The files of one data set; none was opened but `spec.json`.
+class DatasetFiles:
+    """The files of one dataset, of which only `spec.json` was read.
 
     Attributes:
         name: The folder.
-        spec: The fields, sorted by name, with the types that the file gives.
+        spec: The fields, sorted by name, with the types in `spec.json`.
         columns: The files of each field, in the same order.
         refs: `refs.bag` of generations 1 and 2; `None` in generation 3.
         nbytes: Bytes of all of them, `spec.json` included.
@@ -54,7 +55,7 @@ class DataSetFiles:
     nbytes: int
 
     def files(self) -> list[StoredFile]:
-        """Return all files but `spec.json`: a fingerprint is of the records, not of the types."""
+        """Return all files but `spec.json`, because a fingerprint is of the records, not of the types."""
         found = [] if self.refs is None else [self.refs]
         for column in self.columns.values():
             found += [column.bag] if column.idx is None else [column.bag, column.idx]
@@ -62,20 +63,20 @@ class DataSetFiles:
 
 
 def find(folder: Folder) -> list[StoredFile]:
-    """Return the files of the data set, or of the numbered data sets, that a folder is; none if it is neither.
+    """Return the files of the dataset in a folder, or of those in its numbered folders; else an empty list.
 
     Raises:
-        FormatError: Nothing but bags and no `spec.json`, here or in one of the numbered folders.
+        FormatError: The folder, or a numbered one, has only bags and no `spec.json`.
     """
     names = folder.names()
-    here = _data_set(folder, names)
+    here = _dataset(folder, names)
     if here:
         return here
     if names and all(map(_is_bag, names)):
         raise _without_spec(folder, names)
     inside = [folder.folder(name) for name in sorted(filter(str.isdecimal, folder.folders()), key=natural_key)]
     shards = [(shard, shard.names()) for shard in inside]
-    found = [_data_set(shard, names) for shard, names in shards]
+    found = [_dataset(shard, names) for shard, names in shards]
     for files, (shard, names) in zip(found, shards, strict=True):
         if any(found) and not files:
             raise _without_spec(shard, names)
@@ -83,7 +84,7 @@ def find(folder: Folder) -> list[StoredFile]:
 
 
 def group(files: Sequence[StoredFile]) -> list[dict[str, StoredFile]]:
-    """Return the files by name for each folder that they lie in, in order; a folder that is given twice is two."""
+    """Return the files of each folder by name, in order; a folder that occurs twice gives two groups."""
     groups: list[dict[str, StoredFile]] = []
     current: dict[str, dict[str, StoredFile]] = {}
     for file in files:
@@ -95,11 +96,11 @@ def group(files: Sequence[StoredFile]) -> list[dict[str, StoredFile]]:
     return groups
 
 
-def data_set_files(files: dict[str, StoredFile]) -> DataSetFiles:
-    """Return the data set whose files these are, each under its name.
+def dataset_files(files: dict[str, StoredFile]) -> DatasetFiles:
+    """Return the dataset of these files, which are keyed by name.
 
     Raises:
-        FormatError: `spec.json` is none, or a file of a field is missing.
+        FormatError: `spec.json` is not a spec, or a file of a field is missing.
     """
     spec_file = files[SPEC]
     name = _folder_of(spec_file)
@@ -108,19 +109,19 @@ def data_set_files(files: dict[str, StoredFile]) -> DataSetFiles:
     has_idx = refs is None and any(field + IDX in files for field in spec)
     if refs is None and not has_idx:
         raise FormatError(
-            "neither refs.bag (generations 1 and 2) nor an .idx file (generation 3)", path=name, found=_some(files)
+            "a dataset needs refs.bag (generations 1 and 2) or .idx files (generation 3)", path=name, found=_some(files)
         )
     columns = {
         field: ColumnFiles(_part(files, name, field + BAG), _part(files, name, field + IDX) if has_idx else None)
         for field in spec
     }
-    found = DataSetFiles(name, spec, columns, refs, 0)
+    found = DatasetFiles(name, spec, columns, refs, 0)
     nbytes = spec_file.size + sum(file.size for file in found.files())
-    return DataSetFiles(name, spec, columns, refs, nbytes)
+    return DatasetFiles(name, spec, columns, refs, nbytes)
 
 
 def bags_of(groups: Sequence[dict[str, StoredFile]]) -> list[StoredFile]:
-    """Return the bags among files, without the `.idx` files that belong to one of them."""
+    """Return the bags among files, without the `.idx` files beside them."""
     return [
         file
         for files in groups
@@ -129,8 +130,8 @@ def bags_of(groups: Sequence[dict[str, StoredFile]]) -> list[StoredFile]:
     ]
 
 
-def _data_set(folder: Folder, names: Sequence[str]) -> list[StoredFile]:
-    """Return the files of a data set, or nothing for a folder that is none."""
+def _dataset(folder: Folder, names: Sequence[str]) -> list[StoredFile]:
+    """Return the files of the dataset in a folder, or an empty list."""
     bags = [name for name in names if _is_bag(name)]
     if SPEC not in names or not (bags or len(names) == 1):
         return []
@@ -143,40 +144,40 @@ def _is_bag(name: str) -> bool:
 
 def _without_spec(folder: Folder, names: Sequence[str]) -> FormatError:
     return FormatError(
-        "no spec.json, which a data set has",
+        "a dataset needs spec.json",
         path=f"{folder.name}/{SPEC}",
         found=_some(names) or "an empty folder",
-        remedy="to read single bags as bytes, name the .bag files themselves",
+        remedy="To read single bags as bytes, pass the .bag files themselves",
     )
 
 
 def _read_spec(file: StoredFile) -> Spec:
-    """Return what `spec.json` says; every name in it is that of a file in the folder itself, or refused."""
+    """Return the spec in `spec.json`; refuses names that lead out of the folder."""
     try:
         types: Any = json.loads(file.read_all(_MAX_SPEC_BYTES))
     except (ValueError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"not JSON: {error}", path=file.name, expected="an object of field to type") from error
+        raise FormatError(f"spec.json is not JSON: {error}", path=file.name, expected=_EXPECTED_SPEC) from error
     finally:
         file.release()
     if not isinstance(types, dict) or not all(isinstance(kind, str) for kind in types.values()):
-        raise FormatError("not a spec", path=file.name, expected="an object of field to type", found=_short(types))
+        raise FormatError("spec.json is not a spec", path=file.name, expected=_EXPECTED_SPEC, found=_short(types))
     for name in types:
         if not name or name in (".", "..", REFS) or any(mark in name for mark in "/\\\0"):
-            raise FormatError("a name that no field can have", path=file.name, found=_short(name))
+            raise FormatError("spec.json has an impossible name of a field", path=file.name, found=_short(name))
     if not types:
-        raise FormatError("no fields", path=file.name)
+        raise FormatError("spec.json has no fields", path=file.name)
     try:
         return Spec({name: stored_type(types[name]) for name in sorted(types)})
     except SpecError as error:
-        raise FormatError(f"not a spec: {error}", path=file.name) from error
+        raise FormatError(f"spec.json is not a spec: {error}", path=file.name) from error
 
 
 def _part(files: dict[str, StoredFile], folder: str, name: str) -> StoredFile:
     if name not in files:
         raise FormatError(
-            "a file of the data set is missing", path=f"{folder}/{name}", expected=name, found=_some(files)
+            "a file of the dataset is missing", path=f"{folder}/{name}", expected=name, found=_some(files)
         )
     return files[name]
 

@@ -1,4 +1,4 @@
-"""What an interrupted writer left, and how many of its rows are whole."""
+"""Finds the whole records and rows that an interrupted writer left."""
 
 from __future__ import annotations
 
@@ -9,59 +9,66 @@ from pathlib import Path
 
 import numpy as np
 
-from dataformats.backends.granular.bag_appender import Kept
+from dataformats.backends.granular.bag_appender import ResumePoint
 from dataformats.backends.granular.bags import BAG, IDX, limits_of
 from dataformats.backends.granular.folder import REFS, SPEC
-from dataformats.backends.granular.limits import ENTRY_BYTES
+from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.errors import FormatError, SpecError
 from dataformats.storage.atomic import sync
 from dataformats.storage.files import LocalFile
 
-__all__ = ["AHEAD_ROWS", "check_spec", "keep_columns", "keep_referred", "keep_single", "restore_index"]
+__all__ = [
+    "AHEAD_ROWS",
+    "bag_resume_point",
+    "check_spec",
+    "column_resume_points",
+    "refs_resume_points",
+    "restore_index",
+]
 
 AHEAD_ROWS = 4096
-"""How far one field may be ahead of another: what a writer hands over at once."""
+"""How far one field may be ahead of another: the most rows that a writer writes at once."""
 
-_ANEW = "write it anew, without resume"
+_ANEW = "write it again, without resume"
 
 
-def keep_single(bag: Path, idx: Path) -> Kept:
-    """Return what is whole of a single bag.
+def bag_resume_point(bag: Path, idx: Path) -> ResumePoint:
+    """Return where to resume a single bag.
 
     Raises:
         FormatError: The bag is shorter than its index says, or has none.
     """
     n = _entries(bag, idx)
-    return Kept(n, _end(idx, n))
+    return ResumePoint(n, _end(idx, n))
 
 
-def keep_columns(folder: Path, fields: Sequence[str]) -> tuple[int, dict[str, Kept]]:
-    """Return how many rows every field of a data set of generation 3 has, and what that is of each bag.
+def column_resume_points(folder: Path, fields: Sequence[str]) -> tuple[int, dict[str, ResumePoint]]:
+    """Return the rows that every field of a dataset of generation 3 has, and where to resume each bag.
 
     Raises:
-        FormatError: A bag is shorter than its index says, or a field lacks more than an interruption leaves out.
+        FormatError: A bag is shorter than its index says, or a field lacks more than `AHEAD_ROWS` records.
     """
     entries = {name: _entries(folder / (name + BAG), folder / (name + IDX)) for name in fields}
     rows = min(entries.values())
     shortest, longest = min(entries, key=entries.__getitem__), max(entries, key=entries.__getitem__)
     if entries[longest] - rows > AHEAD_ROWS:
         raise FormatError(
-            "one field has far fewer records than another: more than an interruption leaves out",
+            "one field has far fewer records than another, more than an interruption explains",
             path=str(folder / (shortest + IDX)),
             expected=f"about {entries[longest]} records, as {longest!r} has",
             found=rows,
-            remedy=f"nothing was changed; {_ANEW}",
+            remedy=f"Nothing was changed; {_ANEW}",
         )
-    return rows, {name: Kept(rows, _end(folder / (name + IDX), rows)) for name in fields}
+    return rows, {name: ResumePoint(rows, _end(folder / (name + IDX), rows)) for name in fields}
 
 
-def keep_referred(folder: Path, sequences: Mapping[str, bool]) -> tuple[int, dict[str, Kept]]:
-    """Return how many rows of a data set of generation 2 have all their records, and what that is of each bag.
+def refs_resume_points(folder: Path, sequences: Mapping[str, bool]) -> tuple[int, dict[str, ResumePoint]]:
+    """Return the rows of a dataset of generation 2 that have all their records, and where to resume each bag.
 
     Args:
-        folder: The data set, unfinished or finished.
-        sequences: Field, sorted, to whether it is a sequence.
+        folder: The dataset, unfinished or finished.
+        sequences: Field, sorted, to True if it is a sequence.
 
     Raises:
         FormatError: A bag is shorter than its index says.
@@ -76,34 +83,33 @@ def keep_referred(folder: Path, sequences: Mapping[str, bool]) -> tuple[int, dic
         whole &= needed <= entries[name]
     rows = int(np.argmin(whole)) if not whole.all() else len(whole)
     kept = {name: int(needed[rows - 1]) if rows else 0 for name, needed in used.items()} | {REFS: rows}
-    return rows, {name: Kept(n, _end(folder / (name + IDX), n)) for name, n in kept.items()}
+    return rows, {name: ResumePoint(n, _end(folder / (name + IDX), n)) for name, n in kept.items()}
 
 
 def check_spec(folder: Path, types: Mapping[str, str], generation: int) -> bool:
-    """Return True where a writer of this very spec has begun in a folder; False where none has.
+    """Return True if a folder has a dataset of this spec and generation to resume; False if it has none.
 
     Raises:
-        SpecError: One of another spec or generation has.
+        SpecError: The dataset has another spec or generation.
     """
     try:
         found = json.loads((folder / SPEC).read_bytes())
     except (FileNotFoundError, ValueError):
-        # It is the first file to be written whole: where it is not, there is nothing to keep.
+        # It is the first file that a writer completes: without it there are no rows to keep.
         if any(path.stat().st_size for path in folder.glob(f"*{IDX}")):
-            raise SpecError(f"{str(folder / SPEC)!r} is missing or no JSON, and there are rows; {_ANEW}") from None
+            what = f"cannot resume: {str(folder / SPEC)!r} is missing or not JSON, but there are rows; {_ANEW}"
+            raise SpecError(what) from None
         return False
     if found != dict(types):
-        raise SpecError(
-            f"{str(folder)!r} was begun with the spec {found!r:.500}, cannot go on with {dict(types)!r:.500}"
-        )
+        raise SpecError(f"cannot resume {str(folder)!r}: expected the spec {found!r:.500}, found {dict(types)!r:.500}")
     begun = 2 if (folder / (REFS + BAG)).exists() else 3
     if begun != generation:
-        raise SpecError(f"{str(folder)!r} was begun in generation {begun}, cannot go on in generation {generation}")
+        raise SpecError(f"cannot resume {str(folder)!r}: expected generation {begun}, found {generation}")
     return True
 
 
 def _used_records(folder: Path, entries: Mapping[str, int], sequences: list[bool]) -> dict[str, np.ndarray]:
-    """Return for each field how many of its records the rows up to each one need; too many where one is damaged."""
+    """Return for each field the records that the rows up to each one need; more than exist if a row is damaged."""
     n = entries[REFS]
     ends = np.fromfile(folder / (REFS + IDX), "<u8", n).astype(np.int64)
     data = (folder / (REFS + BAG)).read_bytes()
@@ -112,14 +118,14 @@ def _used_records(folder: Path, entries: Mapping[str, int], sequences: list[bool
     used = {}
     for number, name in enumerate(fields):
         needed = np.where(refs.wrong, entries[name] + 1, refs.first[number] + refs.counts(number))
-        # An empty sequence needs nothing, whatever its first record is said to be.
+        # An empty sequence needs no records, whatever its first one.
         needed = np.where(~refs.wrong & (refs.counts(number) == 0), 0, needed)
         used[name] = np.maximum.accumulate(needed)
     return used
 
 
 def restore_index(bag: Path, idx: Path) -> None:
-    """Take the table of a finished bag into an index again: it was finished, and not published."""
+    """Copy the table of a finished bag back into an index, if the bag was finished but not published."""
     if idx.exists() or not bag.exists() or bag.stat().st_size == 0:
         return
     file = LocalFile(bag)
@@ -137,21 +143,21 @@ def restore_index(bag: Path, idx: Path) -> None:
 
 
 def _entries(bag: Path, idx: Path) -> int:
-    """Return how many whole ends the index of a bag has, all of them inside it."""
+    """Return the number of whole ends in the index of a bag; all are inside the bag."""
     if not idx.exists() and not bag.exists():
-        return 0  # killed before it made them
+        return 0  # the writer was killed before it created them
     for path in (bag, idx):
         if not path.exists() and (path is bag or bag.stat().st_size):
-            raise FormatError("a file is missing where a writer is to go on", path=str(path), remedy=_ANEW)
+            raise FormatError("cannot resume: a file is missing", path=str(path), remedy=f"Restore it, or {_ANEW}")
     n = idx.stat().st_size // ENTRY_BYTES if idx.exists() else 0
     end, size = _end(idx, n), bag.stat().st_size
     if end > size:
         raise FormatError(
-            "the bag is shorter than its index says: it was cut, or a crash of the machine lost its last bytes",
+            "the bag is shorter than its index says: it was truncated, or a crash of the machine lost its last bytes",
             path=str(bag),
             expected=f"at least {end} bytes, where record {n - 1} ends",
             found=f"{size} bytes",
-            remedy=f"read what is there, and {_ANEW}",
+            remedy=f"Read the records that are left, and {_ANEW}",
         )
     return n
 

@@ -1,8 +1,8 @@
-"""What `refs.bag` says: which records of each column make a row. Generations 1 and 2.
+"""Parses `refs.bag` of generations 1 and 2: the records of each field that make a row.
 
 A row is a msgpack list with an element for each field, in the order of the sorted names: the number of a record, or
-for a sequence `[first, count]`, or `[]` for an empty one. All rows are parsed at once, step by step side by side:
-nothing but lists and integers is understood, nothing is allocated by what a length says.
+for a sequence `[first, count]`, or `[]` for an empty one. All rows are parsed side by side, one element at a time.
+The parser knows only lists and integers, and no length in the data decides an allocation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 __all__ = ["Refs", "parse_refs"]
 
-_PAD = 16  # bytes that may be looked at behind the last one: a code and 8 bytes, at a place that is one past the end
+_PAD = 16  # bytes read behind the last one: a code and 8 bytes, from one byte past the end
 
 
 def _widths(codes: dict[int, int]) -> NDArray[np.int64]:
@@ -26,7 +26,7 @@ def _widths(codes: dict[int, int]) -> NDArray[np.int64]:
 
 
 _UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
-_SIGNED = {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}  # in which some packers write numbers that are not negative
+_SIGNED = {0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}  # some packers use them for numbers >= 0, too
 _INTEGERS = _widths(dict.fromkeys(range(0x80), 0) | _UNSIGNED | _SIGNED)
 _LISTS = _widths(dict.fromkeys(range(0x90, 0xA0), 0) | {0xDC: 2, 0xDD: 4})
 
@@ -37,8 +37,8 @@ class Refs:
 
     Attributes:
         first: For each field int64[n], the first record.
-        count: For each sequence field, by its number, int64[n]: how many.
-        wrong: bool[n], rows that do not parse; first and count mean nothing there.
+        count: For each sequence, by the number of its field, int64[n]: the number of its records.
+        wrong: bool[n], rows that do not parse; `first` and `count` are meaningless there.
     """
 
     first: Sequence[NDArray[np.int64]]
@@ -47,14 +47,14 @@ class Refs:
 
     @classmethod
     def join(cls, parts: Sequence[Refs]) -> Refs:
-        """Return the rows of several parts, at least one, of the same fields."""
+        """Join parts of the same fields, at least one."""
         head = parts[0]
         first = [np.concatenate([part.first[number] for part in parts]) for number in range(len(head.first))]
         count = {number: np.concatenate([part.count[number] for part in parts]) for number in head.count}
         return cls(first, count, np.concatenate([part.wrong for part in parts]))
 
     def counts(self, number: int) -> NDArray[np.int64]:
-        """Return int64[n], how many records of a field each row has: 1 where it is no sequence."""
+        """Return int64[n], the number of a field's records in each row: 1 unless it is a sequence."""
         found = self.count.get(number)
         return np.broadcast_to(np.int64(1), self.wrong.shape) if found is None else found
 
@@ -63,10 +63,10 @@ def parse_refs(data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64], s
     """Parse rows.
 
     Args:
-        data: Bytes that hold them.
+        data: The bytes of the rows.
         start: int64[n], where in `data` each row begins.
         stop: int64[n], where it ends.
-        sequences: For each field, sorted by name, whether it is a sequence.
+        sequences: For each field, sorted by name, True if it is a sequence.
     """
     cursor = _Cursor(data, start, stop)
     first: list[NDArray[np.int64]] = []
@@ -87,7 +87,7 @@ def parse_refs(data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64], s
 
 
 class _Cursor:
-    """A place in each row, moved by what stands there."""
+    """A position in each row, which reading moves."""
 
     def __init__(self, data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64]) -> None:
         self._end = len(data)
@@ -103,13 +103,13 @@ class _Cursor:
         self.wrong |= rows
 
     def list_size(self) -> NDArray[np.int64]:
-        """Return the size of the list that begins at each place, and step behind its head."""
+        """Return the size of the list at each position, and step behind its head."""
         code = self._bytes[self.at].astype(np.int64)
         value = self._number(_LISTS[code], np.ones(len(code), bool))
         return np.where(_LISTS[code] == 0, code & 0x0F, value)
 
     def integer(self, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the number at each place where one is expected, and step behind it; 0 elsewhere."""
+        """Return the number at each position where one is expected, and step behind it; 0 elsewhere."""
         code = self._bytes[self.at].astype(np.int64)
         width = _INTEGERS[code]
         value = np.where(width == 0, code, self._number(width, there))

@@ -1,4 +1,4 @@
-"""Which types `spec.json` has: what its texts mean, what a spec is stored as, what may be read as what."""
+"""The types of `spec.json`: parsing them, choosing them for a spec, and reading them as declared types."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["check_generation", "decoded_type", "is_sequence", "store_spec", "sto
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SCALARS = {"int64": "i64", "uint64": "u64"}
 _MOST_NAME_BYTES = 255 - len(".bag")  # of a file's name, on every common file system
-_PLAIN = ("bytes", "utf8")  # blobs that a declared type may give another meaning
+_PLAIN = ("bytes", "utf8")  # blobs that a declared type may decode otherwise
 
 
 def is_sequence(kind: Type) -> bool:
-    """Return True where `refs.bag` has `[first, count]` for a stored type."""
+    """True if `refs.bag` has `[first, count]` for a stored type."""
     return kind.dims[:1] == (None,)
 
 
 def stored_type(text: str) -> Type:
-    """Return what a text in `spec.json` means: `[]` at its end is a sequence, all before it the name of a codec."""
+    """Return the type of a text in `spec.json`: the name of a codec, with `[]` at its end for a sequence."""
     if text.endswith("[]"):
         return replace(_element(text[:-2]), dims=(None,))
     return _element(text)
@@ -40,14 +40,14 @@ def store_spec(spec: Spec, generation: int | None) -> Spec:
 
     Args:
         spec: The types of the values.
-        generation: 2 or 3; `None` is 3, or 2 where a sequence needs it.
+        generation: 2 or 3; `None` is 3, or 2 if a sequence needs it.
 
     Raises:
-        SpecError: The format cannot hold the spec; every offending field is named.
+        SpecError: The format cannot hold the spec; names every offending field.
     """
     check_generation(generation)
     if not spec:
-        raise SpecError("a data set needs at least one field")
+        raise SpecError("a dataset needs at least one field")
     problems = [
         SpecError(what, field=name, remedy=remedy)
         for name, kind in spec.items()
@@ -61,14 +61,14 @@ def store_spec(spec: Spec, generation: int | None) -> Spec:
 def check_generation(generation: int | None) -> None:
     """Raise `ValueError` for a generation that is not written."""
     if generation not in (None, 2, 3):
-        raise ValueError(f"generation must be 2 or 3 (1 is only read) or None, found {generation!r}")
+        raise ValueError(f"cannot write generation {generation!r}: expected 2, 3 or None. Generation 1 is read-only")
 
 
 def decoded_type(stored: Type, declared: Type, generation: int) -> Type:
-    """Return the type that decodes the blobs of a field which a spec declares as `declared`.
+    """Return the type that decodes the blobs of a field declared as `declared`.
 
     Raises:
-        SpecError: What is stored cannot be that type.
+        SpecError: The stored type cannot be read as that type.
     """
     if declared.codec == "bytes" and not declared.args and _same_shape(declared, stored):
         return declared
@@ -79,9 +79,9 @@ def decoded_type(stored: Type, declared: Type, generation: int) -> Type:
         unsigned = generation == 1 and stored.codec == "int" and not stored.args
         return replace(stored, args=("unsigned",)) if unsigned else stored
     if not declared.optional and _fits(stored, declared):
-        # Arrays and integers know what they are; mere bytes are what they are declared as.
-        tells = declared.codec in NUMBER_TYPES and stored.codec != "bytes"
-        return decoded_type(stored, stored, generation) if tells else declared
+        # Arrays and integers hold their own type; plain bytes have the declared one.
+        knows_type = declared.codec in NUMBER_TYPES and stored.codec != "bytes"
+        return decoded_type(stored, stored, generation) if knows_type else declared
     raise SpecError(f"stored as {str(stored)!r}, which cannot be read as {str(declared)!r}")
 
 
@@ -100,7 +100,7 @@ def _fits(stored: Type, declared: Type) -> bool:
 
 
 def _same_shape(declared: Type, stored: Type) -> bool:
-    """Return True where both are one blob a row, or both one blob an element."""
+    """True if both are one blob a row, or both one blob an element."""
     return len(declared.dims) == len(stored.dims)
 
 

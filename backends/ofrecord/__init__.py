@@ -1,4 +1,4 @@
-"""OFRecord: frames of a length and a message, without checksums; OneFlow's format."""
+"""OFRecord, OneFlow's format: frames of a length and a message, without checksums."""
 
 from dataformats.backends.ofrecord.backend import OFRecordBackend
 from dataformats.backends.ofrecord.reader import OFRecordReader

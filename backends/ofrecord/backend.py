@@ -1,20 +1,23 @@
-"""What `dataformats` knows of OFRecord as a format."""
+"""The OFRecord format: recognizes, opens and writes its files, and orders the parts of a dataset."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.backends.ofrecord.parts import in_order, is_part, part_names
 from dataformats.backends.ofrecord.reader import OFRecordReader
-from dataformats.backends.ofrecord.sniff import judge
+from dataformats.backends.ofrecord.sniff import sniff_frames
 from dataformats.backends.ofrecord.writer import OFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult
+from dataformats.errors import FormatError
+from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult, natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
 
 __all__ = ["OFRecordBackend"]
+
+_PART = re.compile(r"part-(\d+)", re.ASCII)
 
 
 class OFRecordBackend(BlobBackend):
@@ -24,50 +27,67 @@ class OFRecordBackend(BlobBackend):
     suffixes: tuple[str, ...] = (".ofrecord",)
 
     def matches_name(self, name: str) -> bool:
-        """Return True for the suffix, and for `part-00000`."""
-        return super().matches_name(name) or is_part(name)
+        """True for the suffix, and for `part-` with a number, zero-padded or not."""
+        return super().matches_name(name) or _is_part(name)
 
     def order(self, names: Sequence[str]) -> list[str]:
-        """Return the names in the order of the parts' numbers."""
-        return in_order(names)
+        """Return file names, or whole paths, in reading order: the parts of one folder by their numbers.
+
+        Raises:
+            FormatError: Two parts of one folder have the same number.
+        """
+        ordered = sorted(names, key=natural_key)  # which sorts the numbers of one folder
+        seen: dict[tuple[str, int], str] = {}
+        for name in ordered:
+            folder, _, last = name.rpartition("/")
+            part = _PART.fullmatch(last)
+            if part is None:
+                continue
+            other = seen.setdefault((folder, int(part[1])), name)
+            if other != name:
+                raise FormatError(
+                    "two files are the same part",
+                    path=name,
+                    expected="one file of each number",
+                    found=f"{other.rpartition('/')[2]} and {last}",
+                    remedy="Move one away, or pass a list of the files",
+                )
+        return ordered
 
     def find(self, folder: Folder) -> list[StoredFile]:
-        """Return the parts of a folder; where it has none, the files with the suffix."""
-        claimed = [name for name in folder.names() if self.matches_name(name)]
-        parts = [name for name in claimed if is_part(name)]
-        return [folder.file(name) for name in self.order(parts or claimed)]
+        """Return the parts of a folder, or if it has none, the files with the suffix."""
+        names = [name for name in folder.names() if self.matches_name(name)]
+        parts = [name for name in names if _is_part(name)]
+        return [folder.file(name) for name in self.order(parts or names)]
 
     def sniff(self, file: StoredFile) -> SniffResult:
-        """Judge a file by its first records: without a checksum, they must be OFRecords back to back."""
-        return judge(file, self.matches_name(file.basename))
+        """Recognize a file by its first records, which must be OFRecords back to back: there is no checksum."""
+        return sniff_frames(file, has_name=self.matches_name(file.basename))
 
-    def open(self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any) -> OFRecordReader:
+    def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> OFRecordReader:
         """Return a reader."""
-        _refuse(backend_options)
         return OFRecordReader(files, options)
 
     def guess_payload(self, samples: Iterable[bytes]) -> str:
-        """Return `"ofrecord"`, whatever the records are: another payload must be named."""
+        """Return `"ofrecord"` for all records: another payload must be named."""
         return "ofrecord"
 
     def accepts_payload(self, payload: str) -> bool:
-        """Return True for `"ofrecord"` alone: no other reader of OFRecords takes anything else."""
+        """True only for `"ofrecord"`, the only payload that other readers of OFRecords know."""
         return payload == "ofrecord"
 
     def payload_for(self, spec: Spec) -> str:
         """Return `"ofrecord"`."""
         return "ofrecord"
 
-    def create(self, path: Path, *, resume: bool = False, **backend_options: Any) -> OFRecordWriter:
+    def create(self, path: Path, *, resume: bool = False, **_: Any) -> OFRecordWriter:
         """Return a writer of one file."""
-        _refuse(backend_options)
         return OFRecordWriter(path, resume=resume)
 
     def shard_names(self, stem: str, count: int) -> list[str]:
-        """Return `part-00000` and so on; the original has no place for a stem."""
-        return part_names(count)
+        """Return `part-00000` and so on; the original's names have no stem."""
+        return [f"part-{number:05d}" for number in range(count)]
 
 
-def _refuse(options: dict[str, Any]) -> None:
-    if options:
-        raise TypeError(f"ofrecord has no option {', '.join(sorted(options))}")
+def _is_part(name: str) -> bool:
+    return _PART.fullmatch(name) is not None

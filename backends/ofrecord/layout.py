@@ -29,7 +29,9 @@ class _OFRecordFraming(Framing):
     tail = 0
     min_length = 1  # OneFlow's reader ends the process at a length of 0
 
-    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
+    def scan_window(
+        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
+    ) -> tuple[int, int, int]:
         return scan_ofrecord(window, at, lengths)
 
     def frames(self, blobs: Sequence[bytes]) -> bytes:
@@ -38,7 +40,7 @@ class _OFRecordFraming(Framing):
             parts += (HEADER.pack(len(blob)), blob)
         return b"".join(parts)
 
-    def unsound(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
+    def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
         return np.asarray(words(octets, starts, "<i8") < 0)
 
     def header_problem(self, header: bytes, offset: int, path: str) -> FormatError:
@@ -51,18 +53,18 @@ class _OFRecordFraming(Framing):
             offset_bytes=offset,
             expected="0 or more",
             found=length,
-            remedy="Where the next record begins cannot be known",
+            remedy="The next record cannot be found",
         )
 
     def data_problems(self, blobs: Blobs, offsets: Positions) -> dict[int, FormatError]:
-        return {}  # nothing tells
+        return {}  # there is no checksum
 
     def check(self, verify_checksums: bool) -> Check:
         return _LengthCheck()
 
 
 class _LengthCheck(KernelCheck):
-    """Finds the frames that do not stand at their offset any more: their length is another one."""
+    """Compares the lengths of frames with the index, which finds files that were changed in place."""
 
     kernel = FrameCheck.LENGTH
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from dataformats.backends.framed.index import FrameIndexes
+from dataformats.backends.framed.frame_index import FrameIndexStore
 from dataformats.backends.framed.reader import FramedReader
-from dataformats.backends.framed.scan import Frames, scan
 from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.interfaces import OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
@@ -15,15 +14,12 @@ __all__ = ["OFRecordReader"]
 
 
 class OFRecordReader(FramedReader):
-    """OFRecord files, each of them whole: a record does not go on in the next file.
+    """The records of OFRecord files. Records do not cross file boundaries.
 
     Args:
         files: The files, in reading order.
-        options: What `open` was told.
+        options: The options of `open`.
     """
 
     def __init__(self, files: Sequence[StoredFile], options: OpenOptions) -> None:
-        super().__init__(files, options, FrameIndexes(FRAMING))
-
-    def scan(self, file: StoredFile, progress: Callable[[int], None]) -> Frames:
-        return scan(FRAMING, file, progress)
+        super().__init__(files, options, FrameIndexStore(FRAMING))

@@ -1,93 +1,91 @@
-"""What a file's first bytes say: whether OFRecords are in it.
+"""Recognizes an OFRecord file by its first records.
 
-There is no magic number and no checksum. What tells is that lengths lead from one frame to the next inside the file,
+There is no magic number and no checksum. The evidence is that lengths lead from one frame to the next inside the file,
 and that the data are maps of features.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from dataformats.backends.ofrecord.layout import HEADER
-from dataformats.interfaces import SniffResult
+from dataformats.interfaces import RecordCodec, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
-__all__ = ["judge"]
+__all__ = ["sniff_frames"]
 
 _FRAMES = 16
-_DATA = 64 * 1024  # bytes of a record that are looked at
+_DATA_BYTES = 64 * 1024  # read of each record
 _ENTRY = _KEY = 0x0A  # tag of field 1, length-delimited
 _VALUE = 0x12  # tag of field 2
 _VARINT_BYTES = 5  # of any length below 2^35
 
 
-def judge(file: StoredFile, claimed: bool) -> SniffResult:
-    """Judge a non-empty file by its first records.
+def sniff_frames(file: StoredFile, *, has_name: bool) -> SniffResult:
+    """Recognize a non-empty file by its first records.
 
     Args:
         file: The file.
-        claimed: Its name says that it holds OFRecords.
+        has_name: True if its name is one of an OFRecord file.
     """
-    seen = _look(file)
-    if seen.n_messages and not seen.wrong:
+    evidence = _read_frames(file)
+    if evidence.n_messages and not evidence.problem:
         return SniffResult("yes")
-    # A name is trusted where no other format knows the content: the first length may be what is damaged, and the
-    # records may be of another payload.
-    fits = seen.n_messages or seen.is_cut_message or claimed
-    return SniffResult("damaged" if fits else "no", seen.wrong or "its first records are empty")
+    # The name decides if no other format recognizes the content: the first length may be damaged, and the records
+    # may have another payload.
+    is_damaged = evidence.n_messages or evidence.is_cut_message or has_name
+    return SniffResult("damaged" if is_damaged else "no", evidence.problem or "its first records are empty")
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What the first frames of a file are.
+class _Evidence:
+    """The first frames of a file.
 
     Attributes:
-        n_messages: How many hold an OFRecord that is not empty.
-        is_cut_message: The last one reaches past the end of the file and begins like an OFRecord.
-        wrong: The first thing that is not as it should be, or `""`.
+        n_messages: Frames that hold an OFRecord that is not empty.
+        is_cut_message: True if the last one reaches past the end of the file and begins like an OFRecord.
+        problem: The first deviation from the format, or `""`.
     """
 
     n_messages: int = 0
     is_cut_message: bool = False
-    wrong: str = ""
+    problem: str = ""
 
 
-def _look(file: StoredFile) -> _Seen:
-    seen, at = _Seen(), 0
+def _read_frames(file: StoredFile) -> _Evidence:
+    evidence, at = _Evidence(), 0
     for _ in range(_FRAMES):
-        head = file.pread(at, HEADER.size + _DATA)
+        head = file.pread(at, HEADER.size + _DATA_BYTES)
         if not head:
             break
         if len(head) < HEADER.size:
-            seen.wrong = seen.wrong or f"the {len(head)} bytes from byte {at} on are too few for a length"
+            evidence.problem = evidence.problem or f"the {len(head)} bytes from byte {at} on are too few for a length"
             break
         (length,) = HEADER.unpack_from(head)
         data = head[HEADER.size :]
         if not 0 <= length <= file.size - at - HEADER.size:
-            seen.is_cut_message = _begins_as_message(data)
-            seen.wrong = seen.wrong or f"no record of {length} bytes, as byte {at} says, fits into {file.size} bytes"
+            evidence.is_cut_message = _begins_as_message(data)
+            problem = f"byte {at} announces a record of {length} bytes, which does not fit into {file.size} bytes"
+            evidence.problem = evidence.problem or problem
             break
         if length:
-            is_message = _is_message(data[:length]) if length <= _DATA else _begins_as_message(data)
-            seen.n_messages += is_message
+            is_message = _is_message(data[:length]) if length <= _DATA_BYTES else _begins_as_message(data)
+            evidence.n_messages += is_message
             if not is_message:
-                seen.wrong = seen.wrong or f"the {length} bytes from byte {at + HEADER.size} on are no OFRecord"
+                problem = f"the {length} bytes from byte {at + HEADER.size} on are not an OFRecord"
+                evidence.problem = evidence.problem or problem
         at += HEADER.size + length
-    return seen
-
-
-class _Judge(Protocol):
-    def matches(self, blob: bytes) -> bool: ...
+    return evidence
 
 
 def _is_message(data: bytes) -> bool:
-    return cast(_Judge, codecs.get("ofrecord")).matches(data)
+    return cast(RecordCodec, codecs.get("ofrecord")).matches(data)
 
 
 def _begins_as_message(data: bytes) -> bool:
-    """Return True for a map entry as every writer has it, a key and a value that fill it; the value may be cut."""
+    """True for a map entry as all writers make it: a key and a value that fill it. The value may be cut."""
     entry = _delimited(data, 0, _ENTRY)
     key = _delimited(data, entry.start, _KEY) if entry else None
     value = _delimited(data, key.stop, _VALUE) if key else None
@@ -106,7 +104,7 @@ class _Field(NamedTuple):
 
 
 def _delimited(data: bytes, at: int, tag: int) -> _Field | None:
-    """Return where the content of a length-delimited field lies whose tag stands at `at`."""
+    """Return the content of the length-delimited field whose tag is at `at`, or `None`."""
     if data[at : at + 1] != bytes([tag]):
         return None
     length = 0

@@ -12,8 +12,8 @@ __all__ = ["OFRecordWriter"]
 class OFRecordWriter(FramedWriter):
     """Appends records, none of them empty, to one file.
 
-    Without checksums only whole frames can be told from broken ones: a file that is resumed is cut behind the last
-    frame that is there with all its bytes, and before the first one of length 0.
+    There are no checksums, so `resume` can detect only incomplete frames: it truncates the file behind the last frame
+    that has all its bytes, and before the first one of length 0.
     """
 
     framing: Framing = FRAMING

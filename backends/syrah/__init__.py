@@ -1,5 +1,7 @@
-"""Syrah (`.syr`): arrays back to back, and a BSON document of where each of them lies."""
+"""Syrah (`.syr`): arrays back to back, and a BSON document with the place of each."""
 
-from dataformats.backends.syrah.backend import BACKEND, SyrahBackend
+from dataformats.backends.syrah.backend import SyrahBackend
 
 __all__ = ["BACKEND", "SyrahBackend"]
+
+BACKEND = SyrahBackend()

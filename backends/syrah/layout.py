@@ -52,7 +52,7 @@ def parse_header(data: bytes, size: int, path: str) -> Header:
             offset_bytes=0,
             expected=f"{HEADER.size} bytes",
             found=f"{len(data)} bytes",
-            remedy="the original's writer leaves an empty file when it was given no item" if size == 0 else None,
+            remedy="The original's writer leaves an empty file when it was given no item" if size == 0 else None,
         )
     magic, _, *version, offset, length = HEADER.unpack(data[: HEADER.size])
     if not any(data[: HEADER.size]):
@@ -62,7 +62,7 @@ def parse_header(data: bytes, size: int, path: str) -> Header:
             offset_bytes=0,
             expected=MAGIC,
             found=magic,
-            remedy="its writer was killed before close; write the file again",
+            remedy="Its writer was killed before close; write the file again",
         )
     if magic != MAGIC:
         raise FormatError("no Syrah file", path=path, offset_bytes=0, expected=MAGIC, found=magic)

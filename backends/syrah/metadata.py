@@ -118,7 +118,7 @@ def _table(data: bytes | bytearray, array: Element, path: str, base: int) -> Tab
                 path=path,
                 offset_bytes=base + part.start,
                 expected="the layout of syrah 0.1.3 and later, with one document an array",
-                remedy="read it with syrah 0.1.1 and write it again",
+                remedy="Read it with syrah 0.1.1 and write it again",
             )
         if _KINDS.get(part.name) != part.kind or part.subtype or part.name in parts:
             raise _no_table(array, path, base + part.start, f"{part.name!r} of BSON type {part.kind:#04x}")

@@ -126,7 +126,7 @@ class SyrahReader(Reader):
                     path=file.name,
                     expected=self._parts[0].dtypes,
                     found=part.dtypes,
-                    remedy="open them apart, and join what they share: concat([a.select(...), b.select(...)])",
+                    remedy="Open them apart, and join what they share: concat([a.select(...), b.select(...)])",
                 )
 
     def _type(self, name: str, dtype: str) -> Type:

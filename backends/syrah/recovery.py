@@ -1,4 +1,4 @@
-"""What a killed writer left: which of its items are sound."""
+"""Finds the sound items of an unfinished file."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from dataformats.backends.syrah.layout import HEADER, parse_header
 from dataformats.backends.syrah.metadata import parse_metadata
 from dataformats.errors import FormatError, SpecError
 from dataformats.writing.journal import Entries, Journal, count_sound, read_checksums
+from dataformats.writing.journaled_file import journal_path
 
 __all__ = ["JOURNAL_MAGIC", "recover"]
 
 JOURNAL_MAGIC = b"SYRJRNL2"
 
 
-def recover(path: Path, journal: Path, dtypes: dict[str, str]) -> Entries | None:
-    """Return the sound items at the front of an unfinished file; `None` where nothing is there.
+def recover(path: Path, dtypes: dict[str, str]) -> Entries | None:
+    """Return the sound items at the front of an unfinished file, or `None` if there is no such file.
 
-    Every item is read and its CRC checked. Neither file is changed. The journal's facts are the dtypes of its arrays.
+    Reads every item and checks its CRC. Changes neither file nor journal, whose facts are the dtypes of the arrays.
 
     Args:
         path: The unfinished file.
-        journal: Its journal.
         dtypes: Array name to dtype, as the resuming writer has them.
 
     Raises:
-        FormatError: There are data, and nothing tells where its items are.
-        SpecError: It was begun with other arrays.
+        FormatError: There are data without a journal, so the items cannot be located.
+        SpecError: The file has other arrays.
     """
     size = path.stat().st_size if path.is_file() else 0
-    entries = Journal.load(journal, JOURNAL_MAGIC)
+    entries = Journal.load(journal_path(path), JOURNAL_MAGIC)
     if entries is None:
-        return _finished_alone(path, size, dtypes) if size else None
+        return _read_complete(path, size, dtypes) if size else None
     _check_same(path, entries.facts, dtypes)
     if size <= HEADER.size:
         return entries.first(0)
@@ -41,8 +41,8 @@ def recover(path: Path, journal: Path, dtypes: dict[str, str]) -> Entries | None
         return entries.first(count_sound(file.fileno(), HEADER.size, entries))
 
 
-def _finished_alone(path: Path, size: int, dtypes: dict[str, str]) -> Entries:
-    """Return the items of a complete file without a journal: killed between close and renaming."""
+def _read_complete(path: Path, size: int, dtypes: dict[str, str]) -> Entries:
+    """Return the items of a complete file without a journal: its writer was killed between close and renaming."""
     try:
         with path.open("rb") as file:
             header = parse_header(file.read(HEADER.size), size, str(path))
@@ -50,15 +50,15 @@ def _finished_alone(path: Path, size: int, dtypes: dict[str, str]) -> Entries:
             tables = parse_metadata(file.read(), str(path), header.offset)
     except FormatError as error:
         raise FormatError(
-            "an unfinished file without its journal: where its items end is not known",
+            "cannot resume an unfinished file without its journal, which locates its items",
             path=str(path),
-            remedy="delete it, or write without resume",
+            remedy="Delete it, or write without resume",
         ) from error
     _check_same(path, {name: table.dtype for name, table in tables.items()}, dtypes)
     sizes = np.stack([table.size for table in tables.values()], axis=1)
     offsets = np.stack([table.offset for table in tables.values()], axis=1)
     if (offsets.reshape(-1) != HEADER.size + np.cumsum(sizes) - sizes.reshape(-1)).any():
-        raise FormatError("a file that this writer did not write cannot be resumed", path=str(path))
+        raise FormatError("cannot resume a file of another writer: expected arrays back to back", path=str(path))
     with path.open("rb", buffering=0) as file:
         parts = read_checksums(file.fileno(), HEADER.size, sizes.sum(axis=1))
         return Entries(dtypes, sizes, np.concatenate([np.zeros(0, np.uint32), *parts]))
@@ -66,4 +66,4 @@ def _finished_alone(path: Path, size: int, dtypes: dict[str, str]) -> Entries:
 
 def _check_same(path: Path, found: dict[str, str], dtypes: dict[str, str]) -> None:
     if list(found.items()) != list(dtypes.items()):
-        raise SpecError(f"{str(path)!r} was begun with the arrays {found}, and cannot be resumed with {dtypes}")
+        raise SpecError(f"cannot resume {str(path)!r}: expected the arrays {found}, found {dtypes}")

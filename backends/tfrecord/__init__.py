@@ -1,4 +1,4 @@
-"""TFRecord: frames of length, its checksum, data, its checksum; the file may be GZIP or ZLIB."""
+"""TFRecord: frames of length, its checksum, data, its checksum; the whole file may be GZIP or ZLIB compressed."""
 
 from dataformats.backends.tfrecord.backend import TFRecordBackend
 from dataformats.backends.tfrecord.reader import TFRecordReader

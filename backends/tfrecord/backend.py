@@ -1,16 +1,17 @@
-"""What `dataformats` knows of TFRecord as a format."""
+"""The TFRecord format: recognizes, opens and writes its files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, cast
 
+from dataformats.backends.tfrecord.compression import Compression, chosen_compression
 from dataformats.backends.tfrecord.reader import TFRecordReader
-from dataformats.backends.tfrecord.sniff import Compression, chosen_compression, judge
+from dataformats.backends.tfrecord.sniff import sniff_frames
 from dataformats.backends.tfrecord.writer import TFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult
+from dataformats.interfaces import BlobBackend, OpenOptions, RecordCodec, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
@@ -19,32 +20,32 @@ __all__ = ["TFRecordBackend"]
 _ENDINGS = (".tfrecord", ".tfrecords", ".tfrec")
 _COMPRESSED = (".gz", ".zlib")
 _BY_SUFFIX: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib"}
-_SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # as TensorFlow's own tools name files
+_SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # the names that TensorFlow's own tools give
 
 
 class TFRecordBackend(BlobBackend):
-    """TFRecord, the format of TensorFlow, JAX and much of what is published for them."""
+    """TFRecord, the format of TensorFlow, JAX and many datasets published for them."""
 
     name = "tfrecord"
     suffixes: tuple[str, ...] = (*_ENDINGS, *(ending + more for ending in _ENDINGS for more in _COMPRESSED))
 
     def matches_name(self, name: str) -> bool:
-        """Return True for the suffixes, and for `x-00000-of-00003` without one."""
+        """True for the suffixes, and for `x-00000-of-00003` without one."""
         return super().matches_name(name) or _SHARD.search(name) is not None
 
     def sniff(self, file: StoredFile) -> SniffResult:
-        """Judge a file by the checksum of its first length, decompressed if need be."""
-        return judge(file, self.matches_name(file.basename))
+        """Recognize a file by the checksum of its first length, decompressed if need be."""
+        return sniff_frames(file, has_name=self.matches_name(file.basename))
 
-    def open(  # type: ignore[override]  # the options of this format, by name
-        self, files: Sequence[StoredFile], options: OpenOptions, *, compression: str | None = "auto"
+    def open(
+        self, files: Sequence[StoredFile], options: OpenOptions, *, compression: str | None = "auto", **_: Any
     ) -> TFRecordReader:
         """Return a reader.
 
         Args:
             files: The files, in reading order.
-            options: What `open` was told.
-            compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`: each file as its first bytes say.
+            options: The options of `open`.
+            compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`: of each file as its first bytes say.
 
         Raises:
             FormatError: A file is not compressed as `compression` says.
@@ -54,32 +55,30 @@ class TFRecordBackend(BlobBackend):
     def guess_payload(self, samples: Iterable[bytes]) -> str:
         """Return `"example"`, `"sequence_example"` or `"bytes"`.
 
-        Every SequenceExample parses as an Example too, with an unknown field: an Example must hold nothing
-        else. Empty records say nothing.
+        Every SequenceExample parses as an Example, too, with an unknown field. So an Example must have no unknown
+        fields. Empty records are ignored.
         """
         blobs = [sample for sample in samples if sample]
         if not blobs:
             return "bytes"
-        example, sequence = _judge("example"), _judge("sequence_example")
+        example, sequence = _record_codec("example"), _record_codec("sequence_example")
         others = [blob for blob in blobs if not example.matches(blob)]
         if not others:
             return "example"
         return "sequence_example" if all(sequence.matches(blob) for blob in others) else "bytes"
 
     def accepts_payload(self, payload: str) -> bool:
-        """Return True for every payload but OFRecord's, which no reader of TFRecords expects."""
+        """True for every payload but OFRecord's, which no reader of TFRecords expects."""
         return payload != "ofrecord"
 
-    def create(  # type: ignore[override]  # the options of this format, by name
-        self, path: Path, *, resume: bool = False, compression: str | None = "auto"
-    ) -> TFRecordWriter:
+    def create(self, path: Path, *, resume: bool = False, compression: str | None = "auto", **_: Any) -> TFRecordWriter:
         """Return a writer of one file.
 
         Args:
             path: A local path.
-            resume: Go on behind the records that are whole and sound in what stands there.
-            compression: `"gzip"` or `"zlib"`; `None` writes plain files, which read faster at random; `"auto"` goes by
-                the name: `.gz` and `.zlib` are compressed.
+            resume: Keep the whole and sound records at the front of the file, and append to them.
+            compression: `"gzip"` or `"zlib"`; `None` writes plain files, whose random reads are faster; `"auto"` goes
+                by the name: `.gz` and `.zlib` are compressed.
         """
         chosen = chosen_compression(compression)
         if chosen == "auto":
@@ -91,9 +90,5 @@ class TFRecordBackend(BlobBackend):
         return [f"{stem}-{number:05d}-of-{count:05d}.tfrecord" for number in range(count)]
 
 
-class _Judge(Protocol):
-    def matches(self, blob: bytes) -> bool: ...
-
-
-def _judge(payload: str) -> _Judge:
-    return cast(_Judge, codecs.get(payload))
+def _record_codec(payload: str) -> RecordCodec:
+    return cast(RecordCodec, codecs.get(payload))

@@ -1,4 +1,4 @@
-"""The bytes of TFRecord, without I/O.
+"""The bytes of TFRecord, without I/O: FORMATS, TFRecord.
 
 A record is a frame: uint64 length, uint32 masked CRC-32C of those 8 bytes, the data, uint32 masked CRC-32C of
 the data; all little-endian. There is no file header and no index.
@@ -12,14 +12,13 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats import kernels
 from dataformats.backends.framed.framing import Framing, Octets, Positions, length_problems, too_long, words
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
-from dataformats.kernels import crc32c_extents, mask, masked_crc32c, scan_tfrecord, scan_tfrecord_header
+from dataformats.kernels import FrameCheck, crc32c_extents, mask, masked_crc32c, scan_tfrecord, scan_tfrecord_header
 
-__all__ = ["FRAMING", "FRAMING_BYTES", "HEADER", "FrameCheck", "frame", "frames", "header_is_sound"]
+__all__ = ["FRAMING", "FRAMING_BYTES", "HEADER", "TFRecordCheck", "frame", "frames", "header_is_sound"]
 
 HEADER = Struct("<QI")  # length, masked CRC-32C of it
 FOOTER_BYTES = 4  # masked CRC-32C of the data
@@ -53,7 +52,7 @@ def frames(blobs: Sequence[bytes]) -> bytes:
 
 
 def header_is_sound(head: bytes) -> bool:
-    """Return True where 12 bytes begin with a length whose checksum fits."""
+    """True if 12 bytes begin with a length and its checksum."""
     if len(head) < HEADER.size:
         return False
     _, stored = HEADER.unpack_from(head)
@@ -67,19 +66,19 @@ def _length_checksums(octets: Octets, starts: Positions) -> NDArray[np.uint32]:
     return mask(crc32c_extents(octets, starts, np.full(len(starts), _LENGTH.size, np.int64)))
 
 
-class FrameCheck(KernelCheck):
-    """Verifies frames that were read through an index.
+class TFRecordCheck(KernelCheck):
+    """Verifies frames that an index located.
 
     Attributes:
-        verify_checksums: False compares the length fields alone.
+        verify_checksums: False compares only the lengths.
     """
 
     def __init__(self, verify_checksums: bool = True) -> None:
         self.verify_checksums = verify_checksums
-        self.kernel = kernels.FrameCheck.TFRECORD if verify_checksums else kernels.FrameCheck.LENGTH
+        self.kernel = FrameCheck.TFRECORD if verify_checksums else FrameCheck.LENGTH
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        """Return what is wrong, position to error with the offset of the frame."""
+        """Return the damaged frames, position to error with the offset of the frame."""
         offsets = extents.offset - HEADER.size
         found = words(frames.buffer, frames.starts, "<u8")
         problems = length_problems(found, extents.length, offsets)
@@ -89,29 +88,29 @@ class FrameCheck(KernelCheck):
         return (
             data_problems(data, offsets, extents.stored)
             | _checksum_problems(frames, offsets)
-            | problems  # what is wrong first is what is told
+            | problems  # of several errors of a frame, the first in the file wins
         )
 
 
 def data_problems(
     blobs: Blobs, offsets: Positions, indexed: NDArray[np.uint32] | None = None
 ) -> dict[int, FormatError]:
-    """Return the records whose data do not fit their checksum, position to error.
+    """Return the records whose data contradict their checksum, position to error.
 
     Args:
-        blobs: The data; the footer of each stands behind it in the buffer.
+        blobs: The data; the buffer holds the footer behind each.
         offsets: int64[n], where in the file each frame begins.
-        indexed: uint32[n], the footers as an index has them; `None` where none does.
+        indexed: uint32[n], the footers in the index; `None` if there is no index.
     """
     computed = mask(crc32c_extents(blobs.buffer, blobs.starts, blobs.lengths))
     stored = words(blobs.buffer, blobs.starts + blobs.lengths, "<u4")
     problems: dict[int, FormatError] = {}
     if indexed is not None:
         for at in np.flatnonzero(indexed != stored).tolist():
-            what = "checksum of a record's data, which is not the one in the index any more"
+            what = "the checksum of a record's data differs from the index"
             problems[at] = _mismatch(what, indexed[at], stored[at], offsets[at])
     for at in np.flatnonzero(computed != stored).tolist():
-        problems[at] = _mismatch("checksum of a record's data", stored[at], computed[at], offsets[at])
+        problems[at] = _mismatch("the checksum of a record's data is wrong", stored[at], computed[at], offsets[at])
     return problems
 
 
@@ -119,7 +118,7 @@ def _checksum_problems(frames: Blobs, offsets: Positions) -> dict[int, FormatErr
     computed = _length_checksums(frames.buffer, frames.starts)
     stored = words(frames.buffer, frames.starts + _LENGTH.size, "<u4")
     return {
-        at: _mismatch("checksum of a record's length", stored[at], computed[at], offsets[at])
+        at: _mismatch("the checksum of a record's length is wrong", stored[at], computed[at], offsets[at])
         for at in np.flatnonzero(computed != stored).tolist()
     }
 
@@ -138,16 +137,18 @@ class _TFRecordFraming(Framing):
     tail = FOOTER_BYTES
     findable = True
 
-    def walk(self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]) -> tuple[int, int, int]:
+    def scan_window(
+        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
+    ) -> tuple[int, int, int]:
         return scan_tfrecord(window, at, lengths, footers)
 
-    def find(self, window: Octets, most: int) -> int:
+    def find_header(self, window: Octets, most: int) -> int:
         return scan_tfrecord_header(window, 0, most)
 
     def frames(self, blobs: Sequence[bytes]) -> bytes:
         return frames(blobs)
 
-    def unsound(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
+    def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
         stored = words(octets, starts + _LENGTH.size, "<u4")
         return np.asarray(_length_checksums(octets, starts) != stored)
 
@@ -157,19 +158,19 @@ class _TFRecordFraming(Framing):
         if computed == stored:
             return too_long(length, offset, path)
         return ChecksumError(
-            f"checksum of a record's length ({length})",
+            f"the checksum of a record's length ({length}) is wrong",
             stored=stored,
             computed=computed,
             path=path,
             offset_bytes=offset,
-            remedy="Where the next record begins cannot be known",
+            remedy="The next record cannot be found",
         )
 
     def data_problems(self, blobs: Blobs, offsets: Positions) -> dict[int, FormatError]:
         return data_problems(blobs, offsets)
 
     def check(self, verify_checksums: bool) -> Check:
-        return FrameCheck(verify_checksums)
+        return TFRecordCheck(verify_checksums)
 
 
 FRAMING = _TFRecordFraming()

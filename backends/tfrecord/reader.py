@@ -1,27 +1,30 @@
-"""Reads TFRecords, compressed ones through checkpoints of the decompressor."""
+"""Reads TFRecords; compressed files through checkpoints of the decompressor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from dataformats.backends.framed.frame_index import FrameIndexStore
 from dataformats.backends.framed.reader import FramedReader
-from dataformats.backends.framed.scan import Frames
-from dataformats.backends.tfrecord.index import INDEXES
-from dataformats.backends.tfrecord.scan import scan
-from dataformats.backends.tfrecord.sniff import Compression, decompressed
+from dataformats.backends.tfrecord.compression import Compression, decompressed
+from dataformats.backends.tfrecord.layout import FRAMING
+from dataformats.backends.tfrecord.text_index import text_hints
 from dataformats.interfaces import OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["TFRecordReader"]
+__all__ = ["INDEXES", "TFRecordReader"]
+
+INDEXES = FrameIndexStore(FRAMING, text_hints)
+"""The indexes of TFRecord files; text indexes of the `tfrecord` package serve as hints."""
 
 
 class TFRecordReader(FramedReader):
-    """TFRecord files as they are.
+    """The records of TFRecord files.
 
     Args:
-        files: The files as they lie on the disk.
-        options: What `open` was told.
+        files: The files as stored.
+        options: The options of `open`.
         compression: Of all files, or `"auto"`: of each as its first bytes say.
 
     Raises:
@@ -30,9 +33,6 @@ class TFRecordReader(FramedReader):
 
     def __init__(self, files: Sequence[StoredFile], options: OpenOptions, compression: Compression = "auto") -> None:
         super().__init__(_decompressed(files, compression), options, INDEXES)
-
-    def scan(self, file: StoredFile, progress: Callable[[int], None]) -> Frames:
-        return scan(file, progress)
 
 
 def _decompressed(files: Sequence[StoredFile], compression: Compression) -> list[StoredFile]:

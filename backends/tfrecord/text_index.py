@@ -1,4 +1,4 @@
-"""The text indexes of the `tfrecord` package: a line a record, its offset and its length with framing."""
+"""The text indexes of the `tfrecord` package: one line a record, with the offset and length of its frame."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.framed.index import Hint
-from dataformats.backends.tfrecord.layout import FRAMING_BYTES
-from dataformats.backends.tfrecord.scan import scan
-from dataformats.backends.tfrecord.sniff import decompressed
+from dataformats.backends.framed.frame_index import Hint
+from dataformats.backends.framed.scan import scan
+from dataformats.backends.tfrecord.compression import decompressed
+from dataformats.backends.tfrecord.layout import FRAMING, FRAMING_BYTES
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
-from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]
 
@@ -28,20 +27,20 @@ _LINE_BYTES = 2 * _DIGITS + 3
 
 
 def write_text_index(file: StoredFile | str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
-    """Write the index that the `tfrecord` package reads; return the number of records.
+    """Write a text index for the `tfrecord` package; return the number of records.
 
     Args:
-        file: A TFRecord that is not compressed.
-        out: The index, `NAME.index` by that package's custom.
+        file: An uncompressed TFRecord.
+        out: The index; that package looks for `NAME.index`.
 
     Raises:
-        FormatError: The file is compressed, or damaged: its index would hide that.
+        FormatError: The file is compressed, or damaged: an index would hide the damage.
     """
     stored = file if isinstance(file, StoredFile) else LocalFile(Path(file))
     plain = decompressed(stored, "auto")
-    if isinstance(plain, DecompressedFile):
-        raise FormatError("a compressed file has no offsets to jump to", path=stored.name)
-    frames = scan(plain)
+    if plain.is_compressed:
+        raise FormatError("a text index needs an uncompressed file", path=stored.name, found=plain.compression)
+    frames = scan(FRAMING, plain)
     if frames.rest is not None:
         raise frames.rest
     sizes = frames.lengths + FRAMING_BYTES
@@ -52,13 +51,13 @@ def write_text_index(file: StoredFile | str | os.PathLike[str], out: str | os.Pa
 
 
 def index_names(name: str) -> list[str]:
-    """Return the names that the index of a file may have: with `.index` appended, or as its suffix."""
+    """Return the possible names of a file's index: with `.index` appended, or in place of the suffix."""
     stem, dot, _ = name.rpartition(".")
     return [f"{name}.index", f"{stem}.index"] if dot and stem else [f"{name}.index"]
 
 
 def text_hints(file: StoredFile) -> Iterator[Hint]:
-    """Yield what each index beside a file says that can be read."""
+    """Yield the hint of each readable text index beside a file."""
     for name in index_names(file.basename):
         text = file.sibling(name)
         if text is None:
@@ -70,23 +69,23 @@ def text_hints(file: StoredFile) -> Iterator[Hint]:
 
 
 def parse_text_index(index: StoredFile, size: int) -> NDArray[np.int64]:
-    """Return the lengths of a file's records, without framing, int64[n]; the file itself is not looked at.
+    """Return the lengths of a file's records, without framing, int64[n]; does not read the file itself.
 
     Args:
-        index: The text.
-        size: The size of the data, which bounds that of the index.
+        index: The text index.
+        size: Bytes of the data, which bound the size of the index.
 
     Raises:
-        ValueError: The text is no index of a file of that size.
+        ValueError: It is not the index of a file of that size.
     """
     text = index.read_all(_LINE_BYTES * (size // FRAMING_BYTES + 1))
     if text.translate(None, b"0123456789 \t\r\n"):
-        raise ValueError("it holds more than numbers")
+        raise ValueError("expected only numbers")
     numbers = text.split()
     if len(numbers) % 2 or max(map(len, numbers), default=0) > _DIGITS:
-        raise ValueError("its lines are not pairs of an offset and a length")
+        raise ValueError("expected lines of an offset and a length")
     pairs = np.array([int(number) for number in numbers], np.int64).reshape(-1, 2)
     lengths = pairs[:, 1] - FRAMING_BYTES
     if not np.array_equal(np.cumsum(pairs[:, 1]) - pairs[:, 1], pairs[:, 0]):
-        raise ValueError("its records do not follow one another")
+        raise ValueError("expected records back to back")
     return np.ascontiguousarray(lengths)

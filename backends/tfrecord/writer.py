@@ -1,4 +1,4 @@
-"""Writes one TFRecord file, which may be compressed as a whole."""
+"""Writes one TFRecord file, plain or compressed as a whole."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.writer import FramedWriter
+from dataformats.backends.tfrecord.compression import Compression, decompressed
 from dataformats.backends.tfrecord.layout import FRAMING, frames
-from dataformats.backends.tfrecord.sniff import Compression, decompressed
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
+from dataformats.storage.gzip_file import WBITS
 
 __all__ = ["TFRecordWriter"]
 
-_WBITS = {"gzip": 31, "zlib": 15}
 _LEVEL = 6
 
 
@@ -24,33 +24,33 @@ class TFRecordWriter(FramedWriter):
     """Appends records to one file.
 
     Args:
-        path: Where it grows.
-        resume: Keep the records that are whole and sound in what stands there, and go on behind them.
-        compression: Of the whole file. Compressed files of the same records and flushes are the same bytes.
+        path: The file.
+        resume: Keep the whole and sound records at the front of the file, and append to them.
+        compression: Of the whole file. The same records and flushes give the same compressed bytes.
     """
 
     framing: Framing = FRAMING
 
     def __init__(self, path: Path, *, resume: bool = False, compression: Compression = "none") -> None:
         self._compression: Compression = compression
-        self._compressor = self._fresh()
+        self._compressor = self._new_compressor()
         super().__init__(path, resume=resume)
 
-    def _fresh(self) -> Any:
-        """Return a new compressor, or `None`; it writes no time, so that files are the same each time."""
+    def _new_compressor(self) -> Any:
+        """Return a compressor, or `None`. It writes no time of day, so that equal data give equal files."""
         if self._compression == "none":
             return None
-        return zlib.compressobj(_LEVEL, zlib.DEFLATED, _WBITS[self._compression])
+        return zlib.compressobj(_LEVEL, zlib.DEFLATED, WBITS[self._compression])
 
-    def _packed(self, frames: bytes) -> bytes:
+    def _compressed(self, frames: bytes) -> bytes:
         return frames if self._compressor is None else bytes(self._compressor.compress(frames))
 
-    def _held_back(self, *, last: bool) -> bytes:
+    def _flushed(self, *, last: bool) -> bytes:
         if self._compressor is None:
             return b""
         return bytes(self._compressor.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH))
 
-    def _unpacked(self, stored: StoredFile) -> StoredFile:
+    def _decompressed(self, stored: StoredFile) -> StoredFile:
         return decompressed(stored, self._compression)
 
     def _resume(self) -> None:
@@ -60,14 +60,14 @@ class TFRecordWriter(FramedWriter):
             self._resume_compressed()
 
     def _resume_compressed(self) -> None:
-        """Compress what can be recovered again, into a file that then takes the old one's place."""
+        """Compress the recovered records again, into a file that then replaces the old one."""
         fresh = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}.partial")
         self._file = fresh.open("wb")
         self._is_named = True
         try:
             for blobs in self._sound():
                 self._count(blobs)
-                self._file.write(self._packed(frames(list(blobs))))
+                self._file.write(self._compressed(frames(list(blobs))))
             self.flush(sync=True)
             atomic.publish(fresh, self._path)
         except BaseException:

@@ -1,6 +1,21 @@
 """The contracts of backends, readers, file writers and codecs, and of a dataset's writer."""
 
-from dataformats.interfaces.backend import Backend, BlobBackend, FieldsBackend, OpenOptions, SniffResult
+from dataformats.interfaces.backend import (
+    Backend,
+    BlobBackend,
+    FieldsBackend,
+    OpenOptions,
+    SniffResult,
+    check_options,
+)
+from dataformats.interfaces.capabilities import (
+    AppendsInPlace,
+    ChecksDataset,
+    FilesPerField,
+    HasSidecars,
+    KeepsFieldTypes,
+    WritesSingleValues,
+)
 from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
 from dataformats.interfaces.reader import Check, Extents, KernelCheck, Located, Reader, RecordChunk, SequentialReader
@@ -8,18 +23,23 @@ from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.interfaces.writer import RecordWriter
 
 __all__ = [
+    "AppendsInPlace",
     "ArrayCodec",
     "Backend",
     "BlobBackend",
     "BlobWriter",
     "Check",
+    "ChecksDataset",
     "Codec",
     "Extents",
     "FieldCodecs",
     "FieldsBackend",
     "FieldsWriter",
     "FileWriter",
+    "FilesPerField",
     "Folder",
+    "HasSidecars",
+    "KeepsFieldTypes",
     "KernelCheck",
     "Located",
     "OpenOptions",
@@ -31,5 +51,7 @@ __all__ = [
     "SequentialReader",
     "SniffResult",
     "StoredFile",
+    "WritesSingleValues",
+    "check_options",
     "natural_key",
 ]

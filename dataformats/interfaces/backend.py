@@ -1,16 +1,17 @@
-"""What a backend is: one file format, which recognizes, opens and writes its files."""
+"""The contract of a backend: one file format, which recognizes, opens and writes its files."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter
 from dataformats.interfaces.reader import Reader
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
-from dataformats.spec import Spec, Type
+from dataformats.spec import Spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ __all__ = [
     "FieldsBackend",
     "OpenOptions",
     "SniffResult",
+    "check_options",
 ]
 
 
@@ -31,15 +33,15 @@ MAX_RECORD_BYTES = 2**31
 
 @dataclass(frozen=True, slots=True)
 class SniffResult:
-    """What a backend says of a file's content.
+    """Whether the content of a file is of a format.
 
     Attributes:
-        fits: `"yes"`, `"damaged"` (this format, but broken) or `"no"`.
-        why: The reason where it is not `"yes"`.
+        match: `"yes"`, `"damaged"` (this format, but broken) or `"no"`.
+        reason: The evidence, unless `match` is `"yes"`.
     """
 
     match: Literal["yes", "damaged", "no"]
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class OpenOptions:
     """The arguments of `open` that every backend needs.
 
     Attributes:
-        verify_checksums: False skips what costs a pass over the data; structure is always checked.
-        index: Where indexes are kept: `"cache"`, `"beside"`, or a path.
+        verify_checksums: False skips checks that cost a pass over the data; structure is always checked.
+        index: Where indexes are stored: `"cache"`, `"beside"`, or a path.
         progress: Called with (bytes done, bytes in all) while an index is built; `None` is silent.
         max_record_bytes: A longer record is a problem, not an allocation.
     """
@@ -60,7 +62,11 @@ class OpenOptions:
 
 
 class Backend(ABC):
-    """One file format.
+    """One file format: a `BlobBackend` or a `FieldsBackend`.
+
+    Options of the format are further keyword-only parameters of `open` and `create`, with defaults. Any other option
+    that a user passes is refused before the call (`check_options`), so a backend needs no check; its `**_` stays
+    empty. What only few formats can do is in `dataformats.interfaces.capabilities`.
 
     Attributes:
         name: As in `open(format=...)`.
@@ -71,11 +77,11 @@ class Backend(ABC):
     suffixes: tuple[str, ...] = ()
 
     def matches_name(self, name: str) -> bool:
-        """Return True for the file names in a folder that look like this format's."""
+        """True if a file of this name in a folder looks like this format's."""
         return name.endswith(self.suffixes)
 
     def order(self, names: Sequence[str]) -> list[str]:
-        """Return file names in the format's reading order; `x-2` before `x-10` unless it says otherwise."""
+        """Return file names in the format's reading order; by default `x-2` comes before `x-10`."""
         return sorted(names, key=natural_key)
 
     def find(self, folder: Folder) -> list[StoredFile]:
@@ -84,21 +90,15 @@ class Backend(ABC):
 
     @abstractmethod
     def sniff(self, file: StoredFile) -> SniffResult:
-        """Judge a non-empty file by its content, reading a bounded part of it."""
+        """Recognize a non-empty file by a bounded part of its content."""
 
     @abstractmethod
     def open(self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any) -> Reader:
-        """Return a reader; lists, stats and reads headers, nothing else.
+        """Return a reader. Lists, stats and reads headers, nothing else.
 
         Raises:
             FormatError: A header is broken.
-            TypeError: An option that this format does not have.
         """
-
-    def portable_type(self, kind: Type) -> Type:
-        """Return the type that a conversion gives a field of this type: Granular's integers are numbers elsewhere."""
-        numbers = {"int": "int64", "i64": "int64", "u64": "uint64"}
-        return replace(kind, codec=numbers[kind.codec]) if kind.codec in numbers and not kind.args else kind
 
     @abstractmethod
     def shard_names(self, stem: str, count: int) -> list[str]:
@@ -109,15 +109,15 @@ class BlobBackend(Backend):
     """A format that stores one blob a record."""
 
     def guess_payload(self, samples: Iterable[bytes]) -> str:
-        """Return the codec of whole records, judged by some of them."""
+        """Return the codec of whole records, judging by some of them."""
         return "bytes"
 
     def accepts_payload(self, payload: str) -> bool:
-        """Return True where a conversion keeps this payload of the source unless another is asked for."""
+        """True if a conversion keeps this payload of the source, unless another one is requested."""
         return True
 
     def payload_for(self, spec: Spec) -> str:
-        """Return the payload that holds records of this spec unless another is named."""
+        """Return the default payload for records of this spec."""
         return "example"
 
     @abstractmethod
@@ -126,8 +126,8 @@ class BlobBackend(Backend):
 
         Args:
             path: A local path.
-            resume: Go on with what a killed writer left there.
-            **backend_options: What this format adds.
+            resume: Continue the file that an interrupted writer left at `path`.
+            **backend_options: The format's own.
         """
 
 
@@ -135,7 +135,7 @@ class FieldsBackend(Backend):
     """A format that stores the fields of a record apart.
 
     Attributes:
-        tells_spec: False where files do not say all of a spec, a shape say, so that our sibling file always must.
+        stores_full_spec: False if the files lack a part of the spec, such as shapes: the sidecar then always has it.
     """
 
     stores_full_spec: bool = True
@@ -145,22 +145,38 @@ class FieldsBackend(Backend):
         """Return the types under which values of these types are stored, by the format's own names.
 
         Raises:
-            SpecError: The format cannot hold the spec; every offending field is named, with the reason.
+            SpecError: The format cannot hold the spec; names every offending field, with the reason.
         """
 
     @abstractmethod
-    def create(
-        self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any
-    ) -> FieldsWriter | BlobWriter:
+    def create(self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any) -> FieldsWriter:
         """Return a writer of one file or folder at `path` (a partial name; the caller renames it).
 
         Args:
             path: A local path.
-            stored: What `stored_spec` gave; empty for single values, where the format has such.
-            resume: Go on with what a killed writer left there.
-            **backend_options: What this format adds.
+            stored: The result of `stored_spec`.
+            resume: Continue the data that an interrupted writer left at `path`.
+            **backend_options: The format's own.
         """
 
-    def can_append_in_place(self, path: Path, **backend_options: Any) -> bool:
-        """Return True where the data at this final name can be appended to in place, as the original does."""
-        return False
+
+_CONTRACT = frozenset({"stored", "resume"})  # keyword-only parameters that are no options of a format
+
+
+def check_options(backend: Backend, method: Literal["open", "create"], options: Mapping[str, Any]) -> None:
+    """Raise `TypeError` unless the format has every option.
+
+    Args:
+        backend: The format.
+        method: The method whose keyword-only parameters are the options.
+        options: The options that the user passed.
+    """
+    if not options:
+        return
+    parameters = inspect.signature(getattr(backend, method)).parameters.values()
+    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _CONTRACT]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        expected = f"one of {', '.join(known)}" if known else "none"
+        found = ", ".join(map(repr, unknown))
+        raise TypeError(f"unknown option of {backend.name} for {method}: expected {expected}, found {found}")

@@ -1,13 +1,9 @@
-"""What a file writer is: it writes one file, or one folder, of a format."""
+"""The contract of a file writer: it writes one file, or one folder, of a format."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = [
     "BlobWriter",
@@ -20,8 +16,8 @@ class FileWriter(ABC):
     """Writes one file (or folder) of a format. Not thread-safe.
 
     Attributes:
-        n_records: Records appended, those found on resuming included.
-        n_bytes: Bytes so far, about.
+        n_records: Records appended, including those found by `resume`.
+        n_bytes: Approximate bytes so far.
     """
 
     n_records: int = 0
@@ -29,7 +25,7 @@ class FileWriter(ABC):
 
     @abstractmethod
     def flush(self, *, sync: bool = False) -> None:
-        """Hand everything to the operating system; with `sync` onto the disk, so that it survives a crash."""
+        """Hand everything to the operating system; with `sync` also to the disk, so that it survives a crash."""
 
     @abstractmethod
     def close(self) -> None:
@@ -37,18 +33,11 @@ class FileWriter(ABC):
 
     @abstractmethod
     def suspend(self) -> None:
-        """Let go of the file as it is, for a later resume."""
+        """Close the unfinished file, for a later resume."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Delete the file and whatever stands beside it for a resume."""
-
-    def sidecars(self) -> Mapping[str, Path | None]:
-        """Return the files that belong beside the closed one: final name to where each is now.
-
-        They get their names just before the file does. `None`: nothing of that name may stand there.
-        """
-        return {}
+        """Delete the file, and the files beside it that a resume needs."""
 
 
 class BlobWriter(FileWriter):
@@ -64,7 +53,7 @@ class FieldsWriter(FileWriter):
 
     @abstractmethod
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
-        """Append one record: field to its blob, or to one blob an element for a sequence of a codec.
+        """Append one record: field to its one blob, or to one blob for each element of a sequence.
 
         A record is appended whole or not at all.
         """

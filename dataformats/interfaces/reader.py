@@ -157,10 +157,6 @@ class Reader(ABC):
         sizes = [file.stored_size for file in self.files]
         return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
 
-    def files_of(self, field: str) -> Sequence[int]:
-        """Return the numbers of the files in which the blobs of a field lie."""
-        return range(len(self.files))
-
     def stored_type_for(self, field: str, declared: Type) -> Type:
         """Return the type that decodes the blobs of a field which a spec declares as `declared`.
 
@@ -170,10 +166,6 @@ class Reader(ABC):
             SpecError: What is stored cannot be that type.
         """
         raise SpecError("the format has no fields of its own", field=field)
-
-    def dataset_errors(self) -> list[FormatError]:
-        """Return what is wrong with the data set and hurts no record that it counts, for `verify`."""
-        return []
 
     def metadata(self) -> dict[str, str]:
         """Return what else the files say of themselves, for `info`: compression, a version."""

@@ -21,19 +21,33 @@ class StoredFile(ABC):
     Attributes:
         name: The path or URL, for messages.
         size: Its bytes when it was first looked at.
-        identity: What tells that it is still the same file: size, time or version.
+        identity: Identifies this version of the file: size, then modification time or version.
         local: The local path, or `None`.
+        compression: `"gzip"` or `"zlib"` if reads return decompressed bytes, else `"none"`.
+        damage: Why the decompressed bytes end early, once `size` is known; `None` if they do not.
     """
 
     name: str
     size: int
     identity: tuple[str, ...]
     local: Path | None = None
+    compression: str = "none"
+    damage: FormatError | None = None
+
+    @property
+    def is_compressed(self) -> bool:
+        """True if reads return decompressed bytes: `size` then costs a pass over the file, and reads may too."""
+        return self.compression != "none"
+
+    @property
+    def stored(self) -> StoredFile:
+        """The file with its stored bytes: the compressed file of a decompressed one, else this file."""
+        return self
 
     @property
     def stored_size(self) -> int:
-        """The bytes that it takes up where it is stored: of a compressed file, the compressed ones."""
-        return self.size
+        """Bytes of the stored file: compressed ones if it is compressed."""
+        return self.stored.size
 
     @property
     def basename(self) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dataformats.batch.inline_values import StoredBlobs, ValueSlice, whole
 from dataformats.errors import FormatError, UnknownNameError
 from dataformats.indexing.extent_table import ExtentTable
-from dataformats.interfaces import Located, Reader, SequentialReader
+from dataformats.interfaces import FilesPerField, Located, Reader, SequentialReader
 from dataformats.reading.error_context import RecordRun, cut, sound
 from dataformats.spec import VALUE
 from dataformats.storage.blob_read import Fetched, read_blobs
@@ -70,6 +70,8 @@ class BlobReader:
         for name in names:
             if spec is not None and name not in spec:
                 raise UnknownNameError("field", name=name, known=spec)
+        if not isinstance(self.reader, FilesPerField):
+            return list(range(len(self.reader.files))) if names else []
         return sorted({number for name in names for number in self.reader.files_of(name)})
 
     @property

@@ -129,7 +129,7 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
 
 
 def _reasons(results: Mapping[str, tuple[Backend, SniffResult]]) -> str:
-    return "; ".join(f"not {name} ({result.why})" for name, (_, result) in results.items())
+    return "; ".join(f"not {name} ({result.reason})" for name, (_, result) in results.items())
 
 
 def _importable() -> list[Backend]:

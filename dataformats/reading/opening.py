@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dataformats.errors import SpecError, StateMismatchError
-from dataformats.interfaces import Backend, OpenOptions
+from dataformats.interfaces import Backend, OpenOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES
 from dataformats.reading.detection import choose_files
 from dataformats.reading.file_source import FileSource
@@ -142,6 +142,7 @@ class OpenArguments(OpenOptions):
         missing = [name for name in ("payload", "spec") if getattr(self, name) is None]
         facts = sidecar_facts(entries, files, missing) if missing else {}
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
+        check_options(backend, "open", self.backend_options)
         reader = backend.open(files, arguments, **self.backend_options)
         return FileSource(arguments, backend, reader, declared_schema(arguments, facts))
 

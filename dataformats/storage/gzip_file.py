@@ -20,9 +20,11 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["DecompressedFile"]
+__all__ = ["WBITS", "DecompressedFile"]
 
-_WBITS = {"gzip": 31, "zlib": 15}
+WBITS = {"gzip": 31, "zlib": 15}
+"""The `wbits` of `zlib` for each compression."""
+
 _READ = 16 * 1024  # a checkpoint may keep that much compressed data
 _STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
 _MAX_CHECKPOINTS = 1024  # of one file; 40 to 56 KB each
@@ -97,7 +99,7 @@ class DecompressedFile(StoredFile):
 
     def __init__(self, file: StoredFile, compression: str) -> None:
         self._file = file
-        self._wbits = _WBITS[compression]
+        self._wbits = WBITS[compression]
         self.compression = compression
         self.name: str = file.name
         self.identity: tuple[str, ...] = (*file.identity, compression)
@@ -118,8 +120,8 @@ class DecompressedFile(StoredFile):
         return zlib.decompressobj(self._wbits)
 
     @property
-    def compressed(self) -> StoredFile:
-        """The file as it lies on the disk."""
+    def stored(self) -> StoredFile:
+        """The compressed file."""
         return self._file
 
     @property
@@ -128,10 +130,6 @@ class DecompressedFile(StoredFile):
         if self._size is None:
             self._size = self._measure()
         return self._size
-
-    @property
-    def stored_size(self) -> int:
-        return self._file.stored_size
 
     def known_size(self, size: int, damage: FormatError | None) -> None:
         """Take the size and the damage from an index, in place of a pass over the file."""
@@ -246,7 +244,7 @@ class DecompressedFile(StoredFile):
         rest = cursor.state.unused_data + cursor.pending
         source = cursor.source
         while True:
-            if self._wbits == _WBITS["gzip"]:
+            if self._wbits == WBITS["gzip"]:
                 rest = rest.lstrip(b"\0")  # padding, as gzip itself takes it
             if rest:
                 break
@@ -254,7 +252,7 @@ class DecompressedFile(StoredFile):
             source += len(rest)
             if not rest:
                 return False
-        if self._wbits != _WBITS["gzip"] or not rest.startswith(b"\x1f"):
+        if self._wbits != WBITS["gzip"] or not rest.startswith(b"\x1f"):
             self._broken(cursor, "bytes follow the compressed data", FormatError)
             return False
         cursor.state, cursor.source, cursor.pending = self._fresh(), source, rest

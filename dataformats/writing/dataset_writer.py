@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from dataformats.interfaces import FieldsBackend
+from dataformats.interfaces import AppendsInPlace
 from dataformats.interfaces.writer import RecordWriter
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
@@ -99,8 +99,8 @@ def writer(
     place = target(path, storage_options)
     one = shard_records is None and shard_bytes is None
     final = place.final if resume else None
-    fields = encoding.backend if one and not overwrite and isinstance(encoding.backend, FieldsBackend) else None
-    if final is not None and fields is not None and fields.can_append_in_place(final, **encoding.options):
+    backend = encoding.backend if one and not overwrite else None
+    if final is not None and isinstance(backend, AppendsInPlace) and backend.can_append_in_place(final):
         place = place.in_place()
     elif place.exists() and not overwrite:
         done = "is complete: there is nothing to resume" if resume else "exists"

@@ -9,7 +9,17 @@ from typing import Any
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
 from dataformats.errors import CodecError, Remedy, SpecError
-from dataformats.interfaces import Backend, BlobBackend, BlobWriter, Codec, FieldsBackend, FieldsWriter, RecordCodec
+from dataformats.interfaces import (
+    Backend,
+    BlobBackend,
+    BlobWriter,
+    Codec,
+    FieldsBackend,
+    FieldsWriter,
+    RecordCodec,
+    WritesSingleValues,
+    check_options,
+)
 from dataformats.registry import backends
 from dataformats.spec import Spec, Type
 
@@ -45,6 +55,11 @@ class WriteSchema:
         self.options: dict[str, Any] = dict(options)
         self.stored: Spec | None = None
         self.payload: str | None = payload or "bytes"
+        check_options(self.backend, "create", options)
+        needs_spec = isinstance(self.backend, FieldsBackend) and not isinstance(self.backend, WritesSingleValues)
+        if needs_spec and spec is None:
+            remedy = Remedy("Pass {spec} with a type for each field.", spec=...)
+            raise SpecError(f"{format} stores fields, not single values", remedy=remedy)
         if isinstance(self.backend, FieldsBackend) and spec is not None:
             if payload is not None:
                 remedy = Remedy("Leave out {payload}.", payload=payload)
@@ -82,10 +97,10 @@ class WriteSchema:
 
     def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
         """Return a writer of one file or folder."""
-        if isinstance(self.backend, FieldsBackend):
-            # Without a spec it is a file of single values, where the format has such.
-            stored = self.stored if self.stored is not None else Spec()
-            return self.backend.create(partial, stored=stored, resume=resume, **self.options)
+        if isinstance(self.backend, FieldsBackend) and self.stored is not None:
+            return self.backend.create(partial, stored=self.stored, resume=resume, **self.options)
+        if isinstance(self.backend, WritesSingleValues):
+            return self.backend.create_values(partial, resume=resume, **self.options)
         assert isinstance(self.backend, BlobBackend)  # there is no third kind; for the type checker
         return self.backend.create(partial, resume=resume, **self.options)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dataformats.interfaces import BlobWriter, FieldsWriter
+from dataformats.interfaces import BlobWriter, FieldsWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.writing.destination import Destination
 from dataformats.writing.encoding import Encoded, WriteSchema
@@ -38,7 +38,7 @@ class Output(ABC):
         """Complete everything under the partial name; return name, records and bytes of each file."""
 
     def sidecars(self) -> Mapping[str, Path | None]:
-        """Return what belongs beside the finished data: `FileWriter.sidecars`."""
+        """Return what belongs beside the finished data: `HasSidecars.sidecars`."""
         return {}
 
     def forget(self) -> None:  # noqa: B027  # most keep nothing
@@ -73,7 +73,7 @@ class SingleFile(Output):
         return [_entry(self._place.name.rsplit("/", 1)[-1], self._file.n_records, self._place.partial)]
 
     def sidecars(self) -> Mapping[str, Path | None]:
-        return self._file.sidecars()
+        return self._file.sidecars() if isinstance(self._file, HasSidecars) else {}
 
     def suspend(self) -> None:
         self._file.suspend()

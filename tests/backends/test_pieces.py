@@ -59,7 +59,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         monkeypatch.setattr(pieces, "_SEARCH", 37)
         monkeypatch.setattr(pieces, "processors", lambda: threads)
         monkeypatch.setattr(chain, "_WINDOW", 64 if threads > 1 else 2**19)
-        monkeypatch.setattr(whole, "_FIRST_LOOK", 1)
+        monkeypatch.setattr(whole, "_FIRST_SCAN", 1)
 
     return shrink
 

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.backends.tfrecord import BACKEND, TFRecordReader, reader, write_text_index
-from dataformats.backends.tfrecord.index import INDEXES
+from dataformats.backends.framed import reader
+from dataformats.backends.framed.scan import scan
+from dataformats.backends.tfrecord import BACKEND, TFRecordReader, write_text_index
 from dataformats.backends.tfrecord.layout import frame, frames
-from dataformats.backends.tfrecord.scan import scan
+from dataformats.backends.tfrecord.reader import INDEXES
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.interfaces import OpenOptions, SequentialReader
@@ -196,7 +197,7 @@ def test_other_files_are_not(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(content or b"\n")
     verdict = BACKEND.sniff(LocalFile(tmp_path / "x.bin"))
     assert verdict.match == "no"
-    assert verdict.why
+    assert verdict.reason
 
 
 def flipped(data: bytes, bit: int) -> bytes:
@@ -266,8 +267,8 @@ def test_compression_is_named_as_here_or_as_tensorflow_does() -> None:
         assert len(read(opened(FOLDER / "raw.tfrecord", none))) == 6
     with pytest.raises(ValueError, match="'brotli'"):
         opened(FOLDER / "raw.tfrecord", "brotli")
-    with pytest.raises(TypeError, match="level"):
-        BACKEND.open([], OpenOptions(), level=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="tfrecord for open: expected one of compression, found 'level'"):
+        dataformats.open(FOLDER / "raw.tfrecord", level=3)
 
 
 @pytest.mark.parametrize(
@@ -503,17 +504,17 @@ def test_an_index_made_for_another_compression_is_not_taken(tmp_path: Path) -> N
     shutil.copy(FOLDER / "raw.tfrecord.gz", tmp_path / "x.gz")
     os.utime(tmp_path / "x.gz", (10**9, 10**9))  # long before its index is made
     found = read(opened(tmp_path / "x.gz"))
-    original = INDEXES.exact(opened(tmp_path / "x.gz").files[0], IndexCache("cache"))
+    original = INDEXES.load_exact(opened(tmp_path / "x.gz").files[0], IndexCache("cache"))
     assert original is not None
-    assert INDEXES.exact(LocalFile(tmp_path / "x.gz"), IndexCache("cache")) is None
+    assert INDEXES.load_exact(LocalFile(tmp_path / "x.gz"), IndexCache("cache")) is None
     assert len(found) == 5
 
 
 def test_a_file_that_tells_no_time_has_only_hints(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = read(opened(plain))
     file = ObjectFile(plain)
-    INDEXES.keep(file, IndexCache("cache"), scan(file))
-    assert INDEXES.exact(file, IndexCache("cache")) is None
+    INDEXES.save(file, IndexCache("cache"), scan(INDEXES.framing, file))
+    assert INDEXES.load_exact(file, IndexCache("cache")) is None
     monkeypatch.setattr(reader, "scan", never)
     assert read(BACKEND.open([file], OpenOptions())) == found
     file._handle.close()

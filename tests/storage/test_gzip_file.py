@@ -41,7 +41,7 @@ def opened(folder: Path, compressed: bytes, kind: str, name: str = "x") -> Decom
 
 
 def close(file: DecompressedFile) -> None:
-    file.compressed.release()
+    file.stored.release()
 
 
 @pytest.mark.parametrize("kind", KINDS)

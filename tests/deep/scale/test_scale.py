@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dataformats.backends.framed.scan import Frames
-from dataformats.backends.tfrecord.index import INDEXES
 from dataformats.backends.tfrecord.layout import FRAMING, frames
+from dataformats.backends.tfrecord.reader import INDEXES
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.storage.files import LocalFile
 
@@ -102,7 +102,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if kind in made:
             os.link(made[kind], kept)
         else:
-            INDEXES.keep(LocalFile(path), shelf, Frames(FRAMING, np.full(RECORDS, BYTES), crc))
+            INDEXES.save(LocalFile(path), shelf, Frames(FRAMING, np.full(RECORDS, BYTES), crc))
             made[kind] = kept
     return folder
 

@@ -1,4 +1,4 @@
-"""Reads data sets: where the values of some fields lie for some rows."""
+"""Reads datasets: locates the values of any fields of any rows."""
 
 from __future__ import annotations
 
@@ -13,98 +13,103 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.granular.folder import DataSetFiles
-from dataformats.backends.granular.limits import Limits
-from dataformats.backends.granular.rows import Rows, Table
+from dataformats.backends.granular.folder import DatasetFiles
+from dataformats.backends.granular.layout import Limits
+from dataformats.backends.granular.row_index import RowIndex, RowRecords
 from dataformats.backends.granular.stored_types import decoded_type, is_sequence
 from dataformats.columns.decode import check_part
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.lookup import RecordsByFile, split_by_file
-from dataformats.interfaces import Extents, Located, Reader, StoredFile
+from dataformats.interfaces import ChecksDataset, Extents, FilesPerField, Located, Reader, StoredFile
 from dataformats.spec import Spec, Type
 
-__all__ = ["DataSetReader"]
+__all__ = ["GranularReader"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Plain:
-    """A field whose value of row i is record i of one bag, the ends of which are all believed.
+class _PlainField:
+    """A field of one dataset whose row i is record i of its bag, in which no limit is in doubt.
 
     Attributes:
-        file: The bag's number.
-        limits: Of the bag.
+        file: The number of the bag's file.
+        limits: The limits of the bag.
     """
 
     file: int
     limits: Limits
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
-        """Return where the values of these rows lie."""
+        """Return the extents of the values of these rows."""
         offset, length, _ = self.limits.extents(rows)
         file = np.empty(len(rows), np.int32)
         file.fill(self.file)
         return Located(Extents(file, offset, length))
 
 
-class DataSetReader(Reader):
-    """The rows of one data set, or of several with the same fields, one after the other.
+class GranularReader(Reader, ChecksDataset, FilesPerField):
+    """The rows of one dataset, or of several with the same fields, one after the other.
 
     Args:
-        sets: Of each the files.
-        spec: The fields, where there are no sets.
+        sets: The files of each dataset.
+        spec: The fields, also if there are no datasets.
 
     Raises:
         FormatError: Their fields differ.
     """
 
-    def __init__(self, sets: Sequence[DataSetFiles], spec: Spec) -> None:
+    def __init__(self, sets: Sequence[DatasetFiles], spec: Spec) -> None:
         for other in sets:
             if other.spec != spec:
-                raise FormatError("the fields differ from those of the first", path=other.name, found=str(other.spec))
+                raise FormatError(
+                    "the fields differ from those of the first dataset",
+                    path=other.name,
+                    expected=str(spec),
+                    found=str(other.spec),
+                )
         self.spec: Spec | None = spec
         self.files: list[StoredFile] = [file for one in sets for file in one.files()]
-        self._tables = [Table(one) for one in sets]
-        sizes = [len(table.files.files()) for table in self._tables]
+        self._sets = [RowIndex(one) for one in sets]
+        sizes = [len(rows.files.files()) for rows in self._sets]
         self._bases = np.cumsum([0, *sizes])
         self._lock = threading.Lock()
         self._starts: NDArray[np.int64] | None = None
-        self._plain: dict[str, _Plain | None] = {}
+        self._plain: dict[str, _PlainField | None] = {}
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
         self._lock = threading.Lock()
 
-    # ---- how many
+    # ---- numbers of rows
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """int64[n_files], the rows of a data set at its first file; 0 at the others."""
+        """int64[n_files], the rows of a dataset at its first file; 0 at the others."""
         counts = np.zeros(len(self.files), np.int64)
         counts[self._bases[:-1]] = np.diff(self._row_starts)
         return counts
 
     @property
     def _row_starts(self) -> NDArray[np.int64]:
-        """int64[n_tables + 1], the number of each data set's first row, and of all rows."""
+        """int64[n_sets + 1], the number of each dataset's first row, and the number of all rows."""
         with self._lock:
             if self._starts is None:
-                with ThreadPoolExecutor(max(1, min(len(self._tables), os.cpu_count() or 1))) as threads:
-                    rows = list(threads.map(lambda table: table.n_rows, self._tables))
+                with ThreadPoolExecutor(max(1, min(len(self._sets), os.cpu_count() or 1))) as threads:
+                    rows = list(threads.map(lambda one: one.n_rows, self._sets))
                 self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(rows, np.int64))])
             return self._starts
 
     def file_summaries(self) -> list[tuple[str, int, int]]:
         rows = np.diff(self._row_starts).tolist()
-        return [(table.files.name, n, table.files.nbytes) for table, n in zip(self._tables, rows, strict=True)]
+        return [(one.files.name, n, one.files.nbytes) for one, n in zip(self._sets, rows, strict=True)]
 
-    # ---- where
+    # ---- extents
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
         where: RecordsByFile | None = None
         located = {}
         for name, part in fields.items():
-            plain = self._plain[name] if name in self._plain else self._judge(name)
+            plain = self._plain[name] if name in self._plain else self._plain_field(name)
             if plain is not None:
                 located[name] = plain.locate(indices)
                 continue
@@ -112,62 +117,75 @@ class DataSetReader(Reader):
             located[name] = self._locate(name, where, part)
         return located
 
-    def _judge(self, field: str) -> _Plain | None:
-        """Return a field's bag if row i is record i of the one data set, and no end is in doubt."""
+    def _plain_field(self, field: str) -> _PlainField | None:
+        """Return the field as a plain one, or `None` if it is not."""
         limits = None if is_sequence(self._stored(field)) else self._only_limits(field)
-        plain = None if limits is None else _Plain(self._file(0, field), limits)
+        plain = None if limits is None else _PlainField(self._file(0, field), limits)
         self._plain[field] = plain
         return plain
 
     def _locate(self, field: str, where: RecordsByFile, part: bool | range) -> Located:
         kind = self._stored(field)
-        rows = self._rows_of(field, where)
-        wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(rows.wrong).tolist()}
+        records = self._records(field, where)
+        wrong = {row: self._problem(field, where, row) for row in np.flatnonzero(records.wrong).tolist()}
         if not is_sequence(kind):
-            return Located(self._extents(field, where.file, rows.first, rows.wrong, wrong))
+            return Located(self._extents(field, where.file, records.first, records.wrong, wrong))
         if isinstance(part, range):
-            check_part(part, rows.count[~rows.wrong], field)
-        return self._locate_elements(field, where, rows, part, wrong)
+            check_part(part, records.count[~records.wrong], field)
+        return self._locate_elements(field, where, records, part, wrong)
 
     def _only_limits(self, field: str) -> Limits | None:
-        if len(self._tables) != 1 or self._tables[0].files.refs is not None:
+        if len(self._sets) != 1 or self._sets[0].files.refs is not None:
             return None
-        limits = self._tables[0].limits(field)
+        limits = self._sets[0].limits(field)
         return limits if isinstance(limits, Limits) and limits.all_believed else None
 
     def _locate_elements(
-        self, field: str, where: RecordsByFile, rows: Rows, part: bool | range, wrong: Mapping[int, FormatError]
+        self,
+        field: str,
+        where: RecordsByFile,
+        records: RowRecords,
+        part: bool | range,
+        wrong: Mapping[int, FormatError],
     ) -> Located:
-        """Return the blobs of sequences; a row with a problem has one blob, to hang the problem on."""
+        """Return the extents of the elements of sequences; a row with a problem has one blob, to carry the problem."""
         picked = np.asarray(part, np.int64) if isinstance(part, range) else None
-        counts = rows.count if picked is None else np.full(len(rows.count), len(picked), np.int64)
-        counts = np.where(rows.wrong, 1, counts)
+        counts = records.count if picked is None else np.full(len(records.count), len(picked), np.int64)
+        counts = np.where(records.wrong, 1, counts)
         row = np.repeat(np.arange(len(counts)), counts)
         begin = np.cumsum(counts) - counts
         element = np.arange(len(row)) - begin[row]
         if picked is not None and len(picked):
             element = picked[np.minimum(element, len(picked) - 1)]
-        records = np.where(rows.wrong[row], 0, rows.first[row] + element)
+        numbers = np.where(records.wrong[row], 0, records.first[row] + element)
         problems = {int(begin[position]): error for position, error in wrong.items()}
-        return Located(self._extents(field, where.file[row], records, rows.wrong[row], problems), counts)
+        return Located(self._extents(field, where.file[row], numbers, records.wrong[row], problems), counts)
 
     def _extents(
         self,
         field: str,
-        table: NDArray[np.int32],
+        sets: NDArray[np.int32],
         records: NDArray[np.int64],
         left_out: NDArray[np.bool_],
         problems: Mapping[int, FormatError],
     ) -> Extents:
-        """Return where records of a field's bags lie, for blobs that are not left out."""
+        """Return the extents of records of a field's bags.
+
+        Args:
+            field: The field.
+            sets: int32[n], the dataset of each record.
+            records: int64[n], its number in the bag.
+            left_out: bool[n], records that have a problem already.
+            problems: Their problems, position to error.
+        """
         n = len(records)
         file, offset, length = np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
         found = dict(problems)
-        for number in sorted(set(table.tolist())):
-            one = len(self._tables) == 1 and not problems
-            here: Any = slice(None) if one else np.flatnonzero((table == number) & ~left_out)
-            file[slice(None) if one else table == number] = self._file(number, field)
-            limits = self._tables[number].limits(field)
+        for number in sorted(set(sets.tolist())):
+            one = len(self._sets) == 1 and not problems
+            here: Any = slice(None) if one else np.flatnonzero((sets == number) & ~left_out)
+            file[slice(None) if one else sets == number] = self._file(number, field)
+            limits = self._sets[number].limits(field)
             if isinstance(limits, FormatError):
                 found |= dict.fromkeys(np.arange(n)[here].tolist(), limits)
                 continue
@@ -177,104 +195,104 @@ class DataSetReader(Reader):
                 found |= {int(places[at]): limits.problem(int(records[places[at]])) for at in np.flatnonzero(wrong)}
         return Extents(file, offset, length, problems=found)
 
-    def _rows_of(self, field: str, where: RecordsByFile) -> Rows:
-        if len(self._tables) == 1:
-            return self._tables[0].rows(field, where.local)
+    def _records(self, field: str, where: RecordsByFile) -> RowRecords:
+        if len(self._sets) == 1:
+            return self._sets[0].records(field, where.local)
         n = len(where.local)
-        rows = Rows(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool))
+        records = RowRecords(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, bool))
         for number, here in where.groups.items():
-            found = self._tables[number].rows(field, where.local[here])
-            rows.first[here], rows.count[here], rows.wrong[here] = found.first, found.count, found.wrong
-        return rows
+            part = self._sets[number].records(field, where.local[here])
+            records.first[here], records.count[here], records.wrong[here] = part.first, part.count, part.wrong
+        return records
 
     def _problem(self, field: str, where: RecordsByFile, position: int) -> FormatError:
-        return self._tables[int(where.file[position])].problem(field, int(where.local[position]))
+        return self._sets[int(where.file[position])].problem(field, int(where.local[position]))
 
     def _stored(self, field: str) -> Type:
         assert self.spec is not None  # set in the constructor; for the type checker
         if field not in self.spec:
-            raise SpecError(f"the data set has no such field; it has {', '.join(self.spec)}", field=field)
+            raise SpecError(f"the dataset has no such field: expected one of {', '.join(self.spec)}", field=field)
         return self.spec[field]
 
-    def _file(self, table: int, field: str) -> int:
-        files = self._tables[table].files
+    def _file(self, number: int, field: str) -> int:
+        """Return the number of the file that holds a field's bag in a dataset."""
+        files = self._sets[number].files
         each = 1 if files.refs is not None else 2
-        first = int(self._bases[table]) + (files.refs is not None)
+        first = int(self._bases[number]) + (files.refs is not None)
         return first + each * list(files.columns).index(field)
 
-    # ---- what
+    # ---- description
 
     def files_of(self, field: str) -> Sequence[int]:
         self._stored(field)
-        return [self._file(number, field) for number in range(len(self._tables))]
+        return [self._file(number, field) for number in range(len(self._sets))]
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
         stored = self._stored(field)
         generations = self._generations
         if stored.codec == "int" and not stored.args and 1 in generations and len(generations) > 1:
-            raise SpecError("unsigned in generation 1 and signed in the others; open them apart", field=field)
+            raise SpecError(
+                "cannot open generation 1, whose 'int' is unsigned, together with others; open them apart", field=field
+            )
         try:
             return decoded_type(stored, declared, max(generations, default=3))
         except SpecError as error:
             raise SpecError(error.what, field=field) from None
 
     def available(self, index: int) -> dict[str, bool | range]:
-        """Return what `refs.bag` says of a row; no value is read.
+        """Return the fields of a row, and the elements of its sequences, without reading a value.
 
         Raises:
-            FormatError: What it says is damaged.
+            FormatError: `refs.bag` is damaged there.
         """
         assert self.spec is not None  # set in the constructor; for the type checker
         starts = self._row_starts
         number = int(np.searchsorted(starts, index, side="right")) - 1
-        table, row = self._tables[number], index - int(starts[number])
+        one, row = self._sets[number], index - int(starts[number])
         found: dict[str, bool | range] = {}
         for field, kind in self.spec.items():
-            rows = table.rows(field, np.array([row]))
-            if rows.wrong[0]:
-                raise table.problem(field, row).at(index)
-            found[field] = range(int(rows.count[0])) if is_sequence(kind) else True
+            records = one.records(field, np.array([row]))
+            if records.wrong[0]:
+                raise one.problem(field, row).at(index)
+            found[field] = range(int(records.count[0])) if is_sequence(kind) else True
         return found
 
     def metadata(self) -> dict[str, str]:
-        """Return the generation, and in which fields an interrupted writer was ahead of the others."""
-        interrupted = [f"{fault.path}: {fault.expected}, but {fault.found}" for fault in self.dataset_errors()]
+        """Return the generation, and the fields in which an interrupted writer was ahead of the others."""
+        interrupted = [f"{error.path}: {error.expected}, but {error.found}" for error in self.dataset_errors()]
         generation = {"generation": ", ".join(map(str, sorted(self._generations)))}
         return generation | ({"interrupted": "; ".join(interrupted)} if interrupted else {})
 
     def dataset_errors(self) -> list[FormatError]:
         """Return an error for each shard that an interrupted writer left with some fields ahead of others."""
         found = []
-        for table in self._tables:
-            ahead = {name: n for name, n in table.entries.items() if n > table.n_rows} if _indexed(table) else {}
+        for one in self._sets:
+            entries = one.entries if one.files.refs is None else {}
+            ahead = {name: n for name, n in entries.items() if n > one.n_rows}
             if ahead:
                 found.append(
                     FormatError(
-                        "interrupted: fields differ in length, and the data set ends with the shortest",
-                        path=table.files.name,
-                        expected=f"{table.n_rows} rows",
+                        "interrupted: fields differ in length, and the dataset ends with the shortest",
+                        path=one.files.name,
+                        expected=f"{one.n_rows} rows",
                         found=_listed(ahead),
-                        remedy="append the missing rows with create(..., resume=True)",
+                        remedy="Append the missing rows with create(..., resume=True)",
                     )
                 )
         return found
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         assert self.spec is not None  # set in the constructor; for the type checker
-        for table in self._tables:
+        for one in self._sets:
             for field in self.spec:
-                rows, limits = table.rows(field, np.arange(table.n_rows)), table.limits(field)
-                update(rows.first.astype("<i8").tobytes() + rows.count.astype("<i8").tobytes())
+                records, limits = one.records(field, np.arange(one.n_rows)), one.limits(field)
+                update(records.first.astype("<i8").tobytes() + records.count.astype("<i8").tobytes())
                 if not isinstance(limits, FormatError):
                     update(limits.extents(np.arange(len(limits)))[1].astype("<i8").tobytes())
 
     @functools.cached_property
     def _generations(self) -> frozenset[int]:
-        return frozenset(table.generation for table in self._tables)
-
-
-def _indexed(table: Table) -> bool:
-    return table.files.refs is None
+        return frozenset(one.generation for one in self._sets)
 
 
 def _listed(entries: Mapping[str, int]) -> str:

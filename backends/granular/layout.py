@@ -1,4 +1,6 @@
-"""Where the records of a bag end: the tables of all generations, without I/O. FORMATS, Granular.
+"""The tables of limits of a bag, in all generations, without I/O: FORMATS, Granular.
+
+A limit is the end of a record.
 
 | generation | table | entries |
 |---|---|---|
@@ -18,20 +20,20 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
 
-__all__ = ["ENTRY_BYTES", "Layout", "Limits", "indexed_layout", "parse_limits", "table_layout"]
+__all__ = ["ENTRY_BYTES", "BagLayout", "Limits", "indexed_layout", "parse_limits", "table_layout"]
 
 ENTRY_BYTES = 8  # uint64, little-endian
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How a bag is laid out, as its sizes and a few bytes of it tell.
+class BagLayout:
+    """The layout of a bag, from its sizes and a few of its bytes.
 
     Attributes:
         generation: 1, 2 or 3.
         n_records: The number of ends in the table.
-        data_bytes: Bytes that records may take up: where the table begins, or the size of the `.bag`.
-        table_offset: Where in its file the end of record 0 stands.
+        data_bytes: Bytes that records may occupy: up to the table, or the size of the `.bag`.
+        table_offset: The offset in its file of the end of record 0.
         table_path: The file with the table, for messages.
     """
 
@@ -49,16 +51,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """The ends of all records of a bag, and which of them can be believed.
+    """The ends of all records of a bag, and which of them are plausible.
 
     Attributes:
-        layout: Where the table came from.
-        edges: int64[n + 1], 0 and the ends as stored; what is beyond int64 is its maximum.
+        layout: The layout of the bag.
+        edges: int64[n + 1], 0 and the ends as stored, clipped to the range of int64.
         believed: bool[n], False for ends outside the data or out of order with the others.
-        all_believed: True where none is False.
+        all_believed: True if all of them are True.
     """
 
-    layout: Layout
+    layout: BagLayout
     edges: NDArray[np.int64]
     believed: NDArray[np.bool_]
     all_believed: bool
@@ -81,7 +83,7 @@ class Limits:
         return np.where(wrong, 0, start), np.where(wrong, 0, length), wrong
 
     def problem(self, record: int) -> FormatError:
-        """Return what is wrong with a record that `extents` calls wrong."""
+        """Return the error of a record that `extents` calls wrong."""
         entry = record if not self.believed[record] else record - 1
         found, most = int(self.ends[entry]), self.layout.data_bytes
         outside = found > most
@@ -96,25 +98,25 @@ class Limits:
         )
 
 
-def indexed_layout(bag_bytes: int, idx_bytes: int, idx_path: str) -> Layout:
-    """Return the layout of generation 3; a rest of an entry, as a torn write leaves it, does not count."""
-    return Layout(3, idx_bytes // ENTRY_BYTES, bag_bytes, 0, idx_path)
+def indexed_layout(bag_bytes: int, idx_bytes: int, idx_path: str) -> BagLayout:
+    """Return the layout of generation 3; an incomplete last entry, left by a torn write, does not count."""
+    return BagLayout(3, idx_bytes // ENTRY_BYTES, bag_bytes, 0, idx_path)
 
 
-def table_layout(size: int, last: bytes, first: bytes, path: str) -> Layout:
+def table_layout(size: int, last: bytes, first: bytes, path: str) -> BagLayout:
     """Return the layout of a bag with its table at the end.
 
     Args:
         size: The file's bytes.
         last: Its last 8 bytes.
-        first: 8 bytes from where `last` says that the table begins; less where that is outside the file.
+        first: The 8 bytes at the offset in `last`, where the table begins; fewer if they are outside the file.
         path: For messages.
 
     Raises:
         FormatError: There cannot be a table.
     """
     if size == 0:
-        return Layout(2, 0, 0, 0, path)
+        return BagLayout(2, 0, 0, 0, path)
     start = int.from_bytes(last, "little")
     if size < ENTRY_BYTES or start > size - ENTRY_BYTES or (size - start) % ENTRY_BYTES:
         raise FormatError(
@@ -123,20 +125,20 @@ def table_layout(size: int, last: bytes, first: bytes, path: str) -> Layout:
             offset_bytes=max(0, size - ENTRY_BYTES),
             expected=f"the start of a table of whole entries before byte {size}",
             found=start if size >= ENTRY_BYTES else f"{size} bytes",
-            remedy="a bag of generation 3 needs its .idx file beside it",
+            remedy="A bag of generation 3 needs its .idx file beside it",
         )
     entries = (size - start) // ENTRY_BYTES
     if int.from_bytes(first, "little") == 0:
-        return Layout(1, entries - 1, start, start + ENTRY_BYTES, path)
-    return Layout(2, entries, start, start, path)
+        return BagLayout(1, entries - 1, start, start + ENTRY_BYTES, path)
+    return BagLayout(2, entries, start, start, path)
 
 
-def parse_limits(table: bytes, layout: Layout) -> Limits:
-    """Return the ends that a table holds.
+def parse_limits(table: bytes, layout: BagLayout) -> Limits:
+    """Return the limits in a table.
 
     Args:
         table: `layout.table_bytes` bytes from `layout.table_offset` on.
-        layout: Of this bag.
+        layout: The layout of the bag.
     """
     stored = np.frombuffer(table, "<u8", layout.n_records)
     edges = np.zeros(layout.n_records + 1, np.int64)
@@ -146,10 +148,10 @@ def parse_limits(table: bytes, layout: Layout) -> Limits:
 
 
 def _believed(ends: NDArray[np.int64], data_bytes: int) -> NDArray[np.bool_]:
-    """Return bool[n]: which ends fit the data and each other.
+    """Return bool[n]: ends that fit the data and each other.
 
-    Where ends are out of order, either some are too low or some are too high: the fewer are the wrong ones, and of
-    two that changed places the later.
+    If ends are out of order, either some are too low or some are too high. The smaller group is the wrong one, and of
+    two swapped ends the later one.
     """
     inside = ends <= data_bytes
     below = np.maximum.accumulate(np.where(inside, ends, 0))
@@ -157,7 +159,7 @@ def _believed(ends: NDArray[np.int64], data_bytes: int) -> NDArray[np.bool_]:
     low, high = inside & (ends < below), inside & (ends > above)
     if not low.any():
         return inside
-    # Nothing before a border is above anything behind it: what lies between two borders is judged by itself.
+    # No end before a border is above an end behind it: the ends between two borders are judged by themselves.
     borders = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(below[:-1] <= above[1:]) + 1])
     fewer_low = np.add.reduceat(low, borders, dtype=np.int64) <= np.add.reduceat(high, borders, dtype=np.int64)
     blame_low = np.repeat(fewer_low, np.diff(np.append(borders, len(ends))))

@@ -1,4 +1,4 @@
-"""The rows of one data set: which record of which bag holds each value."""
+"""The rows of one dataset: the records of its bags that hold the values of each row."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.granular.bags import layout_of, limits_of
-from dataformats.backends.granular.folder import ColumnFiles, DataSetFiles
-from dataformats.backends.granular.limits import ENTRY_BYTES, Layout, Limits
+from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
+from dataformats.backends.granular.layout import ENTRY_BYTES, BagLayout, Limits
 from dataformats.backends.granular.refs import Refs, parse_refs
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["Rows", "Table"]
+__all__ = ["RowIndex", "RowRecords"]
 
-_ROWS = 65_536  # parsed at once
+_PARSED_ROWS = 65_536  # parsed at once
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowRecords:
     """The records of one field for some rows.
 
     Attributes:
         first: int64[n], the number of the first record in the field's bag.
-        count: int64[n], how many; 1 where the field is no sequence.
-        wrong: bool[n], rows whose records are not known; first and count are 0 there.
+        count: int64[n], the number of records; 1 if the field is not a sequence.
+        wrong: bool[n], rows whose records are unknown; `first` and `count` are 0 there.
     """
 
     first: NDArray[np.int64]
@@ -38,18 +38,18 @@ class Rows:
     wrong: NDArray[np.bool_]
 
 
-class Table:
-    """One data set, its tables read at first use. Thread-safe.
+class RowIndex:
+    """Maps the rows of one dataset to the records of its bags; reads tables at first use. Thread-safe.
 
     Args:
-        files: Of the data set.
+        files: The files of the dataset.
     """
 
-    def __init__(self, files: DataSetFiles) -> None:
+    def __init__(self, files: DatasetFiles) -> None:
         self.files = files
         self._order = list(files.spec)
         self._limits: dict[str, Limits | FormatError] = {}
-        self._unknown: dict[str, NDArray[np.bool_]] = {}
+        self._wrong_rows: dict[str, NDArray[np.bool_]] = {}
         self._parsed: tuple[Refs, Limits] | None = None
         self._lock = threading.RLock()
         after_fork(self, "_unlock")
@@ -59,26 +59,26 @@ class Table:
 
     @functools.cached_property
     def generation(self) -> int:
-        """Which generation wrote it."""
+        """The generation of the format: 1, 2 or 3."""
         return 3 if self._layout is None else self._layout.generation
 
     @functools.cached_property
     def n_rows(self) -> int:
-        """How many rows there are: in generation 3 as many as every field has, else what `refs.bag` says."""
+        """Number of rows: in generation 3 the records of the shortest field, else the records of `refs.bag`."""
         return min(self.entries.values()) if self._layout is None else self._layout.n_records
 
     @functools.cached_property
-    def _layout(self) -> Layout | None:
-        """That of `refs.bag`, which goes for the whole data set; `None` where there is none."""
+    def _layout(self) -> BagLayout | None:
+        """The layout of `refs.bag`, whose generation is that of the whole dataset; `None` in generation 3."""
         return None if self.files.refs is None else layout_of(self.files.refs, None)
 
     @property
     def entries(self) -> dict[str, int]:
-        """The records of each field's index, in generation 3."""
+        """The number of records in each field's index, in generation 3."""
         return {name: _entries(column) for name, column in self.files.columns.items()}
 
     def limits(self, field: str) -> Limits | FormatError:
-        """Return the limits of a field's bag, or why there are none."""
+        """Return the limits of a field's bag, or the error that hides them."""
         with self._lock:
             if field not in self._limits:
                 column = self.files.columns[field]
@@ -88,17 +88,17 @@ class Table:
                     self._limits[field] = error
             return self._limits[field]
 
-    def rows(self, field: str, numbers: NDArray[np.int64]) -> Rows:
-        """Return the records of these rows, in this order."""
+    def records(self, field: str, rows: NDArray[np.int64]) -> RowRecords:
+        """Return the records of one field for these rows, in this order."""
         if self.files.refs is None:
-            return Rows(numbers, np.ones(len(numbers), np.int64), np.zeros(len(numbers), bool))
+            return RowRecords(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), bool))
         refs, _ = self._refs
-        number, wrong = self._order.index(field), self._wrong(field)[numbers]
-        first, count = refs.first[number][numbers], refs.counts(number)[numbers]
-        return Rows(np.where(wrong, 0, first), np.where(wrong, 0, count), wrong)
+        number, wrong = self._order.index(field), self._wrong(field)[rows]
+        first, count = refs.first[number][rows], refs.counts(number)[rows]
+        return RowRecords(np.where(wrong, 0, first), np.where(wrong, 0, count), wrong)
 
     def problem(self, field: str, row: int) -> FormatError:
-        """Return what is wrong with a row that `rows` calls wrong."""
+        """Return the error of a row that `records` calls wrong."""
         refs, limits = self._refs
         if refs.wrong[row]:
             if not limits.believed[row] or (row and not limits.believed[row - 1]):
@@ -128,13 +128,13 @@ class Table:
         )
 
     def _wrong(self, field: str) -> NDArray[np.bool_]:
-        """Return bool[rows]: those whose records of a field are not known, or not there."""
+        """Return bool[rows]: rows whose records of a field are unknown or missing."""
         with self._lock:
-            if field not in self._unknown:
-                self._unknown[field] = self._find_unknown(field)
-            return self._unknown[field]
+            if field not in self._wrong_rows:
+                self._wrong_rows[field] = self._find_wrong(field)
+            return self._wrong_rows[field]
 
-    def _find_unknown(self, field: str) -> NDArray[np.bool_]:
+    def _find_wrong(self, field: str) -> NDArray[np.bool_]:
         refs, _ = self._refs
         number, column = self._order.index(field), self.limits(field)
         first, count = refs.first[number], refs.counts(number)
@@ -153,16 +153,13 @@ class Table:
 
     def _parse_refs(self) -> tuple[Refs, Limits]:
         file = self.files.refs
-        assert file is not None  # asked of generations 1 and 2 alone; for the type checker
+        assert file is not None  # called for generations 1 and 2 alone; for the type checker
         limits = limits_of(file, None)
         sequences = [is_sequence(kind) for kind in self.files.spec.values()]
-        parts = [_parse(file, limits, range(at, min(at + _ROWS, len(limits))), sequences) for at in _begins(limits)]
+        begins = range(0, max(1, len(limits)), _PARSED_ROWS)
+        parts = [_parse(file, limits, range(at, min(at + _PARSED_ROWS, len(limits))), sequences) for at in begins]
         file.release()
         return Refs.join(parts), limits
-
-
-def _begins(limits: Limits) -> range:
-    return range(0, max(1, len(limits)), _ROWS)
 
 
 def _parse(file: StoredFile, limits: Limits, part: range, sequences: list[bool]) -> Refs:
@@ -179,14 +176,14 @@ def _overlapping(
 ) -> NDArray[np.bool_]:
     """Return bool[rows]: sequences that share elements with one of a row before.
 
-    No writer makes them, and a small file could ask for any number of elements with them.
+    No writer makes them, and with them a small file could ask for any number of elements.
     """
-    mine = np.where(wrong, 0, count)
-    if int(mine.astype(np.float64).sum()) <= n:
+    counts = np.where(wrong, 0, count)
+    if int(counts.astype(np.float64).sum()) <= n:
         return np.zeros(len(first), bool)
-    reached = np.maximum.accumulate(np.where(mine > 0, first + mine, 0))
+    reached = np.maximum.accumulate(np.where(counts > 0, first + counts, 0))
     before = np.concatenate([np.zeros(1, np.int64), reached[:-1]])
-    shared: NDArray[np.bool_] = (mine > 0) & (first < before)
+    shared: NDArray[np.bool_] = (counts > 0) & (first < before)
     return shared
 
 

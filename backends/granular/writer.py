@@ -1,4 +1,4 @@
-"""Writes data sets of generation 3, which grow row by row, and of generation 2, which have sequences."""
+"""Writes datasets of generation 3, which grow row by row, and of generation 2, which have sequences."""
 
 from __future__ import annotations
 
@@ -9,38 +9,43 @@ from typing import cast
 
 import msgpack
 
-from dataformats.backends.granular.bag_appender import BagAppender, Kept
+from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC
-from dataformats.backends.granular.limits import ENTRY_BYTES
-from dataformats.backends.granular.recovery import AHEAD_ROWS, check_spec, keep_columns, keep_referred
+from dataformats.backends.granular.layout import ENTRY_BYTES
+from dataformats.backends.granular.recovery import (
+    AHEAD_ROWS,
+    check_spec,
+    column_resume_points,
+    refs_resume_points,
+)
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.spec import Spec
 from dataformats.storage import atomic
 
-__all__ = ["DataSetWriter"]
+__all__ = ["GranularWriter"]
 
 _PENDING_BYTES = 4 * 2**20
 
 
-class DataSetWriter(FieldsWriter):
-    """Appends rows to one data set.
+class GranularWriter(FieldsWriter):
+    """Appends rows to one dataset.
 
-    Bags grow first, their ends after them, those of `refs.bag` last: what a killed writer leaves is rows that are
-    whole, and perhaps bytes behind them. In generation 2 the ends stand in `.idx` files, too, until `close` puts
-    them behind the records.
+    Records are written first, then their ends, those of `refs.bag` last. So a killed writer leaves whole rows, and
+    perhaps bytes behind them. In generation 2 the ends are in `.idx` files, too, until `close` copies them behind the
+    records.
 
     Args:
         path: The folder.
         stored: The types of the fields, by the format's own names.
         generation: 2 or 3.
-        resume: Go on behind the rows that are whole in what stands there.
+        resume: Append to the whole rows of the dataset in the folder.
 
     Raises:
-        SpecError: What stands there has another spec.
-        FormatError: What stands there is damaged.
+        SpecError: The dataset in the folder has another spec or generation.
+        FormatError: The dataset in the folder is damaged.
     """
 
     def __init__(self, path: Path, stored: Spec, generation: int, *, resume: bool = False) -> None:
@@ -49,17 +54,17 @@ class DataSetWriter(FieldsWriter):
         self._sequences = {name: is_sequence(stored[name]) for name in self._types}
         self._generation = generation
         self._pending_bytes = self._pending_rows = 0
-        self._named = False
+        self._is_named = False
         if not resume:
             atomic.remove(path)
         path.mkdir(parents=True, exist_ok=True)
-        begun = resume and check_spec(path, self._types, generation)
-        n_records, kept = self._keep() if begun else (0, {})
+        resumes = resume and check_spec(path, self._types, generation)
+        n_records, points = self._resume_points() if resumes else (0, {})
         self.n_records: int = n_records
         self._refs: BagAppender | None = None
         self._bags: dict[str, BagAppender] = {}
         try:
-            self._open_bags(kept, begun)
+            self._open_bags(points, resumes)
         except BaseException:
             self._close_files()
             raise
@@ -70,7 +75,7 @@ class DataSetWriter(FieldsWriter):
         """Append one row.
 
         Raises:
-            SpecError: A field has no blob, or several and is no sequence, or in generation 2 an empty one.
+            SpecError: A field has no blob, or several without being a sequence, or in generation 2 an empty one.
         """
         self._require_open()
         self._check(blobs)
@@ -87,10 +92,10 @@ class DataSetWriter(FieldsWriter):
             self.flush()
 
     def flush(self, *, sync: bool = False) -> None:
-        """Hand all rows to the operating system, with `sync` onto the disk; it may be tried again."""
+        """Hand all rows to the operating system, with `sync` also to the disk; may be repeated after an error."""
         self._require_open()
         self._check_whole()
-        # Records before ends, on the disk too: an end is worth something only where its record is.
+        # Records before ends, on the disk too: an end is useless without its record.
         for bag in self._all:
             bag.write_records()
         if sync:
@@ -105,7 +110,7 @@ class DataSetWriter(FieldsWriter):
             self._sync_names()
 
     def close(self) -> None:
-        """Complete the data set and sync it."""
+        """Complete the dataset and sync it."""
         if not self._open:
             return
         self.flush(sync=True)
@@ -118,10 +123,10 @@ class DataSetWriter(FieldsWriter):
         self._close_files()
 
     def suspend(self) -> None:
-        """Hand everything to the operating system and let go."""
+        """Hand everything to the operating system and close the files."""
         if self._open:
             try:
-                # Nothing new: what stands behind the rows stays as it was found.
+                # Without new rows, the bytes behind the kept rows stay unchanged.
                 if self._pending_rows:
                     self.flush()
             finally:
@@ -134,41 +139,44 @@ class DataSetWriter(FieldsWriter):
 
     @property
     def _all(self) -> list[BagAppender]:
-        # What refers comes after what it refers to.
+        # refs.bag last: it refers to the records of the others.
         return [*self._bags.values(), *([] if self._refs is None else [self._refs])]
 
-    def _keep(self) -> tuple[int, dict[str, Kept]]:
+    def _resume_points(self) -> tuple[int, dict[str, ResumePoint]]:
         if self._generation == 2:
-            return keep_referred(self._folder, self._sequences)
-        return keep_columns(self._folder, list(self._types))
+            return refs_resume_points(self._folder, self._sequences)
+        return column_resume_points(self._folder, list(self._types))
 
-    def _open_bags(self, kept: Mapping[str, Kept], begun: bool) -> None:
+    def _open_bags(self, points: Mapping[str, ResumePoint], resumes: bool) -> None:
         if self._generation == 2:
-            self._refs = self._grow(REFS, kept)
-        if not begun:
+            self._refs = self._open_bag(REFS, points)
+        if not resumes:
             (self._folder / SPEC).write_bytes(json.dumps(self._types).encode())
         for name in self._types:
-            self._bags[name] = self._grow(name, kept)
+            self._bags[name] = self._open_bag(name, points)
 
-    def _grow(self, name: str, kept: Mapping[str, Kept]) -> BagAppender:
-        return BagAppender(self._folder / (name + BAG), self._folder / (name + IDX), kept.get(name, Kept()))
+    def _open_bag(self, name: str, points: Mapping[str, ResumePoint]) -> BagAppender:
+        point = points.get(name, ResumePoint())
+        return BagAppender(self._folder / (name + BAG), self._folder / (name + IDX), point)
 
     def _check(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         if blobs.keys() != self._bags.keys():
-            raise SpecError(f"expected the fields {', '.join(self._bags)}, found {', '.join(blobs)}")
+            raise SpecError(
+                f"cannot append a row: expected the fields {', '.join(self._bags)}, found {', '.join(blobs)}"
+            )
         for name, found in blobs.items():
             if len(found) != 1 and not self._sequences[name]:
                 raise SpecError(f"expected one value for {self._types[name]}, found {len(found)}", field=name)
             if self._generation == 2 and not all(found):
                 raise SpecError(
-                    "generation 2 cannot hold a value of no bytes: its readers cannot tell it; generation 3 can, "
-                    "which has no sequences",
+                    "generation 2 cannot hold empty values, because its readers cannot recognize them. "
+                    "Generation 3 can, but it has no sequences",
                     field=name,
                     index=self.n_records,
                 )
 
     def _row(self, blobs: Mapping[str, Sequence[bytes]]) -> bytes:
-        """Return what `refs.bag` says of a row whose blobs come next."""
+        """Return the record of `refs.bag` for a row whose blobs come next."""
         row = []
         for name, bag in self._bags.items():
             count = len(blobs[name])
@@ -180,14 +188,14 @@ class DataSetWriter(FieldsWriter):
         """Refuse a state that an interrupt (Ctrl-C) in an append left half changed."""
         counted = list(self._bags.values()) if self._refs is None else [self._refs]
         if any(bag.n_records != self.n_records for bag in counted):
-            raise RuntimeError(f"writing {str(self._folder)!r} was interrupted; go on with resume=True")
+            raise RuntimeError(f"an append to {str(self._folder)!r} was interrupted; continue with resume=True")
 
     def _sync_names(self) -> None:
-        if not self._named:
+        if not self._is_named:
             atomic.sync(self._folder / SPEC)
             atomic.sync(self._folder)
             atomic.sync(self._folder.parent)
-            self._named = True
+            self._is_named = True
 
     def _close_files(self) -> None:
         self._open = False

@@ -1,0 +1,225 @@
+"""The index of a file of frames, how the index cache stores it, and index files of other programs as hints."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.framed.framing import Framing, Positions, words
+from dataformats.backends.framed.scan import Frames
+from dataformats.backends.framed.window import headers_are_sound
+from dataformats.batch import Blobs
+from dataformats.errors import ChecksumError, FormatError, TruncatedError
+from dataformats.indexing.file_index import FileIndex
+from dataformats.indexing.index_cache import Index, IndexCache
+from dataformats.interfaces import Extents
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.blob_read import read_blobs
+from dataformats.storage.gzip_file import DecompressedFile
+
+__all__ = ["FrameIndex", "FrameIndexStore", "Hint", "error_from_json", "error_to_json"]
+
+_LOG = logging.getLogger("dataformats")
+_BATCH = 4096  # headers read at once; the data between the headers of short records is read as well
+_ERRORS = {kind.__name__: kind for kind in (FormatError, TruncatedError, ChecksumError)}
+_FACTS = ("what", "offset_bytes", "remedy")
+
+Hint = tuple[str, NDArray[np.int64]]
+"""The name of an index, and the lengths of all records according to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameIndex:
+    """The frames of one file, back to back from its first byte. Offsets are sums of the stored lengths.
+
+    Attributes:
+        framing: The frames of the format.
+        index: Their lengths, and their checksums if frames have checksums.
+        rest: Why the bytes behind the last frame cannot be read; they count as one more record. `None` if no bytes
+            follow.
+    """
+
+    framing: Framing
+    index: Index
+    rest: FormatError | None = None
+
+    def __len__(self) -> int:
+        return len(self.index) + (self.rest is not None)
+
+    @property
+    def digest(self) -> str:
+        """A digest of lengths and stored checksums."""
+        return self.index.digest
+
+    def part(self, first: int, stop: int) -> FileIndex:
+        """Return where the records `[first, stop)` lie.
+
+        Raises:
+            BrokenBlockError: The index is damaged and has to be built again.
+        """
+        n, extra = len(self.index), self.framing.extra
+        rows = self.index.rows(min(first, n), min(stop, n))
+        length = rows.columns["length"].astype(np.int64)
+        crc = rows.columns.get("crc")
+        stored = None if crc is None else crc.astype(np.uint32)
+        offset = np.cumsum(length + extra) + (rows.before + extra * min(first, n)) - length - self.framing.tail
+        if stop <= n or self.rest is None:
+            return FileIndex(offset, length, stored)
+        return FileIndex(
+            np.append(offset, np.int64(self.index.total + extra * n)),
+            np.append(length, np.int64(0)),
+            None if stored is None else np.append(stored, np.uint32(0)),
+            {n - first: self.rest},
+        )
+
+
+def _no_hints(file: StoredFile) -> Iterator[Hint]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class FrameIndexStore:
+    """Loads and saves the indexes of the files of one format.
+
+    Attributes:
+        framing: The frames of the format.
+        foreign: Yields the hints of index files that other programs put beside a file.
+    """
+
+    framing: Framing
+    foreign: Callable[[StoredFile], Iterator[Hint]] = _no_hints
+
+    def load_exact(self, file: StoredFile, cache: IndexCache) -> FrameIndex | None:
+        """Return the cached index of this version of the file, or `None`.
+
+        Size and modification time identify the version; files without a modification time have only hints.
+        """
+        stored = file.stored
+        index = cache.load(stored, self.framing.name) if len(stored.identity) > 1 else None
+        if index is None or not index.exact:
+            return None
+        try:
+            return self._checked(index, file)
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            _LOG.warning("ignored the index of %s in %s: %s", file.name, cache.where, error)
+            return None
+
+    def load_hinted(self, file: StoredFile, cache: IndexCache) -> Frames | None:
+        """Return the frames of a file from an index of unknown age, after reading every header; or `None`."""
+        if file.is_compressed or file.size == 0:
+            return None  # reading every header would decompress the whole file
+        for name, lengths in self._hints(file, cache):
+            frames = self._verified(file, lengths)
+            if frames is not None:
+                return frames
+            _LOG.warning("ignored the index %s of %s: it does not fit the file", name, file.name)
+        return None
+
+    def save(self, file: StoredFile, cache: IndexCache, frames: Frames) -> FrameIndex:
+        """Save the frames of a file in the index cache; return their index, which reads them from there."""
+        facts = {
+            "compression": file.compression,
+            "size": file.size,
+            "rest": error_to_json(frames.rest),
+            "damage": error_to_json(file.damage),
+        }
+        columns: dict[str, NDArray[Any]] = {"length": frames.lengths}
+        if frames.stored is not None:
+            columns["crc"] = frames.stored
+        index = cache.save(file.stored, self.framing.name, columns, facts)
+        return FrameIndex(self.framing, index, frames.rest)
+
+    def _checked(self, index: Index, file: StoredFile) -> FrameIndex:
+        """Return the index if its header fits the file; its blocks are checked when they are read."""
+        names = tuple(column.name for column in index.layout.columns)
+        expected = ("length", "crc") if self.framing.tail else ("length",)
+        if names != expected:
+            raise ValueError(f"expected the columns {', '.join(expected)}, found {', '.join(names)}")
+        facts = index.facts
+        if facts["compression"] != file.compression:
+            raise ValueError(f"expected compression {file.compression!r}, found {facts['compression']!r}")
+        size = int(facts["size"]) if file.is_compressed else file.size
+        rest = error_from_json(facts["rest"], file.name)
+        end = index.total + self.framing.extra * len(index)
+        if not 0 <= index.total <= end <= size or (rest is None and end != size):
+            raise ValueError(f"its records do not fill the file: expected {size} bytes, found {end}")
+        if isinstance(file, DecompressedFile):
+            file.known_size(size, error_from_json(facts["damage"], file.name))
+        return FrameIndex(self.framing, index, rest)
+
+    def _hints(self, file: StoredFile, cache: IndexCache) -> Iterator[Hint]:
+        """Yield the hints of all readable indexes."""
+        for place in (cache,) if cache.where == "beside" else (cache, IndexCache("beside")):
+            index = place.load(file, self.framing.name)
+            if index is None or index.facts.get("rest") is not None:
+                continue
+            try:
+                lengths = index.rows(0, len(index)).columns["length"]
+            except (ValueError, LookupError, MemoryError) as error:
+                _LOG.warning("ignored the index of %s in %s: %s", file.name, place.where, error)
+                continue
+            yield place.where, lengths.astype(np.int64)
+        yield from self.foreign(file)
+
+    def _end(self, lengths: Positions, size: int) -> int | None:
+        """Return where frames of these lengths end, or `None` if they do not fit into `size` bytes."""
+        if not len(lengths):
+            return 0
+        if lengths.dtype != np.dtype(np.int64) or lengths.min() < 0 or lengths.max() > size:
+            return None
+        ends = np.cumsum(lengths + self.framing.extra)
+        if ends.min() < 0 or ends.max() > size:  # a sum past 2**63 turns negative before it turns small
+            return None
+        return int(ends[-1])
+
+    def _verified(self, file: StoredFile, lengths: Positions) -> Frames | None:
+        """Return the frames of these lengths if they fill the file and every header has the same length."""
+        if self._end(lengths, file.size) != file.size:
+            return None
+        sizes = lengths + self.framing.extra
+        starts = np.cumsum(sizes) - sizes
+        stored = np.empty(len(lengths), np.uint32) if self.framing.tail else None
+        for first in range(0, len(lengths), _BATCH):
+            part = slice(first, first + _BATCH)
+            head, foot = self._headers_and_footers(file, starts[part], lengths[part])
+            if not headers_are_sound(self.framing, head.buffer, head.starts, lengths[part]):
+                return None
+            if stored is not None:
+                stored[part] = words(foot.buffer, foot.starts, "<u4")
+        return Frames(self.framing, lengths, stored)
+
+    def _headers_and_footers(self, file: StoredFile, starts: Positions, lengths: Positions) -> tuple[Blobs, Blobs]:
+        zero, framing = np.zeros(len(starts), np.int32), self.framing
+        heads = Extents(zero, starts, np.full(len(starts), framing.head, np.int64))
+        feet = Extents(zero, starts + framing.head + lengths, np.full(len(starts), framing.tail, np.int64))
+        head, foot = read_blobs([file], [heads, feet], max_bytes=framing.extra)
+        return head.blobs, foot.blobs
+
+
+def error_to_json(error: FormatError | None) -> dict[str, Any] | None:
+    """Return an error as JSON, without its path: the file may have been moved when the index is loaded."""
+    if error is None:
+        return None
+    facts = {name: getattr(error, name) for name in _FACTS}
+    if isinstance(error, ChecksumError):
+        facts |= {"stored": error.stored, "computed": error.computed}
+    else:
+        facts |= {"expected": _json_value(error.expected), "found": _json_value(error.found)}
+    return {"type": type(error).__name__, **{name: fact for name, fact in facts.items() if fact is not None}}
+
+
+def error_from_json(stored: Mapping[str, Any] | None, path: str) -> FormatError | None:
+    """Return the error that `error_to_json` stored, with the present path of the file."""
+    if stored is None:
+        return None
+    facts = {name: fact for name, fact in stored.items() if name not in ("type", "what")}
+    return _ERRORS[stored["type"]](str(stored["what"]), path=path, **facts)
+
+
+def _json_value(fact: object) -> object:
+    return fact if isinstance(fact, (str, int)) or fact is None else repr(fact)

@@ -1,0 +1,72 @@
+"""Optional capabilities of backends, readers and file writers: inherit from those that a format has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dataformats.errors import FormatError
+from dataformats.interfaces.file_writer import BlobWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "AppendsInPlace",
+    "ChecksDataset",
+    "FilesPerField",
+    "HasSidecars",
+    "KeepsFieldTypes",
+    "WritesSingleValues",
+]
+
+
+class AppendsInPlace(ABC):
+    """A backend whose published data can grow under their final name."""
+
+    @abstractmethod
+    def can_append_in_place(self, path: Path) -> bool:
+        """True if the data at this final name can be appended to in place."""
+
+
+class KeepsFieldTypes:
+    """A backend that stores every codec under its name, so that conversions keep the type of each field.
+
+    Conversions to other backends turn Granular's integers into numbers: `i64` and `int` into `int64`.
+    """
+
+
+class WritesSingleValues(ABC):
+    """A backend of fields that also has files of single values, written without a spec."""
+
+    @abstractmethod
+    def create_values(self, path: Path, *, resume: bool = False, **backend_options: Any) -> BlobWriter:
+        """Return a writer of one file of single values at `path`: see `BlobBackend.create`."""
+
+
+class HasSidecars(ABC):
+    """A file writer that leaves more files beside the one it writes."""
+
+    @abstractmethod
+    def sidecars(self) -> Mapping[str, Path | None]:
+        """Return the final name and present path of each file that belongs beside the closed one.
+
+        They are published just before the file. `None` instead of a path: delete any file of that name.
+        """
+
+
+class ChecksDataset(ABC):
+    """A reader that knows errors of the dataset as a whole."""
+
+    @abstractmethod
+    def dataset_errors(self) -> list[FormatError]:
+        """Return errors that affect none of the records counted, for `verify`."""
+
+
+class FilesPerField(ABC):
+    """A reader whose fields have files of their own, so that `open(cache=)` can hold some fields in memory."""
+
+    @abstractmethod
+    def files_of(self, field: str) -> Sequence[int]:
+        """Return the numbers of the files that hold the blobs of a field."""

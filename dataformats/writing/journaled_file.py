@@ -1,0 +1,169 @@
+"""The base class of file writers whose unfinished file has a journal, from which `resume` continues it."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.interfaces import FileWriter
+from dataformats.kernels import crc32_extents
+from dataformats.storage.atomic import write_all
+from dataformats.writing.journal import Entries, Journal
+
+__all__ = ["JournaledFileWriter", "discard_unfinished", "journal_path"]
+
+_PENDING_BYTES = 4 * 2**20
+_PENDING_RECORDS = 4096
+
+
+class JournaledFileWriter(FileWriter):
+    """Writes records back to back into one file, and their sizes and checksums into a journal beside it.
+
+    The data grow in the file at `path`, the journal in `path` + ".journal", until `close` completes the file and
+    deletes the journal. A record consists of one blob or of a fixed number of blobs.
+
+    Args:
+        path: A local path.
+        magic: 8 bytes that identify the journals of the format.
+        entries: The records that the file holds already.
+        base: Where in the file the first record begins.
+        entry_bytes: Bytes that the finished file has for each record besides its data.
+    """
+
+    def __init__(self, path: Path, magic: bytes, entries: Entries, *, base: int, entry_bytes: int) -> None:
+        self.path = path
+        self.n_records: int = len(entries)
+        self._base = base
+        self._entry_bytes = entry_bytes
+        self._n_blobs = entries.sizes.shape[1]
+        self._sizes = array("q", entries.sizes.tobytes())
+        self._checksums = array("I", entries.checksums.tobytes())
+        self._data_bytes = entries.n_bytes
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        # The journal first: data without one could not be resumed.
+        self._journal = Journal(journal_path(path), magic, entries)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        os.ftruncate(self._descriptor, base + self._data_bytes)
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Hand all records to the operating system, with `sync` also to the disk; may be repeated after an error."""
+        self._check_open()
+        # Data first: an entry of the journal is useless without its record.
+        self._write_pending()
+        if sync:
+            os.fsync(self._descriptor)
+        self._journal.append(*self._entries(self._journal.n_entries))
+        if sync:
+            self._journal.sync()
+
+    def close(self) -> None:
+        """Complete the file at `path`, sync it and delete the journal; the caller renames the file.
+
+        Raises:
+            RuntimeError: An append was interrupted halfway.
+        """
+        if self._closed:
+            return
+        # With the journal on disk, a crash below leaves the file in a state that `resume` understands.
+        self.flush(sync=True)
+        self._check_consistent()
+        self._complete()
+        self._close_files()
+        self._journal.path.unlink(missing_ok=True)
+
+    def suspend(self) -> None:
+        """Hand everything to the operating system and close the file; file and journal stay for a resume."""
+        if not self._closed:
+            try:
+                self.flush()
+            finally:
+                self._close_files()
+
+    def discard(self) -> None:
+        """Close the file, then delete it and its journal."""
+        if not self._closed:
+            self._close_files()
+        # The journal last: data without one could neither be resumed nor be recognized as ours.
+        for path in (self.path, self._journal.path):
+            path.unlink(missing_ok=True)
+
+    @abstractmethod
+    def _complete(self) -> None:
+        """Add header and tables to the flushed data, and sync the file."""
+
+    def _append(self, blobs: Sequence[bytes]) -> None:
+        """Append the blobs of one record; written when enough records are pending."""
+        n_bytes = sum(map(len, blobs))
+        self._pending += blobs
+        self._pending_bytes += n_bytes
+        self.n_records += 1
+        self.n_bytes += n_bytes + self._entry_bytes
+        if self._pending_bytes >= _PENDING_BYTES or len(self._pending) >= _PENDING_RECORDS * self._n_blobs:
+            self.flush()
+
+    def _write_pending(self) -> None:
+        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        sizes = np.fromiter(map(len, self._pending), np.int64, len(self._pending))
+        lengths = sizes.reshape(-1, self._n_blobs).sum(axis=1)
+        checksums = crc32_extents(data, np.cumsum(lengths) - lengths, lengths)
+        # At a known place, so that a write that failed (a full disk) can be repeated.
+        write_all(self._descriptor, data, self._base + self._data_bytes)
+        self._sizes.frombytes(sizes.tobytes())
+        self._checksums.frombytes(checksums.tobytes())
+        self._data_bytes += len(data)
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    def _entries(self, first: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Return int64[n, k] sizes and uint32[n] CRCs from record `first` on: copies, so that the arrays can grow."""
+        sizes = np.array(self._sizes[first * self._n_blobs :], np.int64).reshape(-1, self._n_blobs)
+        return sizes, np.array(self._checksums[first:], np.uint32)
+
+    def _check_consistent(self) -> None:
+        """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
+        n_sizes, n_checksums = len(self._sizes), len(self._checksums)
+        is_whole = n_sizes == self.n_records * self._n_blobs and n_checksums == self.n_records
+        if not is_whole or int(np.frombuffer(self._sizes, np.int64).sum()) != self._data_bytes:
+            raise self._interrupted()
+
+    def _interrupted(self) -> RuntimeError:
+        return RuntimeError(f"an append to {str(self.path)!r} was interrupted; continue with resume=True")
+
+    def _close_files(self) -> None:
+        self._journal.close()
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    @property
+    def _closed(self) -> bool:
+        return self._descriptor < 0
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"the writer of {str(self.path)!r} is closed")
+
+
+def journal_path(path: Path) -> Path:
+    """Return the path of the journal of an unfinished file."""
+    return path.with_name(f"{path.name}.journal")
+
+
+def discard_unfinished(path: Path, facts: dict[str, Any], n_blobs: int) -> Entries:
+    """Delete an unfinished file and its journal, if they exist; return the entries of a new file.
+
+    Args:
+        path: The unfinished file.
+        facts: Facts that the new journal keeps about the file, as JSON.
+        n_blobs: Blobs of each record.
+    """
+    path.unlink(missing_ok=True)
+    journal_path(path).unlink(missing_ok=True)
+    return Entries.none(facts, n_blobs)
