@@ -16,6 +16,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -536,12 +537,13 @@ def test_wrong_arguments(makes: Any) -> None:
 
 
 SCRIPT = """
-    import os, sys, time
+    import os, signal, sys, time
     sys.path.insert(0, {here!r})
     import makes_for_workers as makes
     from dataformats.loaders.processes.prefetch import ProcessPrefetcher
 
     def main():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # started under nohup, Python ignores it
         feed = ProcessPrefetcher(makes.{make}, 2, start_method={method!r}, prefetch=2)
         feed.start(makes.tasks(1000))
         feed.take()
@@ -560,12 +562,17 @@ def script(tmp_path: Path, make: str, method: str, then: str, guard: str = GUARD
     return [sys.executable, str(path)]
 
 
-def running(command: list[str]) -> tuple[subprocess.Popen[str], list[int]]:
-    process = subprocess.Popen(
+@contextmanager
+def running(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Start a script in a process group of its own; return the process and its workers. It is killed at the end."""
+    with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    return process, [int(word) for word in process.stdout.readline().split()]
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, [int(word) for word in process.stdout.readline().split()]
+        finally:
+            process.kill()
 
 
 def all_die(workers: list[int]) -> bool:
@@ -585,8 +592,7 @@ def ignores_ctrl_c(process: int) -> bool:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
-    process, workers = running(script(tmp_path, "Acts('hang', at=9)", method, "time.sleep(600)"))
-    with process:
+    with running(script(tmp_path, "Acts('hang', at=9)", method, "time.sleep(600)")) as (process, workers):
         assert len(workers) == 2
         process.kill()
         assert all_die(workers)
@@ -602,9 +608,9 @@ def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
     ],
 )
 def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
-    process, workers = running(script(tmp_path, "Acts('hang', at=9)", method, then))
-    with process:
-        while not all(ignores_ctrl_c(worker) for worker in workers):
+    with running(script(tmp_path, "Acts('hang', at=9)", method, then)) as (process, workers):
+        until = time.monotonic() + 60
+        while not all(ignores_ctrl_c(worker) for worker in workers) and time.monotonic() < until:
             time.sleep(0.01)  # it is still being started
         os.killpg(process.pid, signal.SIGINT)
         assert all_die(workers)
@@ -617,8 +623,7 @@ def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
     "then", ["pass", "del feed; time.sleep(600)", "sys.exit(0)", "feed = [feed]; feed.append(feed)"]
 )
 def test_no_close(tmp_path: Path, then: str) -> None:
-    process, workers = running(script(tmp_path, "Acts('hang', at=9)", "forkserver", then))
-    with process:
+    with running(script(tmp_path, "Acts('hang', at=9)", "forkserver", then)) as (process, workers):
         assert all_die(workers)
         process.kill()
 
