@@ -1,9 +1,10 @@
-"""From one format to another: stored payloads are copied where the codec stays the same, else decoded and encoded."""
+"""Convert from one format to another: copy stored payloads if the codec stays the same, else decode and encode."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,16 +25,16 @@ _EVERY = 256
 
 @dataclass(frozen=True, slots=True)
 class ConvertReport:
-    """What a conversion did.
+    """The result of a conversion.
 
     Attributes:
-        path: The new data.
-        format: Their format.
-        payload: The codec of their whole records.
-        records: How many.
-        copied: True where stored payloads were copied as they are; False where they were decoded and encoded.
+        path: The new file or folder.
+        format: Its format.
+        payload: The codec of its whole records; `None` if it stores each field separately.
+        records: The number of records.
+        copied: True if stored payloads were copied unchanged; False if records were decoded and encoded.
         seconds: Wall time.
-        left_out: Fields that the source's records hold and the new ones do not.
+        left_out: Fields of the source that the new records lack.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -66,76 +67,135 @@ def convert(
     shard_bytes: int | None = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    source_options: Mapping[str, Any] | None = None,
     **backend_options: Any,
 ) -> ConvertReport:
     """Write the records of a source in another format.
 
-    Whole payloads, and the blobs of fields, are copied where their codec stays the same. Every checksum of the source
-    is verified; the first damaged record stops the conversion and leaves nothing behind.
+    Whole payloads, and the blobs of fields, are copied if their codec stays the same. Every checksum of the source is
+    verified; the first damaged record stops the conversion and leaves nothing behind.
 
     Args:
-        source: A source, or what `open` takes.
-        path: The new file, or folder with `shard_*`; or a `RecordWriter`, which is given decoded records and which the
+        source: A source, or a path as in `open`.
+        path: The new file, or folder with `shard_*`; or a `RecordWriter`, which receives decoded records and which the
             caller closes.
-        format: The new format; left out if `path` is a writer, as are the options of new files.
-        spec: The fields of the new data, by their new names; `None` keeps the source's, with the integers of Granular
-            (`int`, `i64`, `u64`) as numbers elsewhere.
-        payload: The codec of whole records; `None` keeps the source's where the format is used with it.
+        format: The new format; `None` takes it from the name of `path`. Left out if `path` is a writer, as are the
+            options of new files.
+        spec: The fields of the new data, by their new names. `None` keeps the source's, with the integers of Granular
+            (`int`, `i64`, `u64`) as numbers elsewhere. If `source` is a path, fields whose types its files do not
+            declare are read with these types.
+        payload: The codec of whole records; `None` keeps the source's if the new format is used with it.
         codecs: As in `open` and `create`.
-        fields: The fields to take; `None` takes all.
+        fields: The fields to take, by their old names; `None` takes all.
         rename: Old name to new name.
         shard_records: As in `create`.
         shard_bytes: As in `create`.
-        overwrite: Replace what has the name.
+        overwrite: Replace an existing file or folder of that name.
         progress: Called with (records done, records in all).
-        **backend_options: What the new format adds.
+        source_options: Arguments of `open`, if `source` is a path.
+        **backend_options: Options of the new format.
+
+    Returns:
+        What was written.
 
     Raises:
-        FormatError: A damaged record.
+        FormatError: A record is damaged.
         SpecError: The format cannot hold the spec, or a record does not fit it.
+        UnknownNameError: No such format, codec or field; or the name of `path` names no format.
+        FileExistsError: Something has the name of `path`, and `overwrite` is not given.
 
     Example:
         >>> import dataformats, tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "digits.ffr"
-        >>> report = dataformats.convert("tests/golden/real/digits-*.tfrecord", path, "ffrecord")
-        >>> report.records, report.copied
-        (1797, True)
+        >>> report = dataformats.convert("tests/golden/real/digits-*.tfrecord", path)
+        >>> report.format, report.records, report.copied
+        ('ffrecord', 1797, True)
         >>> dataformats.open(path)[5]["label"]
         5
     """
     begin = time.perf_counter()
-    given = source if isinstance(source, RecordSource) else open_source(source, codecs=codecs)
-    chosen = given if fields is None else given.select(*fields)
-    renamed = dict(rename or {})
+    wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
+    with _opened(source, {"codecs": codecs, **(source_options or {})}, wanted, renamed) as given:
+        chosen = given if fields is None else _selected(given, fields, wanted)
+        if isinstance(path, RecordWriter):
+            if format is not None or spec is not None or payload is not None or backend_options:
+                raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
+            _check_names(chosen, renamed)
+            plan = _Plan(chosen, None, None, None, renamed, copied=False)
+            name, format, used = repr(path), type(path).__name__, None
+            done = _fill(plan, path, progress)
+        else:
+            name, format = str(path), format or format_of(path)
+            plan = _plan(chosen, backends.get(format), wanted, payload, renamed, codecs)
+            encoding = WriteSchema(format, plan.payload, plan.spec, backend_options)
+            trusted = spec is not None or payload is not None
+            encode = refuse if plan.copied else encoding.encoder(codecs, plan.carried, trusted=trusted)
+            files = writer(
+                path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite
+            )
+            with files as out:
+                done = _fill(plan, out, progress)
+            done, used = len(out), encoding.payload
+        seconds = time.perf_counter() - begin
+        return ConvertReport(name, format, used, done, plan.copied, seconds, _left_out(given, plan))
 
-    def fill(out: RecordWriter, plan: _Plan) -> int:
-        done = 0
-        for done in _fill(plan, out):
-            if progress is not None:
-                progress(done, len(given))
-        return done
 
-    if isinstance(path, RecordWriter):
-        if format is not None or spec is not None or payload is not None or backend_options:
-            raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
-        plan = _Plan(chosen, None, None, None, _checked_names(chosen, renamed), copied=False)
-        done, left_out = fill(path, plan), _left_out(given, plan)
-        return ConvertReport(repr(path), type(path).__name__, None, done, False, time.perf_counter() - begin, left_out)
-    if format is None:
-        raise TypeError("convert() to a path needs a format, found None: pass format=")
-    wanted = None if spec is None else Spec(spec)
-    plan = _plan(chosen, backends.get(format), wanted, payload, renamed, codecs)
-    encoding = WriteSchema(format, plan.payload, plan.spec, backend_options)
-    encode = (
-        refuse
-        if plan.copied
-        else encoding.encoder(codecs, plan.carried, trusted=spec is not None or payload is not None)
-    )
-    out = writer(path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite)
-    with out:
-        fill(out, plan)
-    seconds = time.perf_counter() - begin
-    return ConvertReport(str(path), format, encoding.payload, len(out), plan.copied, seconds, _left_out(given, plan))
+@contextmanager
+def _opened(
+    source: Any, options: Mapping[str, Any], spec: Spec | None, rename: Mapping[str, str]
+) -> Iterator[RecordSource]:
+    """Give the source; one that is opened here is closed at the end."""
+    if isinstance(source, RecordSource):
+        yield source
+        return
+    with open_source(source, **options) as opened:
+        yield opened if options.get("spec") is not None else _with_new_types(opened, spec, rename)
+
+
+def _selected(source: RecordSource, fields: Sequence[str], spec: Spec | None) -> RecordSource:
+    """Return the source with these fields alone; all of them leave it as it is, so that payloads can be copied."""
+    names = declared_spec(source) or ()
+    in_order = tuple(fields) == tuple(names)
+    return source if in_order or (spec is not None and {*fields} == {*names}) else source.select(*fields)
+
+
+def _with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str, str]) -> RecordSource:
+    """Return a source whose undeclared fields have the types of the new data."""
+    if spec is None or source.single:
+        return source
+    old_names = {new: old for old, new in rename.items()}
+    wanted = {old_names.get(name, name): kind for name, kind in spec.items()}
+    if source.spec_is_inferred:
+        kept = {name: kind for name, kind in source.spec.items() if not _is_guess(kind, wanted.get(name))}
+        return source.with_spec(Spec({**source.spec, **wanted, **kept}))
+    opaque = source.opaque_fields
+    undeclared = [
+        name
+        for name, kind in source.spec.items()
+        if name in wanted and (name in opaque or _is_plain_bytes(kind)) and wanted[name].dtype is None
+    ]
+    return source.with_spec(Spec({**source.spec, **{name: wanted[name] for name in undeclared}}))
+
+
+def _is_guess(inferred: Type, wanted: Type | None) -> bool:
+    """True if stored values may have the wanted type as well as the inferred one: numbers convert afterwards."""
+    if wanted is None:
+        return False
+    return inferred.dtype is None or wanted.dtype is None or inferred.dims != wanted.dims
+
+
+def _is_plain_bytes(kind: Type) -> bool:
+    return kind.codec == "bytes" or (kind.codec == "uint8" and len(kind.dims) == 1)
+
+
+def format_of(path: Any) -> str:
+    """Return the format that the name of a new file belongs to."""
+    name = str(path).rstrip("/").rsplit("/", 1)[-1].lower()
+    matching = [format for format in backends if backends.get(format).matches_name(name)]
+    if len(matching) != 1:
+        remedy = Remedy("Pass {format}.", format=...)
+        raise UnknownNameError("format for the name", name=name, known=backends, remedy=remedy)
+    return matching[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +233,9 @@ def _plan(
         told = spec if source.single or source.spec_is_inferred else source.spec
         means_fields = payload in (None, source.payload)  # as mere bytes they have none
         return _Plan(source, payload or source.payload, told if means_fields else None, None, {}, copied=True)
+    _check_names(source, rename)
     if source.single:
         return _Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
-    _checked_names(source, rename)
     old = {rename.get(name, name): name for name in source.spec}
     keeps_types = isinstance(backend, KeepsFieldTypes)
     types = {name: source.spec[before] for name, before in old.items()}
@@ -206,14 +266,16 @@ def _portable(kind: Type) -> Type:
     return replace(kind, codec=numbers[kind.codec]) if kind.codec in numbers and not kind.args else kind
 
 
-def _checked_names(source: RecordSource, rename: Mapping[str, str]) -> Mapping[str, str]:
-    """Return `rename` if it names fields of the source and gives no two of them the same name."""
+def _check_names(source: RecordSource, rename: Mapping[str, str]) -> None:
+    """Raise an error if `rename` names an unknown field, or gives two fields one name."""
+    if not rename:
+        return
+    known = () if source.single else tuple(source.spec)
     for name in rename:
-        if name not in source.spec:
-            raise UnknownNameError("field", name=name, known=source.spec)
-    if rename and len({rename.get(name, name) for name in source.spec}) < len(source.spec):
+        if name not in known:
+            raise UnknownNameError("field", name=name, known=known)
+    if len({rename.get(name, name) for name in known}) < len(known):
         raise SpecError("two fields would have the same name", remedy=Remedy("Change {rename}.", rename=rename))
-    return rename
 
 
 def _left_out(source: RecordSource, plan: _Plan) -> tuple[str, ...]:
@@ -249,8 +311,8 @@ def _has_bytes(source: RecordSource) -> bool:
     return True
 
 
-def _fill(plan: _Plan, out: RecordWriter) -> Iterator[int]:
-    """Write all records; yield the number of records done, every 256 records and at the end."""
+def _fill(plan: _Plan, out: RecordWriter, progress: Callable[[int, int], None] | None) -> int:
+    """Write all records; return how many. Reports progress every 256 records and at the end."""
     records: Iterator[Any] = plan.source.scan_bytes() if plan.copied else iter(plan.source)
     if plan.rename:
         records = ({plan.rename.get(name, name): value for name, value in record.items()} for record in records)
@@ -259,6 +321,8 @@ def _fill(plan: _Plan, out: RecordWriter) -> Iterator[int]:
     for record in records:
         append(record)
         done += 1
-        if done % _EVERY == 0:
-            yield done
-    yield done
+        if progress is not None and done % _EVERY == 0:
+            progress(done, len(plan.source))
+    if progress is not None:
+        progress(done, len(plan.source))
+    return done

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_facts
 from dataformats.interfaces import BlobBackend, ChecksDataset
@@ -16,6 +17,7 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
+from dataformats.spec import Type
 from dataformats.storage.paths import resolve
 
 __all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
@@ -52,7 +54,8 @@ class Info:
         nbytes: Bytes of all files.
         files: One by one.
         facts: What else the files say of themselves.
-        fingerprint: Which records these are.
+        fingerprint: A digest of which records these are.
+        opaque: The fields whose types no codec decodes, with these types.
 
     Example:
         >>> import dataformats
@@ -71,6 +74,7 @@ class Info:
     files: tuple[FileInfo, ...]
     facts: Mapping[str, str]
     fingerprint: str
+    opaque: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists."""
@@ -129,6 +133,7 @@ class VerifyReport:
         nbytes: Bytes of all files.
         findings: What is wrong, in the order of the records; empty: nothing.
         seconds: Wall time.
+        opaque: The fields whose types no codec decodes, with these types: read, but not decoded.
 
     Example:
         >>> import dataformats
@@ -143,6 +148,7 @@ class VerifyReport:
     nbytes: int
     findings: tuple[Finding, ...] = field(default=())
     seconds: float = 0.0
+    opaque: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -185,6 +191,7 @@ def info(path: Any, **options: Any) -> Info:
         files=() if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries()),
         facts={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
+        opaque=_texts(source.opaque_fields),
     )
 
 
@@ -226,14 +233,17 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
             raise  # what the call named is wrong, not the data
         return _verify_apart(path, options, error, begin)
-    if options.get("spec") is None and isinstance(source, FileSource):
-        source = source.with_opaque_as_bytes()
+    opaque = source.opaque_fields
+    if opaque:
+        source = source.with_spec(as_bytes(source.spec, opaque))
     for part in source.steps():
         wrong = source.check(part)
         findings += [Finding.of(wrong[index], index) for index in sorted(wrong)]
         counter.add(len(part))
     seconds = time.perf_counter() - begin
-    return VerifyReport(_name(path), source.format, len(source), source.nbytes, tuple(findings), seconds)
+    return VerifyReport(
+        _name(path), source.format, len(source), source.nbytes, tuple(findings), seconds, _texts(opaque)
+    )
 
 
 def _verify_apart(path: Any, options: dict[str, Any], error: Exception, begin: float) -> VerifyReport:
@@ -250,6 +260,7 @@ def _verify_apart(path: Any, options: dict[str, Any], error: Exception, begin: f
         sum(report.nbytes for report in reports),
         findings or (Finding.of(error),),
         time.perf_counter() - begin,
+        {name: kind for report in reports for name, kind in report.opaque.items()},
     )
 
 
@@ -281,6 +292,10 @@ class _Counter:
 
 def _opened(path: Any, options: dict[str, Any]) -> RecordSource:
     return path if isinstance(path, RecordSource) else open_source(path, **options)
+
+
+def _texts(kinds: Mapping[str, Type]) -> dict[str, str]:
+    return {name: str(kind) for name, kind in kinds.items()}
 
 
 def _name(path: Any) -> str:

@@ -14,7 +14,7 @@ from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.sniff import sniff_file
 from dataformats.backends.granular.stored_types import check_generation, is_sequence, store_spec
 from dataformats.backends.granular.writer import GranularWriter
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import (
     AppendsInPlace,
     FieldsBackend,
@@ -104,6 +104,9 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, WritesSing
             **_: Empty.
         """
         check_generation(generation)
+        if path.name.removesuffix(".partial").endswith(BAG):
+            what = f"a {BAG} file holds single values, not fields: expected the name of a folder, found {path.name!r}"
+            raise SpecError(what)
         needed = 2 if any(is_sequence(kind) for kind in stored.values()) else 3
         return GranularWriter(path, stored, generation or needed, resume=resume)
 

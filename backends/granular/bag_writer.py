@@ -9,7 +9,7 @@ from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.recovery import bag_resume_point, restore_index
-from dataformats.errors import SpecError
+from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic
 
@@ -32,7 +32,7 @@ class BagWriter(BlobWriter, HasSidecars):
         resume: Append to the whole records of the unfinished bag.
 
     Raises:
-        ValueError: The name does not end in `.bag`.
+        SpecError: The name does not end in `.bag`.
         FormatError: The unfinished bag is damaged.
     """
 
@@ -132,9 +132,9 @@ def _index_paths(path: Path) -> tuple[str, Path]:
     """Return the final name of the index of a bag, and its present path."""
     name = path.name.removesuffix(_PARTIAL)
     if not name.endswith(BAG):
-        raise ValueError(
-            f"cannot write a single bag: expected a name that ends in {BAG}, found {name!r}. "
-            "For a dataset pass spec=; only datasets have shards"
+        raise SpecError(
+            f"cannot write a single bag: expected a name that ends in {BAG}, found {name!r}",
+            remedy=Remedy("For a dataset pass {spec}; only datasets have shards.", spec=...),
         )
     final = name.removesuffix(BAG) + IDX
     return final, path.with_name(final + path.name[len(name) :])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dataformats.cli.exits import FINDING
-from dataformats.cli.opaque import opaque_fields, said_of
 from dataformats.cli.options import (
     AsJson,
     Checksums,
@@ -25,12 +24,12 @@ from dataformats.cli.options import (
     reading,
     split_names,
 )
-from dataformats.cli.output import fact, print_json, printable
+from dataformats.cli.output import fact, print_json, printable, why_opaque
 from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
-    from dataformats.reading.source import RecordSource
+    pass
 
 __all__ = ["head"]
 
@@ -74,28 +73,17 @@ def head(
 
 @contextmanager
 def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | None, n: int) -> Iterator[_Head]:
+    from dataformats.columns.codec_resolver import as_bytes
     from dataformats.reading.opening import open as open_source
 
     with open_source(path, **options) as source:
-        opaque = _leave_encoded(source, options.get("spec", ()))
-        chosen = source if fields is None else source.select(*fields)
+        opaque = source.opaque_fields
+        encoded = {name for name, kind in source.spec.items() if kind.codec in _MEDIA} | opaque.keys()
+        # Images and videos are read as bytes: their headers say enough.
+        chosen = source.with_spec(as_bytes(source.spec, encoded)) if encoded else source
+        chosen = chosen if fields is None else chosen.select(*fields)
         names = () if chosen.single else tuple(chosen.spec)
         yield _Head(itertools.islice(iter(chosen), n), names, opaque)
-
-
-def _leave_encoded(source: RecordSource, declared: Any) -> dict[str, Type]:
-    """Have images and videos read as their bytes, of which the header is shown, and so what is opaque."""
-    from dataformats.columns.codec_resolver import as_bytes
-    from dataformats.reading.file_source import FileSource
-
-    if not isinstance(source, FileSource):
-        return {}
-    kinds = source.spec
-    opaque = {} if source.single else opaque_fields(kinds, declared)
-    encoded = {name for name, kind in kinds.items() if kind.codec in _MEDIA} | opaque.keys()
-    if encoded:
-        source.adopt(source.payload, as_bytes(kinds, encoded))
-    return opaque
 
 
 def _print_records(found: _Head) -> None:
@@ -109,7 +97,7 @@ def _print_records(found: _Head) -> None:
         for name in found.fields:
             text = shown(record[name]) if name in record else "missing"
             if name in found.opaque:
-                text = f"{said_of(found.opaque[name])}; {text}"
+                text = f"{why_opaque(found.opaque[name])}; {text}"
             print(f"  {printable(name)}: {printable(text)}")
 
 

@@ -48,14 +48,11 @@ def index(
 
 
 def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> FileSource:
-    from dataformats.reading.file_source import FileSource
-    from dataformats.reading.opening import open as open_source
+    from dataformats.reading.opening import OpenArguments
 
     with bar("indexing", "bytes") as progress:
-        source = open_source(path, index=where, progress=progress, **options)
+        source = OpenArguments(path=path, index=where, progress=progress, **options).open()
         len(source)
-    if not isinstance(source, FileSource):
-        raise TypeError(f"expected a source of files, found {type(source).__name__}")
     return source
 
 

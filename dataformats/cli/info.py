@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dataformats.cli.build import build, print_build
-from dataformats.cli.opaque import opaque_fields, said_of
 from dataformats.cli.options import (
     AsJson,
     Checksums,
@@ -17,10 +16,9 @@ from dataformats.cli.options import (
     Payload,
     SpecTexts,
     one_or_all,
-    parsed_spec,
     reading,
 )
-from dataformats.cli.output import counted, fact, print_json
+from dataformats.cli.output import counted, fact, print_json, why_opaque
 from dataformats.cli.progress import bar
 from dataformats.spec import VALUE, Type
 
@@ -53,7 +51,7 @@ def info(
     if not paths:
         raise typer.BadParameter("missing; without one there is only --build", param_hint="PATH")
     about = _about(one_or_all(paths), reading(format, payload, spec, checksums=checksums))
-    print_json(about.to_json()) if as_json else _print_info(about, parsed_spec(spec) or ())
+    print_json(about.to_json()) if as_json else _print_info(about)
 
 
 def _about(path: str | list[str], options: dict[str, object]) -> Info:
@@ -63,7 +61,7 @@ def _about(path: str | list[str], options: dict[str, object]) -> Info:
         return about(path, progress=progress, **options)
 
 
-def _print_info(about: Info, declared: Collection[str]) -> None:
+def _print_info(about: Info) -> None:
     fact("path", about.path)
     fact("format", about.format)
     if about.payload is not None:
@@ -80,7 +78,7 @@ def _print_info(about: Info, declared: Collection[str]) -> None:
     if dict(about.spec) == {VALUE: about.payload}:
         fact("spec", "none: a record is one value")
     else:
-        print_spec(about.spec, about.spec_is_inferred, declared)
+        print_spec(about.spec, about.spec_is_inferred, about.opaque)
 
 
 def print_more_files(n_files: int) -> None:
@@ -89,10 +87,8 @@ def print_more_files(n_files: int) -> None:
         fact("more files", f"{n_files - SHOWN_FILES}; --json lists them all")
 
 
-def print_spec(spec: Mapping[str, str], is_inferred: bool, declared: Collection[str] = ()) -> None:
-    """Print the fields, and whether the records told them; those that are not in `declared` may be opaque."""
+def print_spec(spec: Mapping[str, str], is_inferred: bool, opaque: Collection[str] = ()) -> None:
+    """Print the fields, whether they were inferred, and which of them are opaque."""
     fact("spec", "inferred from the records" if is_inferred else "declared")
-    kinds = {name: Type.named(text) for name, text in spec.items()}
-    opaque = opaque_fields(kinds, declared)
-    for name, kind in kinds.items():
-        fact(f"field {name}", f"{kind} ({said_of(kind)})" if name in opaque else kind)
+    for name, kind in spec.items():
+        fact(f"field {name}", f"{kind} ({why_opaque(Type.named(kind))})" if name in opaque else kind)

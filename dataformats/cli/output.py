@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["counted", "fact", "print_json", "printable"]
+from dataformats.registry import codecs
+from dataformats.spec import Type
+
+__all__ = ["counted", "fact", "print_json", "printable", "why_opaque"]
 
 
 def fact(name: str, value: object) -> None:
@@ -21,6 +24,13 @@ def print_json(value: Any) -> None:
 def printable(text: str) -> str:
     """Return text that moves no cursor and breaks no line, whatever the data hold."""
     return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def why_opaque(kind: Type) -> str:
+    """Return why no codec decodes a type that a file names."""
+    name = str(kind.element)
+    known = kind.codec in codecs
+    return f"opaque: a file may not name {name!r}, only --spec may" if known else f"opaque: no codec {name!r}"
 
 
 def counted(n: int, what: str) -> str:

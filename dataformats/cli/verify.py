@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import typer
 
 from dataformats.cli.exits import FINDING, in_options
-from dataformats.cli.opaque import opaque_in, said_of
 from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
-from dataformats.cli.output import fact, print_json
+from dataformats.cli.output import fact, print_json, why_opaque
 from dataformats.cli.progress import bar
+from dataformats.spec import Type
 
 if TYPE_CHECKING:
     from dataformats.inspecting import VerifyReport
-    from dataformats.spec import Type
 
 __all__ = ["verify"]
 
@@ -34,25 +32,20 @@ def verify(
     """
     from dataformats.inspecting import verify as verified
 
-    path = one_or_all(paths)
-    opaque, options = opaque_in(path, reading(format, payload, spec))
     with bar("verifying") as progress:
-        report = verified(path, progress=progress, **options)
-    if as_json:
-        print_json(report.to_json() | {"opaque": {name: str(kind) for name, kind in opaque.items()}})
-    else:
-        _print_report(report, opaque)
+        report = verified(one_or_all(paths), progress=progress, **reading(format, payload, spec))
+    print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise typer.Exit(FINDING)
 
 
-def _print_report(report: VerifyReport, opaque: Mapping[str, Type]) -> None:
+def _print_report(report: VerifyReport) -> None:
     fact("path", report.path)
     fact("format", report.format or "none: it could not be opened")
     fact("records", report.records)
     fact("bytes", report.nbytes)
-    for name, kind in opaque.items():
-        fact(f"field {name}", f"{said_of(kind)}; read, not decoded")
+    for name, kind in report.opaque.items():
+        fact(f"field {name}", f"{why_opaque(Type.named(kind))}; read, not decoded")
     for finding in report.findings:
         fact("finding", f"{finding.kind}: {in_options(finding.message, finding.remedy)}")
     fact("findings", len(report.findings))

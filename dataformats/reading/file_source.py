@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, Mask
-from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, FieldsBackend, Located, Reader, SequentialReader
@@ -23,7 +22,7 @@ from dataformats.reading.error_context import BlobLocations
 from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
-from dataformats.spec import VALUE, Spec
+from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.native_read import PinnedRows
 
 if TYPE_CHECKING:
@@ -70,6 +69,16 @@ class FileSource(RecordSource):
     @property
     def payload(self) -> str | None:
         return self._schema.payload
+
+    @property
+    def opaque_fields(self) -> Mapping[str, Type]:
+        if self._arguments.spec is not None or self.single or self.spec_is_inferred:
+            return {}  # an unknown codec that the call names is an error
+        backend, stored = self._backend, self._reader.spec
+        if isinstance(backend, FieldsBackend) and not backend.stores_full_spec and stored is not None:
+            # An unknown dtype of the file is damage; only the sidecar names codecs.
+            return self._declared.codecs.opaque({n: kind for n, kind in self.spec.items() if kind != stored.get(n)})
+        return self._declared.codecs.opaque(self.spec)
 
     @property
     def spec(self) -> Spec:
@@ -133,15 +142,6 @@ class FileSource(RecordSource):
 
     def with_spec(self, spec: Spec) -> FileSource:
         return FileSource(self._arguments, self._backend, self._reader, replace(self._declared, spec=spec))
-
-    def with_opaque_as_bytes(self) -> FileSource:
-        """Return the same records, with fields whose codec a file may not name as `bytes`."""
-        backend = self._backend
-        # A format that does not store full specs has dtypes of its own, and no codecs that could be unknown.
-        if self.single or (isinstance(backend, FieldsBackend) and not backend.stores_full_spec):
-            return self
-        opaque = {} if self.spec_is_inferred else self._declared.codecs.opaque(self.spec)
-        return self.with_spec(as_bytes(self.spec, opaque)) if opaque else self
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Use what another process inferred, instead of inferring it again."""

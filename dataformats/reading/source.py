@@ -11,7 +11,7 @@ from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.reading.scan import scan_by_reading, steps
 from dataformats.reading.stats import FieldStats, field_stats
-from dataformats.spec import VALUE, Spec
+from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
@@ -141,6 +141,11 @@ class RecordSource(ABC):
     def hidden_fields(self) -> tuple[str, ...]:
         """The fields that sampled payloads hold and the spec leaves out."""
         return ()
+
+    @property
+    def opaque_fields(self) -> Mapping[str, Type]:
+        """The fields whose types, named by the files, no codec may decode; as `bytes` they can be read."""
+        return {}
 
     def origin(self, index: int) -> tuple[str, int] | None:
         """Return the file of a record, and its number in the dataset as errors name it; `None` if it has no file."""

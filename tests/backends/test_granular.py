@@ -845,7 +845,7 @@ def test_a_bag_shorter_than_its_index_is_not_gone_on_with(tmp_path: Path) -> Non
     with pytest.raises(FormatError, match="shorter than its index"):
         dataformats.create(folder, "granular", spec=spec, resume=True)
     for name in ("b.bag", "b.idx"):
-        other = copied(GOLDEN / "v3/base", tmp_path / name)
+        other = copied(GOLDEN / "v3/base", tmp_path / name.replace(".", "-"))
         (other / name).unlink()
         with pytest.raises(FormatError, match="a file is missing"):
             dataformats.create(other, "granular", spec=spec, resume=True)
@@ -979,10 +979,13 @@ def failing(*_: object) -> None:
 
 
 def test_bags_have_names_and_no_shards(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"ends in \.bag"):
+    with pytest.raises(SpecError, match=r"ends in \.bag"):
         dataformats.create(tmp_path / "x", "granular")
-    with pytest.raises(ValueError, match="only datasets have shards"):
+    with pytest.raises(SpecError, match="only datasets have shards"):
         dataformats.create(tmp_path / "x.bag", "granular", shard_records=3)
+    with pytest.raises(SpecError, match=r"a \.bag file holds single values, not fields"):
+        dataformats.create(tmp_path / "x.bag", "granular", spec={"a": "int64"})
+    assert list(tmp_path.iterdir()) == []
 
 
 @settings(max_examples=30, deadline=None)

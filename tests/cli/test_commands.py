@@ -602,15 +602,18 @@ def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((PHOTOS, "x.bag"), "name a folder"),
-        ((PHOTOS, "folder"), "name one of ffrecord, granular, ofrecord, syrah, tfrecord"),
+        ((PHOTOS, "x.bag"), "expected the name of a folder"),
+        ((PHOTOS, "folder"), "(known: ffrecord, granular, ofrecord, syrah, tfrecord). Pass --format."),
         ((PHOTOS, "x.syr", "--rename", "nix=x"), "unknown field 'nix'"),
         ((PHOTOS, "x.syr", "--rename", "name"), "expected OLD=NEW"),
         ((PHOTOS, "x.syr", "--rename", "name=width"), "two fields would have the same name"),
         ((PHOTOS, "x.syr", "--fields", "nix"), "unknown field 'nix'"),
         ((PHOTOS, "x.syr", "--from-spec", "label"), "--from-spec"),
-        ((PHOTOS, "x.syr", "--compression", "gzip"), "not compressed"),
-        ((str(GOLDEN / "ffrecord" / "base.ffr"), "x", "--format", "granular"), "ends in .bag"),
+        (
+            (PHOTOS, "x.syr", "--compression", "gzip"),
+            "unknown option of syrah for create: expected none, found 'compression'",
+        ),
+        ((str(GOLDEN / "ffrecord" / "base.ffr"), "x", "--format", "granular"), "name that ends in .bag"),
         ((str(GOLDEN / "ffrecord" / "base.ffr"), "x.bag", "--shard-records", 2), "shards"),
         ((str(GOLDEN / "ffrecord" / "base.ffr"), "x.syr", "--rename", "a=b"), "unknown field 'a'"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.errors import ChecksumError, SpecError
+from dataformats.errors import ChecksumError, SpecError, UnknownNameError
 
 N = 40
 
@@ -153,7 +153,7 @@ def test_a_writer_has_options_of_its_own(options: dict[str, Any]) -> None:
 
 
 def test_a_path_needs_a_format(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="pass format="):
+    with pytest.raises(UnknownNameError, match=r"unknown format for the name 'copy' .*\. Pass format=\."):
         dataformats.convert(Own(), tmp_path / "copy")
 
 
