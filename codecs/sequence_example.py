@@ -138,7 +138,7 @@ class _SequenceCoder(RecordCoder):
         self._targets = {name: Target(name, kind) for name, kind in spec.items()}
         self._step_targets = {name: Target(name, spec[name].item, in_steps=True) for name in self._listed}
         places = {name: (int(name in self._listed), key) for name, (_, key) in self._places.items()}
-        self._encode = RecordEncoder(Shape.SEQUENCE_EXAMPLE, EXAMPLE_LISTS, codecs, spec, places, self._steps)
+        self._encode = RecordEncoder(Shape.SEQUENCE_EXAMPLE, EXAMPLE_LISTS, codecs, spec, places, listed=self._steps)
         self._known = frozenset(place for places in self._wanted.values() for place in places) if inferred else None
 
     # ---- writing
@@ -166,7 +166,9 @@ class _SequenceCoder(RecordCoder):
         names = [name for name, part in fields.items() if part is not False]
         asked = names if self._known is None else self._spec
         wanted = list(dict.fromkeys(place for name in asked for place in self._wanted[name]))
-        found = find(Shape.SEQUENCE_EXAMPLE, SEQUENCE_MESSAGE, blobs, wanted, self._known, self._check_known)
+        found = find(
+            Shape.SEQUENCE_EXAMPLE, SEQUENCE_MESSAGE, blobs, wanted, known=self._known, check=self._check_known
+        )
         stored = dict(zip(wanted, found, strict=True))
         if self._known is not None:
             self._check_either(stored)

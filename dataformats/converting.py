@@ -126,7 +126,7 @@ def convert(
             done = _fill(plan, path, progress)
         else:
             name, format = str(path), format or format_of(path)
-            plan = _plan(chosen, backends.get(format), wanted, payload, renamed, codecs)
+            plan = _plan(chosen, backends.get(format), wanted, payload, rename=renamed, codecs=codecs)
             encoding = WriteSchema(format, plan.payload, plan.spec, backend_options)
             trusted = spec is not None or payload is not None
             encode = refuse if plan.copied else encoding.encoder(codecs, plan.carried, trusted=trusted)
@@ -224,6 +224,7 @@ def _plan(
     backend: Backend,
     spec: Spec | None,
     payload: str | None,
+    *,
     rename: Mapping[str, str],
     codecs: Mapping[str, Any] | None,
 ) -> _Plan:

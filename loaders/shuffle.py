@@ -58,7 +58,7 @@ class Shuffle:
         Raises:
             ValueError: It did not.
         """
-        if form == "global" or form == "none":
+        if form in ("global", "none"):
             return cls.of(form == "global")
         if isinstance(form, list) and len(form) == 3 and form[0] == "window":
             return cls.of(*form)

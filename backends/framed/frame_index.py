@@ -78,7 +78,7 @@ class FrameIndex:
         )
 
 
-def _no_hints(file: StoredFile) -> Iterator[Hint]:
+def _no_hints(_file: StoredFile) -> Iterator[Hint]:
     return iter(())
 
 

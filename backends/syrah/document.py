@@ -86,7 +86,7 @@ def _element(data: bytes | bytearray, at: int, last: int, path: str, base: int) 
         start, stop = behind, behind + _FIXED[kind]
         end = stop
     elif kind in _OVERHEAD:
-        start, stop, end = _extent(data, kind, behind, last, path, base)
+        start, stop, end = _extent(data, kind, behind, last, path=path, base=base)
     else:
         raise _error(f"{name!r} is of BSON type {kind:#04x}, which Syrah does not have", path, base + at)
     if end > last:
@@ -96,7 +96,7 @@ def _element(data: bytes | bytearray, at: int, last: int, path: str, base: int) 
     return Element(kind, name, start, stop, data[start - 1] if kind == BINARY else 0), end
 
 
-def _extent(data: bytes | bytearray, kind: int, at: int, last: int, path: str, base: int) -> tuple[int, int, int]:
+def _extent(data: bytes | bytearray, kind: int, at: int, last: int, *, path: str, base: int) -> tuple[int, int, int]:
     """Return start, stop and end of a value whose length stands in front of it; the end may be out of bounds."""
     if at + 4 > last:
         raise _error("a value of the BSON document has no whole length", path, base + at)

@@ -64,6 +64,7 @@ class RecordEncoder:
         codecs: FieldCodecs,
         spec: Spec,
         places: Mapping[str, tuple[int, str]],
+        *,
         listed: Callable[[str, Any], bytes] | None = None,
     ) -> None:
         self._shape = shape

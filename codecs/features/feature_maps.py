@@ -110,7 +110,14 @@ class _Coder(RecordCoder):
         return self._fast_path(tuple(fields.items())).columns(split.blobs, split)
 
     def _find(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Sequence[FeatureColumn]:
-        return find(self._payload.shape, self._payload.message, blobs, _pairs(fields), self._known, self._check_known)
+        return find(
+            self._payload.shape,
+            self._payload.message,
+            blobs,
+            _pairs(fields),
+            known=self._known,
+            check=self._check_known,
+        )
 
     def _columns(self, found: Sequence[FeatureColumn], fields: Mapping[str, bool | range]) -> dict[str, Column]:
         return {

@@ -143,6 +143,7 @@ def find(
     message: Any,
     blobs: Blobs,
     wanted: Sequence[tuple[int, str]],
+    *,
     known: frozenset[tuple[int, str]] | None = None,
     check: Callable[[Any, int], None] | None = None,
 ) -> Sequence[FeatureColumn]:

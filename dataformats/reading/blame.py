@@ -43,10 +43,10 @@ def decode_fetched(
     if damaged and on_failure == "raise":
         raise damaged[min(damaged)]
     if not damaged:
-        return decode(decoder, places.stored(), numbers, mask, on_failure, places)
+        return decode(decoder, places.stored(), numbers, mask, on_failure, places=places)
     kept = without(n, damaged)
     stored = {name: subset(*part, kept, n) for name, part in places.stored().items()}
-    batch = decode(decoder, stored, numbers[kept], mask, on_failure, places.of(kept))
+    batch = decode(decoder, stored, numbers[kept], mask, on_failure, places=places.of(kept))
     failed: dict[int, Exception] = {int(numbers[position]): error for position, error in damaged.items()}
     return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
 
@@ -57,6 +57,7 @@ def decode(
     numbers: NDArray[np.int64],
     mask: Mask,
     on_failure: OnFailure,
+    *,
     places: RecordRun | BlobLocations,
 ) -> RecordBatch:
     """Return the batch of these blobs. If they do not decode together, decode the records one by one."""

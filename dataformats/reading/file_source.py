@@ -229,7 +229,9 @@ class FileSource(RecordSource):
             for begin in range(0, len(run.blobs), _DECODED_RECORDS):
                 part = run.part(begin, begin + _DECODED_RECORDS)
                 numbers = np.arange(part.first, part.first + len(part.blobs))
-                yield from until_failure(decode(decoder, {VALUE: (part.blobs, None)}, numbers, mask, "collect", part))
+                yield from until_failure(
+                    decode(decoder, {VALUE: (part.blobs, None)}, numbers, mask, "collect", places=part)
+                )
             if problem is not None:
                 raise problem
 

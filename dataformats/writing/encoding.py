@@ -157,7 +157,7 @@ class FieldsEncoder:
         return self._codecs.encode(stored, exact(given, value, field=name), field=name)
 
 
-def refuse(record: Any) -> bytes:
+def refuse(_record: Any) -> bytes:
     """Refuse a record: a writer that copies stored bytes encodes nothing."""
     raise TypeError("this writer copies stored bytes")
 

@@ -37,8 +37,7 @@ def decode(kind: str, *blobs: bytes) -> Any:
 
 
 def packed(*parts: Any) -> bytes:
-    blob = msgpack.packb(list(parts)) or b""
-    return blob
+    return msgpack.packb(list(parts)) or b""
 
 
 def npy(header: str, data: bytes = b"", version: bytes = b"\x01\0") -> bytes:
@@ -280,7 +279,7 @@ def test_any_bytes_give_an_array_or_our_error(blob: bytes) -> None:
             decode(kind, blob)
 
 
-# ---- array(dtype, sizes)
+# ---- arrays of fixed sizes
 
 
 def test_fixed_arrays_are_dense() -> None:
