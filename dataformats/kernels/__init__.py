@@ -1,15 +1,15 @@
-"""The hot loops, in C where it was compiled, else in Python and numpy, with the same answers.
+"""The hot loops, in C if compiled, else in Python and numpy, with the same results.
 
-Which of the two runs is chosen when this module is imported, by the environment variable
-`DATAFORMATS_KERNELS`: `auto` (the default) takes C if it is there, `native` insists on it, `reference` takes
-Python. Functions here are thread-safe; the C ones let other threads run while they work on large buffers.
+The environment variable `DATAFORMATS_KERNELS` chooses when this module is imported: `auto` (the default) takes C if it
+is available, `native` requires it, `reference` takes Python. Functions here are thread-safe; the C kernels release the
+GIL while they work on large buffers.
 """
 
 from __future__ import annotations
 
 from dataformats.kernels.batch import (
-    LEFT,
     MAX_FRAMING,
+    SKIP_FILE,
     FrameCheck,
     Out,
     hold_extents,
@@ -27,8 +27,8 @@ from dataformats.kernels.scan import ENDS, FULL, UNSOUND, scan_ofrecord, scan_tf
 __all__ = [
     "ENDS",
     "FULL",
-    "LEFT",
     "MAX_FRAMING",
+    "SKIP_FILE",
     "UNSOUND",
     "FrameCheck",
     "Out",

@@ -43,7 +43,7 @@ def read_laid(
     outs: tuple[Any, ...],
     fds: NDArray[np.int32],
     engine: Any,
-    helpers: Any,
+    threads: Any,
     n_threads: int,
     with_memory: bool,
     /,

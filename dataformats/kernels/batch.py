@@ -1,4 +1,4 @@
-"""A batch in one go: where records lie, where their blobs go, and the blobs themselves, verified."""
+"""The fast path of a read: look up extents, lay out blobs, read and verify them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dataformats.kernels.dispatch import implementation, kernels
 
 __all__ = [
-    "LEFT",
     "MAX_FRAMING",
+    "SKIP_FILE",
     "FrameCheck",
     "Out",
     "hold_extents",
@@ -25,30 +25,30 @@ __all__ = [
 MAX_FRAMING = 64
 """The most bytes of framing before or behind a blob."""
 
-LEFT = -2
-"""In place of a descriptor: what lies in that file is left to another call."""
+SKIP_FILE = -2
+"""Instead of a descriptor: this call reads nothing from that file."""
 
 
 class FrameCheck(IntEnum):
-    """What tells that a blob is sound, by its framing and by what an index has stored."""
+    """How a blob is verified, by its framing and by the checksum in an index."""
 
     NOTHING = 0
     CRC32 = 1
-    """The CRC-32 of the blob is the stored one."""
+    """The CRC-32 of the blob equals the stored one."""
     LENGTH = 2
     """The head begins with the blob's length, 8 bytes, little-endian."""
     TFRECORD = 3
-    """The head is the length and its masked CRC-32C, the tail that of the blob, which is the stored one."""
+    """The head is the length and its masked CRC-32C; the tail is that of the blob, and equals the stored one."""
 
 
 Out = tuple["NDArray[np.uint8]", "NDArray[np.uint8] | None", int, int]
-"""Where the blobs of one field go: uint8[size], back to back; and the part of each blob that goes elsewhere, if any:
-uint8[n * n_bytes], where that part begins in a blob (below 0, as in Python, from its end), and its n_bytes. A blob that
-is too short to have it stays whole."""
+"""Memory for the blobs of one field: uint8[size], for the blobs back to back; and for a value slice, if any:
+uint8[n * n_bytes], the begin of the slice in a blob (below 0: from its end), and its n_bytes. A blob that is too short
+for the slice stays whole."""
 
 
 def reads_batches() -> bool:
-    """Return True where these kernels are there: they have no twin but the careful way of `storage.reading`."""
+    """Return True if these kernels are available. Their reference implementation is `storage.blob_read`."""
     return implementation() == "native"
 
 
@@ -60,15 +60,18 @@ def hold_extents(
     framing: tuple[int, int],
     check: int,
 ) -> Any:
-    """Return what `lay_out` takes: where the blobs of one field lie. It holds on to the arrays.
+    """Pin the extents of one field for `lay_out`, which reads the arrays in place.
 
     Args:
-        file: int32[n], each blob's file.
-        offset: int64[n], where it begins there.
+        file: int32[n], the file of each blob.
+        offset: int64[n], its offset in the file.
         length: int64[n], its bytes.
-        stored: uint32[n], its checksum as an index has it; `None` where none does.
+        stored: uint32[n], its checksum in the index; `None` without checksums.
         framing: Bytes before and behind each blob, at most `MAX_FRAMING`.
         check: A `FrameCheck`.
+
+    Returns:
+        An opaque object that keeps the arrays alive.
     """
     return kernels().hold_extents(file, offset, length, stored, *framing, check)
 
@@ -83,17 +86,17 @@ def lay_out(
     """Lay blobs out back to back, field by field.
 
     Args:
-        indexes: Of each field, what `hold_extents` gave.
-        records: int64[n], which of its blobs; `None`: all.
-        files: Of each file its address, uint64[n_files], 0 where it is read through a descriptor; its bytes,
-            int64[n_files]; and when it was changed last, int64[n_files] nanoseconds, which must still be so; -1:
-            anything goes.
-        max_bytes: A longer blob cannot be read.
-        room: int64, filled with, of each field, the places of its n blobs, where the last one ends, and n lengths.
+        indexes: The result of `hold_extents` for each field.
+        records: int64[n], the blobs to read; `None`: all.
+        files: The address of each file, uint64[n_files], 0 if it is read through a descriptor; its bytes,
+            int64[n_files]; and its modification time, int64[n_files] nanoseconds, which must not have changed; -1:
+            not checked.
+        max_bytes: The most bytes of a blob.
+        room: int64, filled with, for each field, the places of its n blobs, the end of the last, and n lengths.
 
     Returns:
-        What `read_laid` takes; of each field the bytes of all its blobs; and the numbers of the files to be read that
-        are not in memory, ascending. `None` where a blob cannot be read: why, the careful way tells.
+        The layout for `read_laid`; for each field the bytes of all its blobs; and the numbers of the files to read
+        that are not in memory, ascending. `None` if a blob cannot be read; the reference path reports why.
     """
     found: tuple[Any, list[int], list[int]] | None = kernels().lay_out(indexes, records, *files, max_bytes, room)
     return found
@@ -104,31 +107,31 @@ def read_laid(
     outs: tuple[Out, ...],
     fds: NDArray[np.int32],
     engine: Any,
-    helpers: Any = None,
+    threads: Any = None,
     n_threads: int = 1,
     with_memory: bool = True,
 ) -> bool:
-    """Read and verify blobs; return False where anything failed: what, the careful way tells.
+    """Read and verify blobs. Returns False if anything failed; the reference path reports what.
 
     Args:
-        laid: What `lay_out` gave first.
-        outs: Where the blobs of each field go.
-        fds: int32[n_files], descriptors, or `LEFT`.
-        engine: What reads files; `None`: one call after the other.
-        helpers: What `thread_pool_open` gave: threads that help with a large batch; `None`: none do.
-        n_threads: How many threads share the work at most, this one included.
-        with_memory: False: what lies in memory is left to another call.
+        laid: The layout from `lay_out`.
+        outs: Memory for the blobs of each field.
+        fds: int32[n_files], descriptors, or `SKIP_FILE`.
+        engine: The engine that reads files; `None`: one system call after the other.
+        threads: A pool from `thread_pool_open` for large batches; `None`: this thread only.
+        n_threads: The most threads that share the work, this one included.
+        with_memory: False: skip files in memory.
     """
-    done: bool = kernels().read_laid(laid, outs, fds, engine, helpers, n_threads, with_memory)
+    done: bool = kernels().read_laid(laid, outs, fds, engine, threads, n_threads, with_memory)
     return done
 
 
 def thread_pool_open(most: int) -> Any:
-    """Return what `read_laid` takes: at most so many threads, in [0, 64], of which none is started yet.
+    """Create a thread pool of at most `most` threads (0 to 64). Threads start on first use.
 
-    A forked child has none of them, and opens its own.
+    A forked child has none of them and must open a new pool.
 
     Raises:
-        OSError: The system has no such threads, or no memory.
+        OSError: The system has no POSIX threads, or no memory.
     """
     return kernels().thread_pool_open(most)

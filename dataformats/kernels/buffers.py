@@ -1,9 +1,9 @@
-"""Memory for what is read: fresh for small arrays; large ones are used again once nobody holds them.
+"""Memory for arrays: new for small ones; that of large ones is reused once they are garbage.
 
-Memory that the allocator gives back to the operating system is given out cleared, page by page, while it is filled:
-that costs more than the copy into it. glibc keeps some megabytes of what was freed, so that one array of 2 MB after the
-other costs nothing; two in turn, what was read and what was made of it, are given back and faulted in each time: 1,028
-page faults a batch of 256 records of 9 KB, and 2.1 ms of processor time for 0.9 ms without (measured).
+Memory that the allocator returns to the operating system comes back cleared, page by page, while it is filled, which
+costs more than the copy into it. glibc keeps some megabytes of freed memory, so that one array of 2 MB after the other
+costs nothing; but two in turn, bytes read and a column made from them, are returned and faulted in each time: 1,028
+page faults a batch of 256 records of 9 KB, and 2.1 ms of processor time instead of 0.9 ms (measured).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = ["empty", "rows"]
 
 _LARGE = 2**19
 _KEPT = 256 * 2**20
-_CLASSES = 8  # sizes for each doubling: what is used again is at most an eighth too large
+_CLASSES = 8  # sizes for each doubling: reused memory is at most an eighth too large
 
 
 def empty(n_bytes: int) -> NDArray[np.uint8]:
-    """Return uint8[n_bytes], not initialised, writable, and nobody else's as long as it or a view of it lives."""
+    """Return uint8[n_bytes], uninitialized and writable. It is not reused while it or a view of it lives."""
     if n_bytes < _LARGE:
         return np.empty(n_bytes, np.uint8)
     return _POOL.take(n_bytes)
 
 
 def rows(dtype: np.dtype[Any], inner: tuple[int, ...]) -> Callable[[int], NDArray[Any]]:
-    """Return what makes arrays (n, *inner) of a dtype, in memory as `empty` gives it, from n."""
+    """Return a function from n to an uninitialized array (n, *inner) of a dtype, in memory from `empty`."""
     width = dtype.itemsize * math.prod(inner)
 
     def make(n: int) -> NDArray[Any]:
@@ -45,7 +45,7 @@ def rows(dtype: np.dtype[Any], inner: tuple[int, ...]) -> Callable[[int], NDArra
 
 
 class _Pool:
-    """Mappings that were used and are free again, by size. Thread-safe: it does only what lists do atomically."""
+    """Free mappings, by size. Thread-safe, because it uses only atomic operations of lists."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[mmap.mmap]] = {}
@@ -59,7 +59,7 @@ class _Pool:
         if memory is None:
             size = _size_class(n_bytes)
             memory = _mapping(size)
-        # An ndarray over something else than an ndarray is what all its views hold on to: when it dies, all are dead.
+        # All views keep the first ndarray over a buffer alive: when it dies, no view is left.
         array = np.frombuffer(memory, np.uint8, n_bytes)
         weakref.finalize(array, self._give_back, size, memory).atexit = False
         return array

@@ -19,7 +19,7 @@ __all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents", "mask", "masked
 def crc32c(data: BytesLike, value: int = 0) -> int:
     """Return the CRC-32C (Castagnoli) of `data`, any C-contiguous buffer.
 
-    `value` is the CRC of the bytes that came before, if `data` goes on from them.
+    `value` is the CRC of the bytes before `data`, if any.
 
     Raises:
         ValueError: `data` is not C-contiguous, or `value` is not in [0, 2**32).
@@ -30,7 +30,7 @@ def crc32c(data: BytesLike, value: int = 0) -> int:
 def crc32(data: BytesLike, value: int = 0) -> int:
     """Return the CRC-32 of zlib of `data`, any C-contiguous buffer.
 
-    `value` is the CRC of the bytes that came before, if `data` goes on from them.
+    `value` is the CRC of the bytes before `data`, if any.
 
     Raises:
         ValueError: `data` is not C-contiguous, or `value` is not in [0, 2**32).

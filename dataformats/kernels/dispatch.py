@@ -1,4 +1,4 @@
-"""Which kernels run: those in C where they were compiled, else those in Python and numpy."""
+"""Choose the kernels: those in C if they were compiled, else those in Python and numpy."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CHOICES = ("auto", "native", "reference")
 REMEDY = (
     "install a C compiler and then dataformats again, from source "
     "(`pip install --force-reinstall --no-cache-dir --no-binary dataformats dataformats`), "
-    "or set DATAFORMATS_KERNELS=reference to go without and keep this quiet"
+    "or set DATAFORMATS_KERNELS=reference to accept the slower kernels without this message"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
     requested: str
-    kernels: Any  # the module: `_native` or `reference`, which have the same functions
+    kernels: Any  # the module `_native` or `reference`
     native: ModuleType | None
     why_not_native: str | None
 
@@ -41,8 +41,8 @@ def implementation() -> str:
 def describe() -> dict[str, Any]:
     """Return which kernels run and why, for bug reports.
 
-    `implementation`; `requested`, what `DATAFORMATS_KERNELS` said; `variants`, the one chosen for each
-    checksum; `available`, all that run on this machine, fastest first; `why_not_native`, None where C runs.
+    `implementation`; `requested`, the value of `DATAFORMATS_KERNELS`; `variants`, the chosen one for each checksum;
+    `available`, all that run on this machine, fastest first; `why_not_native`, `None` if C runs.
     """
     available: dict[str, list[str]] = {} if _choice.native is None else _choice.native.variants()
     return {
@@ -60,7 +60,7 @@ def _choose(requested: str) -> _Choice:
     if requested == "reference":
         return _Choice(requested, reference, None, "DATAFORMATS_KERNELS=reference")
     try:
-        # Not `from dataformats.kernels import _native`, whose error would speak of a circular import.
+        # Not `from dataformats.kernels import _native`, whose error would mention a circular import.
         native = importlib.import_module("dataformats.kernels._native")
     except ImportError as error:
         if requested == "native":
@@ -87,7 +87,7 @@ def _remedy() -> str:
 
 @functools.cache
 def kernels() -> Any:
-    """Return the module with the kernels; the first call warns if it is the slow one by default."""
+    """Return the module with the kernels. The first call warns if it is the slow one by default."""
     if _choice.requested == "auto" and _choice.native is None:
         message = f"dataformats runs on its slower reference kernels ({_choice.why_not_native}): {_remedy()}"
         warnings.warn(message, RuntimeWarning, stacklevel=3)

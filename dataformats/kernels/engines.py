@@ -1,4 +1,4 @@
-"""The engines that read many stretches of files at once. They exist in C alone; see `dataformats.storage.engines`."""
+"""Engines that read many extents of files at once. They exist only in C; see `dataformats.storage.engines`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["engine_open", "engine_read", "engine_state"]
 
 
 def engine_open(name: str) -> Any:
-    """Return a new engine, an opaque object that belongs to this process and closes when nobody holds it.
+    """Return a new engine, an opaque object that belongs to this process and closes when it is garbage.
 
     Args:
         name: `"auto"`, `"uring"`, `"libaio"` or `"threads"`.
 
     Raises:
-        OSError: It does not run here; the message says which call was refused, and why.
+        OSError: The engine does not run here; the message names the system call that was refused, and why.
         NotImplementedError: The kernels run in Python.
     """
     return _native().engine_open(name)
 
 
 def engine_state(engine: Any) -> tuple[str, str | None, int]:
-    """Return (which engine reads what is not in memory, which call was refused or None, its errno)."""
+    """Return (the engine that reads cold files, the system call that was refused or None, its errno)."""
     return _native().engine_state(engine)  # type: ignore[no-any-return]  # a module
 
 
@@ -38,21 +38,21 @@ def engine_read(
     places: ArrayLike,
     buffer: memoryview | bytearray | NDArray[np.uint8],
 ) -> NDArray[np.int64]:
-    """Read stretches of open files into places of a writable buffer; return the bytes that each got, `(n,) int64`.
+    """Read extents of open files into places of a writable buffer; return the bytes read for each, `(n,) int64`.
 
-    A stretch gets fewer bytes than its length only where its file ends. Places may overlap only where the bytes are
-    the same. Stretches that follow each other in a file are read by one call to the system.
+    An extent gets fewer bytes than its length only if its file ends. Places may overlap only if the bytes are the same.
+    Extents that follow each other in a file are read by one system call.
 
     Args:
         engine: What `engine_open` returned, or None for one plain read after the other.
         fds: Descriptors.
-        offsets: Where in their files.
+        offsets: Offsets in the files.
         lengths: In bytes.
-        places: Where in the buffer.
+        places: Offsets in the buffer.
         buffer: Any C-contiguous writable buffer.
 
     Raises:
-        OSError: A read failed; the others were made nevertheless.
+        OSError: A read failed; all others were done.
         ValueError: A place is outside the buffer, or the arrays are not equally long.
         NotImplementedError: The kernels run in Python.
     """
@@ -65,5 +65,7 @@ def engine_read(
 
 def _native() -> Any:
     if implementation() != "native":
-        raise NotImplementedError(f"engines are in C, and the kernels run in Python ({describe()['why_not_native']})")
+        raise NotImplementedError(
+            f"engines need the compiled kernels, but the kernels run in Python ({describe()['why_not_native']})"
+        )
     return kernels()

@@ -1,4 +1,4 @@
-"""Gathering: many extents of one buffer, back to back."""
+"""Gather many extents of one buffer, back to back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keyed permutation: the order in which a shuffled data set is read, in O(1) memory."""
+"""The keyed permutation: the order of a shuffled dataset, in O(1) memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _INT64 = np.dtype(np.int64)
 
 
 def permute(indices: ArrayLike, domain: int, key: tuple[int, int]) -> NDArray[np.int64]:
-    """Return where each index goes under the permutation of `[0, domain)` that `key` names, `(n,) int64`.
+    """Map each index by the permutation of `[0, domain)` that `key` selects, `(n,) int64`.
 
-    For any key and any domain it is a bijection. What it gives depends on key, domain and index alone: on no machine,
-    no order of bytes and no version. It is clean by the statistics in the tests, but no cipher.
+    It is a bijection for every key and domain. The result depends only on key, domain and index: not on machine, byte
+    order or version. It passes the statistics in the tests, but it is not a cipher.
 
     Args:
         indices: Integers in `[0, domain)`, `(n,)`.
-        domain: How many there are, in `[1, 2**63)`.
+        domain: The number of indices, in `[1, 2**63)`.
         key: Two integers in `[0, 2**64)`; all of their bits count.
 
     Raises:
@@ -34,7 +34,7 @@ def permute(indices: ArrayLike, domain: int, key: tuple[int, int]) -> NDArray[np
 
 
 def permute_back(indices: ArrayLike, domain: int, key: tuple[int, int]) -> NDArray[np.int64]:
-    """Return which index goes to each of these: the inverse of `permute`, with its arguments and errors."""
+    """Map each index by the inverse of `permute`, which has the same arguments and errors."""
     indices = _int64(indices)
     out = np.empty(len(indices), np.int64)
     kernels().permute_back(indices, domain, key, out)
@@ -44,7 +44,7 @@ def permute_back(indices: ArrayLike, domain: int, key: tuple[int, int]) -> NDArr
 def _int64(numbers: ArrayLike) -> NDArray[np.int64]:
     array = np.asarray(numbers)
     if array.dtype is _INT64 and array.flags.c_contiguous and array.flags.aligned:
-        return array  # what every batch asks with, sooner than `require` finds that out
+        return array  # the common case, faster than `require`
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"indices must be integers, found {array.dtype}")
     if array.dtype == np.uint64 and array.size and array.max() >= 2**63:

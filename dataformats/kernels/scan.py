@@ -1,4 +1,4 @@
-"""Scans: from frame to frame through a window of bytes, which builds the index of a file that has none."""
+"""Scan frames in a window of bytes, to index a file."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ __all__ = ["ENDS", "FULL", "UNSOUND", "scan_ofrecord", "scan_tfrecord", "scan_tf
 def scan_tfrecord(
     window: BytesLike, at: int, lengths: NDArray[np.int64], footers: NDArray[np.uint32]
 ) -> tuple[int, int, int]:
-    """Walk from header to header through the TFRecords of a window; data are neither read nor checked.
+    """Scan the headers of TFRecords in a window. Data are neither read nor verified.
 
-    A header is sound if its checksum fits and its length is 2**62 at most.
+    A header is valid if its checksum matches and its length is at most 2**62.
 
     Args:
         window: Any C-contiguous buffer.
-        at: Where in it the first record's frame begins, 0 or more.
-        lengths: int64[room], filled with the bytes of data of each frame whose header lies in the window.
-        footers: uint32[room], filled with the checksum behind these data as stored; 0 where it does not lie in the
-            window with all its bytes, which can happen to the last frame only.
+        at: The begin of the first frame in it, 0 or more.
+        lengths: int64[room], filled with the data length of each frame whose header is in the window.
+        footers: uint32[room], filled with the stored checksum behind the data; 0 if it is not wholly in the window,
+            which can only happen to the last frame.
 
     Returns:
-        The number of frames; where in the window, or behind it, the next frame begins; and why the walk stopped:
-        `ENDS` (its header is not there with all its bytes), `FULL` (no room for it), `UNSOUND` (it cannot be right).
+        The number of frames; the begin of the next frame, in the window or behind it; and why the scan stopped:
+        `ENDS` (the next header is not wholly in the window), `FULL` (no room for it), `UNSOUND` (it is invalid).
 
     Raises:
         ValueError: `at` is not in [0, 2**63), or the outputs are not equally long.
-        TypeError: The outputs are not such arrays.
+        TypeError: An output has another dtype.
     """
     return kernels().scan_tfrecord(window, at, lengths, footers)  # type: ignore[no-any-return]  # either module
 
 
 def scan_ofrecord(window: BytesLike, at: int, lengths: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Walk from header to header through the OFRecords of a window, as `scan_tfrecord` does.
+    """Scan the headers of OFRecords in a window, as `scan_tfrecord` does.
 
-    There are no checksums: a length is sound from 0 to 2**62.
+    There are no checksums: a length from 0 to 2**62 is valid.
     """
     return kernels().scan_ofrecord(window, at, lengths)  # type: ignore[no-any-return]  # either module
 
 
 def scan_tfrecord_header(window: BytesLike, at: int, most: int) -> int:
-    """Return where from `at` on the first 12 bytes stand that could be a TFRecord's header, or -1.
+    """Return the first place from `at` on of 12 bytes that could be a TFRecord's header, or -1.
 
-    They hold a length up to `most` and the checksum that fits it. They may be part of some record's data.
+    They hold a length up to `most` and its checksum. They may be part of a record's data.
     """
     return kernels().scan_tfrecord_header(window, at, most)  # type: ignore[no-any-return]  # either module

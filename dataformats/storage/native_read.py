@@ -17,8 +17,8 @@ from dataformats.batch import Blobs
 from dataformats.batch.inline_values import SplitBlobs, StoredBlobs, ValueSlice
 from dataformats.interfaces import Extents, KernelCheck, Located
 from dataformats.kernels import (
-    LEFT,
     MAX_FRAMING,
+    SKIP_FILE,
     FrameCheck,
     Out,
     buffers,
@@ -178,7 +178,7 @@ def _read_group(
         fds = files.take(numbers)
         taken = True
         if is_rest is not None:
-            fds[fds < 0] = LEFT
+            fds[fds < 0] = SKIP_FILE
         return read_laid(held, outs, fds, files.engine.capsule, pool, n_threads, not is_rest)
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):

@@ -129,15 +129,15 @@ static void check_round_trip(wire_shape shape, const uint8_t *buffer, int64_t n_
 
 /* A column that fits has room for all of it, and is filled unless a number does not fit. */
 static void check_column(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature,
-                         wire_target target, wire_window window) {
+                         wire_target target, wire_slice slice) {
     const int64_t start = 0;
     wire_column column;
-    wire_columns_fit(&target, 1, feature, 1, &start, &n_bytes, window, &column);
+    wire_columns_fit(&target, 1, feature, 1, &start, &n_bytes, slice, &column);
     if (!column.fits) {
         return;
     }
-    CHECK(column.n_bytes >= 0 && column.n_bytes <= 8 * (n_bytes + 1) && !(column.is_apart && window.n_bytes == 0));
-    void *values = column.is_apart ? NULL : exact_room((size_t)column.n_bytes);
+    CHECK(column.n_bytes >= 0 && column.n_bytes <= 8 * (n_bytes + 1) && !(column.is_sliced && slice.n_bytes == 0));
+    void *values = column.is_sliced ? NULL : exact_room((size_t)column.n_bytes);
     int64_t *offsets = target.output == WIRE_DENSE ? NULL : exact_room(target.output == WIRE_PLACED ? 8 : 16);
     const int filled = wire_column_fill(shape, buffer, n_bytes, &target, feature, 1, &column, values, offsets);
     const int is_exact = column.kind == WIRE_BYTES ? target.letter != 'b' : target.letter == 'f';
@@ -149,7 +149,7 @@ static void check_column(wire_shape shape, const uint8_t *buffer, int64_t n_byte
 static void check_columns(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature) {
     static const char letters[] = "biiiiuuuufff";
     static const int widths[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
-    const wire_window windows[] = {{0, 0}, {feature->begin, feature->end - feature->begin}};
+    const wire_slice windows[] = {{0, 0}, {feature->begin, feature->end - feature->begin}};
     for (int output = WIRE_AS_FOUND; output < WIRE_OUTPUTS; output++) {
         for (int type = 0; type < 12; type++) {
             for (int64_t size = 1; size < 4; size++) {

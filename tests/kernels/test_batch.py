@@ -87,7 +87,7 @@ def test_what_is_held_outlives_its_arrays() -> None:
         read_laid(laid[0], (plain, plain), fds, None)
     assert not read_laid(laid[0], ((out[:7], None, 0, 0),), fds, None)
     assert not read_laid(laid[0], ((out, np.empty(3, np.uint8), 0, 2),), fds, None)
-    with pytest.raises(ValueError, match="a window must have bytes, found 0"):
+    with pytest.raises(ValueError, match="a slice must have at least one byte, found 0"):
         read_laid(laid[0], ((out, out, 0, 0),), fds, None)
     with pytest.raises(ValueError, match="as long as the files"):
         read_laid(laid[0], (plain,), np.full(2, -1, np.int32), None)

@@ -253,7 +253,7 @@ def test_arguments_that_do_not_fit() -> None:
         Output(DENSE, "f", 4, 0),
         Output(DENSE, "f", 4, 2**31),
     ):
-        with pytest.raises(ValueError, match="no such column"):
+        with pytest.raises(ValueError, match="expected an output"):
             filled([], [wrong])
     with pytest.raises(TypeError, match="expected a shape, a tuple of names, a tuple of as many columns or fewer"):
         filled([], [Output(AS_FOUND)], names=[])
@@ -269,15 +269,15 @@ def test_what_the_wrapper_refuses() -> None:
             KERNEL.wire_columns(bad, blob, *one, None)
     memory = np.frombuffer(blob + bytes(-len(blob) % 8), np.uint8).copy()  # where it would be written while it is read
     over = KERNEL.wire_columns_plan(0, ((0, b"a"),), ((DENSE, "i", 8, 1, lambda n: memory[: 8 * n]),), False, np.empty)
-    with pytest.raises(ValueError, match="found one over the records"):
+    with pytest.raises(ValueError, match="overlaps the records"):
         KERNEL.wire_columns(over, memory, *one, None)
     with pytest.raises(TypeError, match="starts must be"):
         KERNEL.wire_columns(plan, blob, one[0].astype(np.int32), one[1], None)
     with pytest.raises(ValueError, match="starts and lengths must be equally long, found 1 and 2"):
         KERNEL.wire_columns(plan, blob, one[0], np.zeros(2, np.int64), None)
-    with pytest.raises(ValueError, match="window must"):
+    with pytest.raises(ValueError, match="slice must"):
         KERNEL.wire_columns(plan, blob, *one, (2**61, 1))
-    with pytest.raises(TypeError, match="window must"):
+    with pytest.raises(TypeError, match="slice must"):
         KERNEL.wire_columns(plan, blob, *one, 5)
     with pytest.raises(TypeError):
         KERNEL.wire_columns_plan(0, ((0, "a"),), (), False, np.empty)

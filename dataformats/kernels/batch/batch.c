@@ -15,35 +15,35 @@
 #include "io/request.h"
 #include "scan/tfrecord.h"
 
-#define GAP 4096             /* neighbours no further apart than a page are read as one */
-#define RUN_BYTES (256 << 10) /* what is read, verified and copied while it is in the second-level cache */
-#define DIRECT_BYTES 4096    /* from here on a blob is read to its place; shorter ones are copied there */
-#define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* of scratch memory for each blob that is read to its place */
-#define RUN_EFFORT 4096       /* a system call takes as long as copying so much; and reading twice as long as that */
+#define GAP 4096             /* neighbors at most a page apart are read as one */
+#define RUN_BYTES (256 << 10) /* read, verified and copied while in the second-level cache */
+#define DIRECT_BYTES 4096    /* longer blobs are read to their places; shorter ones are copied there */
+#define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* scratch memory for each blob that is read to its place */
+#define RUN_EFFORT 4096       /* bytes whose copy costs as much as a system call; reading costs twice a copy */
 #define GROUP 64             /* blobs that are copied together */
 
 /* ---- planning */
 
-/* Whether a blob lies in its file, and has its place at `at`, in [0, n_out]. */
+/* Return whether a blob lies in its file, and its place is `at`, in [0, n_out]. */
 static int fits(const batch *plan, const batch_field *field, int64_t row, int64_t at) {
     const layout_extents *extents = &field->extents;
     const int32_t file = extents->file[row];
-    const batch_window *window = &field->window;
+    const batch_slice *slice = &field->slice;
     return file >= 0 && file < plan->n_files && field->place[row] == at && extents->length[row] <= field->n_out - at &&
-           (window->n_bytes == 0 || row < window->n_out / window->n_bytes) &&
+           (slice->n_bytes == 0 || row < slice->n_out / slice->n_bytes) &&
            layout_lies_in(plan->files[file].n_bytes, extents->offset[row], extents->length[row], field->head,
                           field->tail);
 }
 
-/* Whether there is nothing to be read for a row: an empty blob without framing. */
+/* Return whether a row needs no read: an empty blob without framing. */
 static int is_nothing(const batch_field *field, int64_t row) {
     return field->head + field->extents.length[row] + field->tail == 0;
 }
 
-/* Whether the file of a row is read through its descriptor. */
+/* Return whether the file of a row is read through its descriptor. */
 static int is_read(const batch *plan, const batch_field *field, int64_t row) {
     const batch_file *file = &plan->files[field->extents.file[row]];
-    return file->memory == NULL && file->fd != BATCH_LEFT;
+    return file->memory == NULL && file->fd != BATCH_SKIP;
 }
 
 static int by_place(const void *left, const void *right) {
@@ -65,17 +65,18 @@ static void sort_spans(batch_span *spans, int64_t n) {
 
 static int is_long(const batch_span *span) { return span->stop - span->start >= DIRECT_BYTES; }
 
-/* Whether a run that begins so has blobs that are read to their places: long ones, and short ones beside them. */
+/* Return whether a run with these first spans has blobs that are read to their places: long ones and their short
+ * neighbors. */
 static int begins_long(const batch_span *first, int64_t n) { return is_long(first) || (n > 1 && is_long(first + 1)); }
 
-/* Whether the blobs of a run are read to their places: such ones, or a single one that has no framing. */
+/* Return whether the blobs of a run are read to their places: long ones, or a single one without framing. */
 static int direct(const batch *plan, const batch_run *run) {
     const batch_span *span = &plan->spans[run->first];
     const batch_field *field = &plan->fields[span->field];
     return begins_long(span, run->n) || (run->n == 1 && field->head + field->tail == 0);
 }
 
-/* Whether `next` is read together with the run that began with `first` and now ends with `last`. */
+/* Return whether `next` is read together with the run from `first` to `last`. */
 static int joins(const batch_span *first, const batch_span *last, const batch_span *next) {
     return next->file == last->file && next->start >= last->stop && next->start - last->stop <= GAP &&
            next->stop - first->start <= RUN_BYTES &&
@@ -147,25 +148,25 @@ int64_t batch_effort(const batch *plan) {
 
 #define BLOB_PIECES 3
 
-/* A piece of a blob, and where it goes. */
+/* A piece of a blob, and its place. */
 typedef struct {
     uint8_t *to;
     int64_t at, n_bytes;
 } blob_piece;
 
-/* Return how many pieces a blob has: one, or with a window what is before it, it, and what is behind it. */
+/* Return the number of pieces of a blob: one, or three if it has a slice: before, slice, behind. */
 static int pieces_of(const batch_field *field, int64_t row, blob_piece pieces[BLOB_PIECES]) {
-    const batch_window *window = &field->window;
+    const batch_slice *slice = &field->slice;
     const int64_t length = field->extents.length[row];
-    const int64_t begin = window->begin + (window->begin < 0 ? length : 0);
+    const int64_t begin = slice->begin + (slice->begin < 0 ? length : 0);
     uint8_t *to = field->out + field->place[row];
-    if (window->n_bytes == 0 || begin < 0 || window->n_bytes > length || begin > length - window->n_bytes) {
+    if (slice->n_bytes == 0 || begin < 0 || slice->n_bytes > length || begin > length - slice->n_bytes) {
         pieces[0] = (blob_piece){to, 0, length};
         return 1;
     }
-    const int64_t end = begin + window->n_bytes;
+    const int64_t end = begin + slice->n_bytes;
     pieces[0] = (blob_piece){to, 0, begin};
-    pieces[1] = (blob_piece){window->out + row * window->n_bytes, begin, window->n_bytes};
+    pieces[1] = (blob_piece){slice->out + row * slice->n_bytes, begin, slice->n_bytes};
     pieces[2] = (blob_piece){to + end, end, length - end};
     return BLOB_PIECES;
 }
@@ -201,13 +202,13 @@ static int framing_is_sound(const batch *plan, const batch_field *field, int64_t
     return 0;
 }
 
-/* A blob that is there, its framing around it. */
+/* A blob in memory, with its framing around it. */
 typedef struct {
     int64_t row;
     const uint8_t *from;
 } arrival;
 
-/* Bring blobs of one field, at most GROUP, to their places. Return whether all are sound. */
+/* Copy at most GROUP blobs of one field to their places. Return whether all are valid. */
 static int deliver(const batch *plan, const batch_field *field, const arrival *arrivals, int64_t n) {
     blob_piece pieces[GROUP][BLOB_PIECES];
     int n_pieces[GROUP];
@@ -244,7 +245,7 @@ static int deliver(const batch *plan, const batch_field *field, const arrival *a
 
 /* ---- from memory */
 
-/* Copy those of the rows `[first, stop)` that lie in memory. */
+/* Copy those of the rows `[first, stop)` that are in memory. */
 static int copy_rows(const batch *plan, const batch_field *field, int64_t first, int64_t stop) {
     arrival arrivals[GROUP];
     int64_t n = 0;
@@ -286,11 +287,11 @@ static void add_part(read_request *request, void *base, int64_t n_bytes) {
     }
 }
 
-/* Scratch memory of a direct run: room for what lies between its blobs, which nobody wants, and then for the
- * framing of each. */
+/* Scratch memory of a direct run: room for the unused bytes between its blobs, and then for the framing of each. */
 static uint8_t *framing_of(uint8_t *scratch, int64_t span) { return scratch + GAP + span * FRAMING_BYTES; }
 
-static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, read_request *request, read_part *parts) {
+static void place_request(const batch *plan, const batch_run *run, uint8_t *scratch, read_request *request,
+                          read_part *parts) {
     const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
     *request = (read_request){plan->files[first->file].fd, 0, first->start, last->stop - first->start, parts, 0, 0};
     if (!direct(plan, run)) {
@@ -312,7 +313,7 @@ static void place_op(const batch *plan, const batch_run *run, uint8_t *scratch, 
     }
 }
 
-/* Verify what was read to its place. */
+/* Verify a blob that was read to its place. */
 static int verify(const batch *plan, const batch_span *span, const uint8_t *framing) {
     const batch_field *field = &plan->fields[span->field];
     crc_kernel *kernel = sum_of(plan, field);
@@ -325,7 +326,7 @@ static int verify(const batch *plan, const batch_span *span, const uint8_t *fram
     return framing_is_sound(plan, field, span->row, framing, framing + BATCH_MAX_FRAMING, crc);
 }
 
-/* Bring what was read to scratch memory to its places. */
+/* Copy blobs from scratch memory to their places. */
 static int deliver_scratch(const batch *plan, const batch_run *run, const uint8_t *scratch) {
     const batch_span *first = &plan->spans[run->first];
     arrival arrivals[GROUP];
@@ -356,7 +357,7 @@ static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch
     return 1;
 }
 
-/* Read without waiting for a disk. Return 1 if all came, 0 if it has to be waited for. */
+/* Read without waiting for a disk. Return 1 if all was read, 0 if it needs waiting. */
 static int read_warm(read_request *request) {
     request_begin(request);
     return request_try(request) == REQUEST_READ && request->error == 0 && request->done == request->length;
@@ -400,7 +401,7 @@ int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64
     for (int64_t i = plan->n_runs * share / n_shares; i < plan->n_runs * (share + 1) / n_shares; i++) {
         batch_run *run = &plan->runs[i];
         read_request request;
-        place_op(plan, run, scratch, &request, parts);
+        place_request(plan, run, scratch, &request, parts);
         run->is_done = try_first ? read_warm(&request) : run_requests(NULL, &request, 1) < 0;
         if (run->is_done ? !deliver_run(plan, run, scratch) : engine == NULL) {
             return -1;
@@ -422,10 +423,11 @@ int64_t batch_left(batch *plan, int64_t *n_scratch) {
     return n;
 }
 
-int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_request *requests, read_part *parts) {
+int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_request *requests,
+               read_part *parts) {
     for (int64_t i = 0; i < n; i++) {
         const batch_run *run = &plan->runs[i];
-        place_op(plan, run, scratch + run->scratch, &requests[i], parts + BATCH_SPAN_PARTS * run->first);
+        place_request(plan, run, scratch + run->scratch, &requests[i], parts + BATCH_SPAN_PARTS * run->first);
     }
     if (n > 0 && run_requests(engine, requests, n) >= 0) {
         return -1;
@@ -443,7 +445,7 @@ int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scrat
 int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
               read_part *parts) {
     (void)engine, (void)share, (void)n_shares, (void)scratch, (void)parts;
-    return plan->n_runs == 0 ? 0 : -1; /* the caller reads in its own way */
+    return plan->n_runs == 0 ? 0 : -1; /* the caller uses the reference path */
 }
 
 int64_t batch_left(batch *plan, int64_t *n_scratch) {
@@ -451,7 +453,8 @@ int64_t batch_left(batch *plan, int64_t *n_scratch) {
     return plan->n_runs;
 }
 
-int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_request *requests, read_part *parts) {
+int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scratch, read_request *requests,
+               read_part *parts) {
     (void)plan, (void)engine, (void)scratch, (void)requests, (void)parts;
     return n == 0 ? 0 : -1;
 }

@@ -6,7 +6,7 @@
 
 #if defined(DATAFORMATS_ARM64) && defined(__linux__)
 #include <sys/auxv.h>
-#define HWCAP_CRC32_BIT (1ul << 7) /* HWCAP_CRC32 of <asm/hwcap.h>, which not every libc brings */
+#define HWCAP_CRC32_BIT (1ul << 7) /* HWCAP_CRC32 of <asm/hwcap.h>, which some libcs lack */
 #endif
 
 int cpu_any(void) { return 1; }
@@ -21,10 +21,11 @@ int cpu_any(void) { return 1; }
 #define HAS_AVX512F (1u << 16)
 #define HAS_AVX512BW (1u << 30)
 #define HAS_VPCLMULQDQ (1u << 10)
-/* Of XCR0: what the system saves of SSE, AVX, and the three states of AVX-512. Intel SDM, volume 1, section 13.3. */
+/* Bits of XCR0: the system saves the state of SSE, AVX, and the three states of AVX-512. Intel SDM, volume 1, section
+ * 13.3. */
 #define SAVES_ZMM 0xe6u
 
-/* Not __builtin_cpu_supports: it needs a part of the compiler's run-time library that some leave out. */
+/* Not __builtin_cpu_supports: it needs a part of the compiler's run-time library that some builds lack. */
 static int has_all(unsigned wanted) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & wanted) == wanted;
@@ -34,7 +35,8 @@ int cpu_has_pclmul(void) { return has_all(HAS_SSE41 | HAS_PCLMULQDQ); }
 
 int cpu_has_sse42_pclmul(void) { return has_all(HAS_SSE42 | HAS_PCLMULQDQ); }
 
-/* The processor may have registers that the system does not save. By assembler: the intrinsic wants a compiler flag. */
+/* The processor may have registers that the system does not save. In assembler, because the intrinsic needs a
+ * compiler flag. */
 static int system_saves_zmm(void) {
     unsigned eax, edx;
     if (!has_all(HAS_OSXSAVE)) {

@@ -1,4 +1,4 @@
-/* What this machine's processor can do. Where the compiler cannot make the instructions, the answer is no. */
+/* Features of this machine's processor. The answer is no if the compiler cannot generate the instructions. */
 #ifndef DATAFORMATS_CPU_H
 #define DATAFORMATS_CPU_H
 
@@ -18,7 +18,7 @@
 int cpu_any(void);              /* always 1: for kernels in portable C */
 int cpu_has_pclmul(void);       /* x86-64: SSE4.1 and PCLMULQDQ */
 int cpu_has_sse42_pclmul(void); /* x86-64: SSE4.2 (it has the crc32 instruction) and PCLMULQDQ */
-int cpu_has_vpclmul(void);      /* x86-64: AVX-512 F and BW and VPCLMULQDQ, besides what sse42_pclmul is */
+int cpu_has_vpclmul(void);      /* x86-64: AVX-512 F and BW and VPCLMULQDQ, and all of sse42_pclmul */
 int cpu_has_arm_crc(void);      /* arm64: the CRC32 extension */
 
 #endif

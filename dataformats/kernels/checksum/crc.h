@@ -1,4 +1,4 @@
-/* What the checksum kernels share: their type, the list of variants, and the loop over extents.
+/* The checksum kernels: CRC-32C and CRC-32, their variants, and the loop over extents.
  *
  * Kernels know no Python, keep no state, allocate nothing and may run in any number of threads at once.
  */
@@ -10,8 +10,8 @@
 
 #include "checksum/cpu.h"
 
-/* Return the CRC of the bytes that gave `value` followed by `data[0 .. n_bytes)`.
- * `value` is a finished CRC (inverted at both ends, as zlib's crc32); 0 begins. `data` needs no alignment. */
+/* Return the CRC of the bytes that gave `value` followed by `data[0 .. n_bytes)`. `value` is a finished CRC (inverted
+ * at both ends, like zlib's crc32); 0 for the first bytes. `data` needs no alignment. */
 typedef uint32_t crc_kernel(uint32_t value, const uint8_t *data, size_t n_bytes);
 
 /* One way to compute a CRC. A list of them ends with an entry whose name is NULL. */
@@ -24,8 +24,7 @@ typedef struct {
 /* Return the first of `variants` that runs on this machine; the last one, the portable one, always does. */
 crc_kernel *crc_choose(const crc_variant *variants);
 
-/* Return the kernel called `name`, or NULL where there is none of that name or it cannot run on this machine.
- */
+/* Return the kernel called `name`, or NULL if there is none of that name or it cannot run on this machine. */
 crc_kernel *crc_find(const crc_variant *variants, const char *name);
 
 /* CRC-32C (Castagnoli), reflected, polynomial 0x1EDC6F41: RFC 3720, section 12.1. TFRecord and iSCSI use it.

@@ -3,8 +3,8 @@
 
 #ifdef DATAFORMATS_X86
 
-/* 16 bytes a lane, four lanes side by side: a product answers after several cycles. Encoding this with AVX where there
- * is AVX gave nothing on a processor of 2023. */
+/* 16 bytes a lane, four lanes side by side: a product answers after several cycles. Encoding this with AVX
+ * gained nothing on a processor of 2023. */
 __attribute__((target("sse4.1,pclmul"))) uint32_t crc32_pclmul(uint32_t value, const uint8_t *data, size_t n_bytes) {
     if (n_bytes < 64) {
         return crc32_portable(value, data, n_bytes);

@@ -5,11 +5,11 @@
 #include "checksum/crc.h"
 
 #define STEP 64         /* bytes that compilers copy through registers */
-#define TURN_BYTES 256  /* of one copy, then of the next */
-#define SIDE_BYTES 512  /* shorter ones, and shorter rests, are copied alone */
-#define AHEAD_BYTES 512 /* of a copy that are fetched before its turn; the processor goes on by itself */
-/* Copied, and then summed while they are near. Of a memcpy that is known to stay below 8 KB, GCC makes a string
- * instruction: 40 bytes then took 170 ns in place of 60. */
+#define TURN_BYTES 256  /* of one copy, before the next */
+#define SIDE_BYTES 512  /* shorter copies, and shorter rests, are done alone */
+#define AHEAD_BYTES 512 /* prefetched of a copy before its turn; the processor continues by itself */
+/* Copied, and then summed while in the cache. If a memcpy is known to stay below 8 KB, GCC generates a string
+ * instruction: 40 bytes then took 170 ns instead of 60. */
 #define PART_BYTES 12288
 
 static void move_on(crc_copy *copy, size_t n_bytes) {
@@ -29,7 +29,7 @@ static void copy_alone(crc_kernel *kernel, crc_copy *copy) {
     }
 }
 
-/* ---- with any kernel: copied side by side, and then summed */
+/* ---- any kernel: copy side by side, then sum */
 
 static void copy_part(crc_copy *const sides[CRC_SIDES], size_t n_bytes) {
     for (size_t turn = 0; turn < n_bytes; turn += TURN_BYTES) {
@@ -60,7 +60,7 @@ static void copy_sides(crc_kernel *kernel, crc_copy *const sides[CRC_SIDES], siz
 
 /* ---- all */
 
-/* Return what copies and sums in one pass as `kernel` would, or NULL. */
+/* Return the kernel that copies and computes the sums of `kernel` in one pass, or NULL. */
 static crc_copy_kernel *one_pass(crc_kernel *kernel) {
 #ifdef DATAFORMATS_AVX512
     if (kernel == crc32_vpclmul) {
@@ -75,7 +75,7 @@ static crc_copy_kernel *one_pass(crc_kernel *kernel) {
 }
 
 #if defined(__GNUC__) || defined(__clang__)
-/* Inline by force: GCC takes a function of nothing but prefetches for one that does nothing, and drops the call. */
+/* Always inline: GCC drops calls to a function that only prefetches. */
 __attribute__((always_inline)) static inline void fetch(const crc_copy *copy) {
     for (size_t at = 0; at < AHEAD_BYTES && at < copy->n_bytes; at += 64) {
         __builtin_prefetch(copy->from + at);
@@ -85,7 +85,7 @@ __attribute__((always_inline)) static inline void fetch(const crc_copy *copy) {
 static void fetch(const crc_copy *copy) { (void)copy; }
 #endif
 
-/* Copy as much as the shortest has, in whole steps. */
+/* Copy whole steps, as many as the shortest copy has. */
 static void advance(crc_kernel *kernel, crc_copy_kernel *fused, crc_copy *const sides[CRC_SIDES]) {
     size_t n_bytes = sides[0]->n_bytes;
     for (int i = 1; i < CRC_SIDES; i++) {
@@ -99,7 +99,7 @@ static void advance(crc_kernel *kernel, crc_copy_kernel *fused, crc_copy *const 
     }
 }
 
-/* Finish what has little left. Return how many are not done, moved to the front. */
+/* Finish copies with little left. Move the others to the front, and return their number. */
 static int left_of(crc_kernel *kernel, crc_copy *sides[CRC_SIDES]) {
     int n = 0;
     for (int i = 0; i < CRC_SIDES; i++) {

@@ -3,7 +3,7 @@
 
 #ifdef DATAFORMATS_AVX512
 
-/* Return the 64 bytes at `from`, which go to `to`. */
+/* Copy 64 bytes, and return them. */
 CRC_FOLD512 __m512i taken(uint8_t *to, const uint8_t *from) {
     const __m512i blocks = crc_load512(from);
     _mm512_storeu_si512(to, blocks);
@@ -21,7 +21,7 @@ CRC_FOLD512 __m512i take_256(__m512i blocks, uint8_t *to, const uint8_t *from, c
     return take_64(blocks, to + 192, from + 192, factors);
 }
 
-/* Copy what is left of it where that is less than 64 bytes; note how far it came, and the CRC. */
+/* Copy the rest if it is less than 64 bytes, and update the copy. */
 CRC_FOLD512 void finish(crc_copy *copy, size_t n_bytes, __m512i blocks, const crc_factors *factors) {
     uint8_t *to = copy->to + n_bytes;
     const uint8_t *from = copy->from + n_bytes;
@@ -31,7 +31,7 @@ CRC_FOLD512 void finish(crc_copy *copy, size_t n_bytes, __m512i blocks, const cr
     *copy = (crc_copy){to + rest, from + rest, left - rest, crc_finished512(blocks, to, rest, factors)};
 }
 
-/* Turns of 256 bytes: with 64, copies from the cache took a fifth longer. */
+/* In turns of 256 bytes: with 64, copies from the cache took a fifth longer. */
 CRC_FOLD512 void four(crc_copy *const sides[CRC_SIDES], size_t n_bytes, const crc_factors *factors) {
     uint8_t *a = sides[0]->to, *b = sides[1]->to, *c = sides[2]->to, *d = sides[3]->to;
     const uint8_t *from_a = sides[0]->from, *from_b = sides[1]->from;

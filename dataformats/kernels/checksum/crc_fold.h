@@ -1,7 +1,7 @@
-/* Folding by carry-less multiplication on x86-64: what its variants share, for both polynomials.
+/* Folding by carry-less multiplication on x86-64, for both polynomials: shared by the variants.
  *
- * A block of 128 bits that comes D bits before another leaves the remainder that its lower half times x^(D + 32) and
- * its upper half times x^(D - 32), both mod P, leave together. The factors are reflected and shifted left by one, as
+ * A block of 128 bits, D bits before another, has the same remainder as its lower half times x^(D + 32) plus its upper
+ * half times x^(D - 32), both mod P. The factors are reflected and shifted left by one, as
  * the product of two reflected numbers is. tests/kernels/test_crc_factors.py derives each of them.
  * Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction".
  */
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Inlined by force, so that the instructions are those of the kernel around: with AVX, of three operands. */
+/* Always inline, so that the instructions match the calling kernel: with AVX, three operands. */
 #define CRC_FOLD static inline __attribute__((always_inline, target("sse4.1,pclmul")))
 
 typedef struct {
@@ -27,7 +27,7 @@ typedef struct {
     crc_factor over_2048, over_1536, over_1024, over_512, over_384, over_256, over_128;
     uint64_t over_64; /* x^64 alone: for 32 bits */
     uint64_t polynomial;
-    uint64_t quotient; /* of x^64 by P: what a Barrett reduction multiplies by in place of a division */
+    uint64_t quotient; /* of x^64 by P: the multiplier of a Barrett reduction, instead of a division */
 } crc_factors;
 
 static const crc_factors crc32_factors = {
@@ -69,8 +69,8 @@ CRC_FOLD __m128i crc_fold(__m128i block, __m128i next, crc_factor factor) {
     return _mm_xor_si128(next, _mm_xor_si128(low, high));
 }
 
-/* Return the block that stands for `block` and the `n_bytes` in [1, 16) at `data`; the 16 that end with them are read.
- * Without this the last bytes would go through tables, byte by byte. */
+/* Return a block equivalent to `block` and the `n_bytes` in [1, 16) at `data`; reads the 16 bytes that end with them.
+ * Without this, the last bytes would go through tables, byte by byte. */
 CRC_FOLD __m128i crc_fold_rest(__m128i block, const uint8_t *data, size_t n_bytes, const crc_factors *factors) {
     static const uint8_t places[48] = {
         0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
@@ -78,13 +78,13 @@ CRC_FOLD __m128i crc_fold_rest(__m128i block, const uint8_t *data, size_t n_byte
         0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
     };
     const __m128i ahead = crc_load128(places + n_bytes), behind = crc_load128(places + 16 + n_bytes);
-    /* A place that is 0x80 takes nothing of `block`: there the last bytes come in. */
+    /* A place of 0x80 takes nothing of `block`: there the last bytes go. */
     const __m128i last = _mm_and_si128(crc_load128(data + n_bytes - 16), _mm_cmplt_epi8(behind, _mm_setzero_si128()));
     return crc_fold(_mm_shuffle_epi8(block, ahead), _mm_or_si128(_mm_shuffle_epi8(block, behind), last),
                     factors->over_128);
 }
 
-/* Return the remainder of a block, by two more folds and a Barrett reduction: tables would have to come from memory. */
+/* Return the remainder of a block, by two more folds and a Barrett reduction: tables would be loads from memory. */
 CRC_FOLD uint32_t crc_reduced(__m128i block, const crc_factors *factors) {
     const __m128i words = _mm_setr_epi32(~0, 0, ~0, 0);
     const __m128i over_64 = _mm_set_epi64x(0, (long long)factors->over_64);

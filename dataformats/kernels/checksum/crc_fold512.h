@@ -12,7 +12,7 @@
 
 CRC_FOLD512 __m512i crc_load512(const uint8_t *data) { return _mm512_loadu_si512(data); }
 
-/* Return the first 64 bytes, going on from the CRC `value`. */
+/* Return the first 64 bytes combined with the CRC `value` of the bytes before. */
 CRC_FOLD512 __m512i crc_first512(uint32_t value, __m512i data) {
     /* Not _mm512_zextsi128_si512, which GCC has since version 10. */
     return _mm512_xor_si512(data, _mm512_maskz_set1_epi32(1, (int)~value));
@@ -26,7 +26,7 @@ CRC_FOLD512 __m512i crc_fold512(__m512i blocks, __m512i next, crc_factor factor)
     return _mm512_ternarylogic_epi64(low, high, next, CRC_XOR3);
 }
 
-/* Return the one block that four neighbours fold to. */
+/* Return the block that four neighboring blocks fold to. */
 CRC_FOLD512 __m128i crc_joined512(__m512i blocks, const crc_factors *factors) {
     const __m128i a = crc_fold(_mm512_castsi512_si128(blocks), _mm512_extracti32x4_epi32(blocks, 3), factors->over_384);
     const __m128i b = crc_fold(_mm512_extracti32x4_epi32(blocks, 1), a, factors->over_256);

@@ -3,7 +3,7 @@
 
 #ifdef DATAFORMATS_AVX512
 
-/* From here on folding pays: below, sse42 needs no reduction at the end. */
+/* Folding pays from here on: below, sse42 needs no reduction at the end. */
 #define CRC32C_MIN 256
 
 /* Return the CRC of at least 64 bytes. Four registers side by side: a product answers after several cycles. */

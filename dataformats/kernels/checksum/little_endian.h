@@ -1,5 +1,4 @@
-/* Integers as files have them: byte by byte, so that it reads the same on every machine; compilers make one load
- * of it. */
+/* Little-endian integers, byte by byte, so that they read the same on every machine. Compilers generate one load. */
 #ifndef DATAFORMATS_LITTLE_ENDIAN_H
 #define DATAFORMATS_LITTLE_ENDIAN_H
 

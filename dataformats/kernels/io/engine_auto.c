@@ -1,4 +1,4 @@
-/* What is in memory is read at once; what is not, all together by an engine that waits for many. */
+/* Reads cached data at once, and cold data together by an engine that waits for many reads. */
 #include "io/engine.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 typedef struct {
     read_engine *threads;
-    read_engine *uring; /* NULL where it is refused */
+    read_engine *uring; /* NULL if refused */
 } auto_state;
 
 static int auto_open(read_engine *engine) {
@@ -47,14 +47,14 @@ static const char *auto_cold(const read_engine *engine) {
     return has_ring(engine->state) ? engine_uring.name : "advised reads";
 }
 
-/* Read what is in memory. Return who does the rest, or NULL: advice is enough. */
+/* Read cached data. Return the engine for the rest, or NULL: advice is enough. */
 static read_engine *read_warm(const auto_state *state, read_request *requests, int64_t n_requests) {
     read_engine *next = NULL;
     for (int64_t i = 0; i < n_requests; i++) {
-        /* Also after the first that is cold: newer kernels begin to fetch what they are asked for. */
+        /* Also after the first cold request: newer kernels begin to fetch requested data. */
         const request_warmth warmth = request_is_done(&requests[i]) ? REQUEST_READ : request_try(&requests[i]);
         if (warmth == REQUEST_UNKNOWN) {
-            return state->threads; /* by the clock, they find out what is slow */
+            return state->threads; /* they measure which reads are slow */
         }
         if (warmth == REQUEST_COLD && has_ring(state)) {
             next = state->uring;

@@ -1,9 +1,8 @@
-/* Linux' asynchronous I/O of old (io_submit) past the page cache: O_DIRECT, which it needs to be
- * asynchronous.
+/* Linux's older asynchronous I/O (io_submit), past the page cache: it is asynchronous only with O_DIRECT.
  *
- * Such reads are whole blocks into aligned memory. So a stretch is cut into chunks, each of which is read
- * with the blocks around it into a slot of the engine's own memory, and copied out of there. Files that
- * refuse O_DIRECT are read through the page cache. */
+ * O_DIRECT reads whole blocks into aligned memory. So a request is cut into chunks; each is read, with the blocks
+ * around it, into a slot of the engine's memory, and copied from there. Files that refuse O_DIRECT are read through
+ * the page cache. */
 #define _GNU_SOURCE /* before any header: O_DIRECT, syscall */
 #include "io/engine.h"
 
@@ -32,16 +31,16 @@
 #define DEPTH 256
 #define BLOCK 4096
 #define SLOT_BYTES (64 * 1024)
-#define MOST_CHUNK (SLOT_BYTES - BLOCK) /* wherever it begins, its blocks fit into a slot */
+#define MOST_CHUNK (SLOT_BYTES - BLOCK) /* its blocks fit into a slot, wherever it begins */
 #define N_FILES 64
 
-/* A part of a stretch, under way into a slot. */
+/* A part of a request, in flight into a slot. */
 typedef struct {
     read_request *request;
-    int64_t begin, length; /* in the stretch */
+    int64_t begin, length; /* in the request */
 } chunk;
 
-/* A file that was opened again with O_DIRECT; -1 where it refused. */
+/* A file that was reopened with O_DIRECT; -1 if that was refused. */
 typedef struct {
     int used, fd, direct;
 } direct_file;
@@ -57,7 +56,7 @@ typedef struct {
     direct_file files[N_FILES];
 } aio_state;
 
-/* Where in one call the next chunk begins. */
+/* The begin of the next chunk of a call. */
 typedef struct {
     read_request *requests;
     int64_t n_requests, number, begin;
@@ -94,19 +93,18 @@ static void aio_close(read_engine *engine) {
     free(state);
 }
 
-/* Does another file stand where this one belongs? */
+/* Is another file in this one's place? */
 static int displaces(const aio_state *state, int fd) {
     return fd >= 0 && state->files[fd % N_FILES].used && state->files[fd % N_FILES].fd != fd;
 }
 
-/* Return the file with O_DIRECT, or -1. Files of one call are few; where two share a place, one is opened
- * again. */
+/* Return the file with O_DIRECT, or -1. Calls have few files; if two share a place, one is reopened. */
 static int direct_of(aio_state *state, int fd) {
     direct_file *file = &state->files[fd % N_FILES];
     if (!file->used || file->fd != fd) {
         char path[32];
         if (file->used && file->direct >= 0) {
-            close(file->direct); /* what is under way keeps it open */
+            close(file->direct); /* reads in flight keep it open */
         }
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         *file = (direct_file){1, fd, open(path, O_RDONLY | O_DIRECT | O_CLOEXEC)};
@@ -123,7 +121,7 @@ static void close_files(aio_state *state) {
     }
 }
 
-/* Copy to place `at` of the stretch, whose parts follow each other. */
+/* Copy to place `at` of the request, whose parts follow each other. */
 static void scatter(const read_request *request, int64_t at, const char *data, int64_t n_bytes) {
     for (const read_part *part = request->parts; n_bytes > 0; part++) {
         const int64_t size = (int64_t)part->n_bytes;
@@ -151,27 +149,25 @@ static struct iocb *block_of(aio_state *state, int slot, int direct) {
     return block;
 }
 
-/* Nothing of a stretch is known to be missing from its first chunk on; a chunk that comes short lowers that.
- */
+/* A request counts as read up to its end until a chunk comes short, which lowers that. */
 static void lower(read_request *request, int64_t done) {
     if (done < request->done) {
         request->done = done;
     }
 }
 
-/* Can its beginning go past the page cache? What was begun otherwise is finished so, too. */
+/* Can its begin go past the page cache? A request that was begun through the page cache is also finished so. */
 static int takes_direct(aio_state *state, const read_request *request) {
     return !request_is_done(request) && request->done == 0 && request->fd >= 0 && direct_of(state, request->fd) >= 0;
 }
 
-/* Take chunks into free slots. Return how many `blocks` there are to submit. */
+/* Put chunks into free slots. Return the number of `blocks` to submit. */
 static int fill(aio_state *state, cursor *cursor, struct iocb **blocks) {
     int n_blocks = 0;
     while (cursor->number < cursor->n_requests && state->n_free > 0) {
         read_request *request = &cursor->requests[cursor->number];
         if (n_blocks > 0 && displaces(state, request->fd)) {
-            break; /* the blocks have the number of a descriptor that must stay open until they are submitted
-                    */
+            break; /* the blocks name a descriptor that must stay open until they are submitted */
         }
         if (cursor->begin == 0 ? !takes_direct(state, request) : cursor->begin == request->length) {
             cursor->number++;
@@ -188,8 +184,8 @@ static int fill(aio_state *state, cursor *cursor, struct iocb **blocks) {
     return n_blocks;
 }
 
-/* A chunk has `result` bytes from the beginning of its block on. The file's end, failures and what was never
- * begun look alike: they are read again through the page cache, and what that says counts. */
+/* A chunk has `result` bytes from the begin of its block on. The end of the file, failures and chunks that were never
+ * begun look alike: they are read again through the page cache, and that result counts. */
 static void land(aio_state *state, int slot, int64_t result) {
     chunk *chunk = &state->chunks[slot];
     const int64_t before = (chunk->request->offset + chunk->begin) % BLOCK;
@@ -215,7 +211,7 @@ static void submit(aio_state *state, struct iocb **blocks, int n_blocks) {
     }
 }
 
-/* Take answers, a quarter of what is under way at least, or all. Return 0, or an errno. */
+/* Take answers, at least a quarter of those in flight, or all. Return 0, or an errno. */
 static int wait_some(aio_state *state, int all) {
     struct io_event events[DEPTH];
     const long n_flying = DEPTH - state->n_free;
@@ -227,9 +223,9 @@ static int wait_some(aio_state *state, int all) {
     return n_events >= 0 || errno == EINTR ? 0 : errno;
 }
 
-/* End what is under way, none of which is believed. */
+/* End all reads in flight, and ignore their results. */
 static void drain(aio_state *state, const cursor *cursor) {
-    (void)syscall(SYS_io_destroy, state->context); /* returns when the kernel writes to no slot any more */
+    (void)syscall(SYS_io_destroy, state->context); /* returns when the kernel no longer writes to slots */
     for (int slot = 0; slot < DEPTH; slot++) {
         if (state->chunks[slot].request != NULL) {
             land(state, slot, 0);
@@ -240,7 +236,7 @@ static void drain(aio_state *state, const cursor *cursor) {
     }
 }
 
-/* Keep as much as possible under way until all that can go this way is read. Return 0, or an errno. */
+/* Keep as many reads in flight as possible until all that can go past the page cache is read. Return 0, or an errno. */
 static int fly(aio_state *state, cursor *cursor) {
     struct iocb *blocks[DEPTH];
     for (;;) {
@@ -257,7 +253,7 @@ static int fly(aio_state *state, cursor *cursor) {
     }
 }
 
-/* Make the parts of each stretch begin where the first missing byte belongs. */
+/* Make the parts of each request begin at the first missing byte. */
 static void settle(read_request *requests, int64_t n_requests) {
     for (int64_t i = 0; i < n_requests; i++) {
         const int64_t done = requests[i].done;
@@ -283,7 +279,7 @@ static void aio_run(read_engine *engine, read_request *requests, int64_t n_reque
         }
         pthread_mutex_unlock(&state->lock);
     }
-    requests_read_advised(requests, n_requests); /* what could not go this way: nothing, as a rule */
+    requests_read_advised(requests, n_requests); /* the rest: usually nothing */
 }
 
 #else

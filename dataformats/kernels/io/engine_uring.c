@@ -1,7 +1,6 @@
-/* io_uring on files as they are: reads that are not in memory wait in the kernel, all at once.
+/* io_uring through the page cache: cold reads wait in the kernel, all at once.
  *
- * Regular files only: from a pipe, which a plain read refuses, the ring would wait for bytes without an end.
- */
+ * Regular files only: on a pipe, which a plain read refuses, the ring would wait for bytes forever. */
 #define _GNU_SOURCE
 #include "io/engine.h"
 
@@ -17,14 +16,14 @@
 #include "io/uring.h"
 
 #define DEPTH 256
-#define MOST_BYTES (1 << 30) /* the length of a READ has 32 bits, and the kernel cuts it below 2 GiB */
+#define MOST_BYTES (1 << 30) /* the length of a READ has 32 bits, and the kernel limits it to less than 2 GiB */
 
 typedef struct {
     pthread_mutex_t lock;
     uring ring;
 } uring_state;
 
-/* What of one call is under way. */
+/* The reads of one call in flight. */
 typedef struct {
     uring *ring;
     read_request *requests;
@@ -79,8 +78,8 @@ static void fill(flight *flight) {
     }
 }
 
-/* Take all answers that are there. What was cut short goes on; what failed is read again by this thread, so
- * that the answer of a plain read is what counts: cancelled, too old a kernel, or a disk that fails. */
+/* Take all available answers. Short reads are continued. Failed reads are done again by this thread, so that the result
+ * of a plain read counts: after a cancellation, an old kernel, or a failing disk. */
 static void land(flight *flight, int again) {
     uring_cqe answer;
     while (uring_pop(flight->ring, &answer)) {
@@ -97,8 +96,7 @@ static void land(flight *flight, int again) {
     }
 }
 
-/* Wait without the ring for what the kernel was given, because it writes to the caller's memory until then.
- */
+/* Wait for submitted reads without the ring, because the kernel writes to the caller's memory until they end. */
 static void drain(flight *flight) {
     const struct timespec pause = {0, 100 * 1000};
     flight->n_flying -= flight->ring->n_waiting;
@@ -108,7 +106,7 @@ static void drain(flight *flight) {
     }
 }
 
-/* Keep the ring full until all is read. Return 0, or an errno with nothing under way. */
+/* Keep the ring full until all is read. Return 0, or an errno with nothing in flight. */
 static int fly(flight *flight) {
     for (fill(flight); flight->n_flying > 0; fill(flight)) {
         const unsigned n_wanted =
@@ -134,7 +132,7 @@ static void uring_engine_run(read_engine *engine, read_request *requests, int64_
         }
         pthread_mutex_unlock(&state->lock);
     }
-    requests_read_advised(requests, n_requests); /* another thread has the ring, or it broke: nothing is left otherwise */
+    requests_read_advised(requests, n_requests); /* if another thread has the ring, or it broke; else nothing is left */
 }
 
 #else

@@ -1,4 +1,4 @@
-/* What a kernel's threads ask of the system: which process this is, and how time goes by. */
+/* The current process, and a monotonic clock. */
 #ifndef DATAFORMATS_PROCESS_H
 #define DATAFORMATS_PROCESS_H
 
@@ -10,7 +10,7 @@
 
 static inline long this_process(void) { return (long)getpid(); }
 
-/* Of a clock that is never set. Define _GNU_SOURCE before any header. */
+/* Return nanoseconds of a clock that is never set. Define _GNU_SOURCE before any header. */
 static inline int64_t now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,7 +1,7 @@
-/* Reads many stretches of files into memory, by one of several engines.
+/* Reads many extents of files into memory, by one of several engines.
  *
- * An engine is opened by the wrapper and used by any number of threads at once. It is not to be used in a
- * forked child: the child opens its own. */
+ * The wrapper opens engines; any number of threads may use one at once. A forked child must not use it, and opens
+ * another. */
 #ifndef DATAFORMATS_READ_H
 #define DATAFORMATS_READ_H
 
@@ -14,7 +14,7 @@ typedef struct {
     size_t n_bytes;
 } read_part;
 
-/* One stretch of a file, scattered over pieces of memory. */
+/* One extent of a file, scattered over pieces of memory. */
 typedef struct {
     int fd;
     int n_parts;      /* in [1, READ_MAX_PARTS] */
@@ -29,12 +29,12 @@ typedef struct {
 
 typedef struct read_engine read_engine;
 
-/* Read all stretches; return -1, or the number of the first that failed or came out short.
+/* Do all requests; return -1, or the number of the first that failed or came short.
  * `engine` NULL: one `preadv` after the other in this thread. */
 int64_t run_requests(read_engine *engine, read_request *requests, int64_t n_requests);
 
-/* Whether the engine reads what is in memory before it waits for anything. Whoever has work for each stretch may
- * then do that first step by `request_try`, and leave only the others to the engine. False for NULL. */
+/* Return whether the engine reads cached data before it waits. A caller with work for each request may then do that
+ * first step by `request_try`, and leave only the other requests to the engine. False for NULL. */
 int read_tries_first(const read_engine *engine);
 
 #endif

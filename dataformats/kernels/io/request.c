@@ -12,7 +12,7 @@
 
 #ifdef __linux__
 #include <sys/syscall.h>
-/* The C library of the oldest systems that wheels are built on does not know it; the kernel may. */
+/* The C library of the oldest systems for which wheels are built lacks it; the kernel may have it. */
 #if !defined(SYS_preadv2) && defined(__x86_64__)
 #define SYS_preadv2 327
 #elif !defined(SYS_preadv2) && defined(__aarch64__)
@@ -23,7 +23,7 @@
 
 /* One call reads no more than the default read-ahead: the kernel silently cuts longer advice. */
 #define ADVICE_BYTES (128 * 1024)
-/* Behind this much of one stretch the kernel's own read-ahead is under way. */
+/* Beyond this much of one request, the kernel's read-ahead has started. */
 #define ADVICE_MOST (8 * 1024 * 1024)
 
 void request_begin(read_request *request) {
@@ -48,7 +48,7 @@ _Static_assert(sizeof(read_part) == sizeof(struct iovec), "read_part is a struct
 
 static ssize_t read_some(const read_request *request) {
     const off_t offset = (off_t)(request->offset + request->done);
-    /* A tenth faster than preadv, which has the parts checked one by one. */
+    /* A tenth faster than preadv, which checks the parts one by one. */
     return request->n_parts == 1 ? pread(request->fd, request->parts->base, request->parts->n_bytes, offset)
                             : preadv(request->fd, (const struct iovec *)request->parts, request->n_parts, offset);
 }
@@ -88,7 +88,7 @@ request_warmth request_try(read_request *request) {
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) {
         return REQUEST_UNKNOWN;
     }
-    request_finish(request); /* a failure: what a plain read says of it counts */
+    request_finish(request); /* failed: the result of a plain read counts */
     return REQUEST_READ;
 #else
     (void)request;

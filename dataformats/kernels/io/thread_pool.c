@@ -13,24 +13,24 @@
 
 #include "io/process.h"
 
-/* Whoever sleeps is woken after some 30 microseconds at best: what helpers still do is mostly done before that. */
+/* Waking a sleeping thread takes some 30 microseconds at best: workers are mostly done before that. */
 #define SPIN_NS 60000
 
-/* One call's work. It lies on the caller's stack, who waits until no helper holds it. */
+/* The work of one call. It lives on the caller's stack; the caller waits until no worker uses it. */
 typedef struct job {
     pool_work *work;
     void *context;
     int64_t n;
-    atomic_int_fast64_t next; /* the first item that nobody has taken */
-    int n_wanted, n_came;     /* helpers, under the pool's lock */
-    atomic_int n_helping;     /* changed under the pool's lock */
+    atomic_int_fast64_t next; /* the first item that is not taken */
+    int n_wanted, n_came;     /* workers, under the pool's lock */
+    atomic_int n_working;     /* changed under the pool's lock */
     struct job *following;
 } job;
 
 struct thread_pool {
     pthread_mutex_t lock;
-    pthread_cond_t posted, left; /* a job, or the end; a helper has left its job */
-    job *jobs;                   /* that want helpers */
+    pthread_cond_t posted, left; /* a job, or closing; a worker has left its job */
+    job *jobs;                   /* that want workers */
     int closing, n_threads, most_threads, refusal; /* refusal: an errno */
     pthread_t threads[];
 };
@@ -83,19 +83,19 @@ static void *help(void *argument) {
         if (worker == job->n_wanted) {
             withdraw(pool, job);
         }
-        atomic_fetch_add(&job->n_helping, 1);
+        atomic_fetch_add(&job->n_working, 1);
         pthread_mutex_unlock(&pool->lock);
         do_items(job, worker);
         pthread_mutex_lock(&pool->lock);
-        withdraw(pool, job); /* nothing of it is left to take */
-        atomic_fetch_sub(&job->n_helping, 1); /* the last that is seen of it: its caller may go on */
+        withdraw(pool, job); /* no items are left to take */
+        atomic_fetch_sub(&job->n_working, 1); /* the last access to the job: its caller may continue */
         pthread_cond_broadcast(&pool->left);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
-/* Start what is missing of so many threads; signals are the business of others. Under the lock. */
+/* Start missing threads, up to `n_wanted`. They block signals. Call under the lock. */
 static void start(thread_pool *pool, int n_wanted) {
     if (pool->n_threads >= n_wanted || pool->refusal != 0) {
         return;
@@ -124,24 +124,24 @@ void pool_close(thread_pool *pool) {
     free(pool);
 }
 
-/* Wait until no helper holds a job that nobody can take any more. */
-static void wait_for_helpers(thread_pool *pool, job *job) {
-    for (const int64_t stop = now_ns() + SPIN_NS; atomic_load(&job->n_helping) > 0 && now_ns() < stop;) {
+/* Wait until no worker uses a job that was withdrawn. */
+static void wait_for_workers(thread_pool *pool, job *job) {
+    for (const int64_t stop = now_ns() + SPIN_NS; atomic_load(&job->n_working) > 0 && now_ns() < stop;) {
     }
-    if (atomic_load(&job->n_helping) == 0) {
+    if (atomic_load(&job->n_working) == 0) {
         return;
     }
     pthread_mutex_lock(&pool->lock);
-    while (atomic_load(&job->n_helping) > 0) {
+    while (atomic_load(&job->n_working) > 0) {
         pthread_cond_wait(&pool->left, &pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
 }
 
-int pool_share(thread_pool *pool, int n_helpers, pool_work *work, void *context, int64_t n) {
+int pool_share(thread_pool *pool, int n_workers, pool_work *work, void *context, int64_t n) {
     job job = {.work = work, .context = context, .n = n};
-    n_helpers = n - 1 < n_helpers ? (int)(n - 1) : n_helpers;
-    job.n_wanted = n_helpers < pool->most_threads ? n_helpers : pool->most_threads;
+    n_workers = n - 1 < n_workers ? (int)(n - 1) : n_workers;
+    job.n_wanted = n_workers < pool->most_threads ? n_workers : pool->most_threads;
     if (job.n_wanted < 1) {
         do_items(&job, 0);
         return 0;
@@ -158,7 +158,7 @@ int pool_share(thread_pool *pool, int n_helpers, pool_work *work, void *context,
     pthread_mutex_lock(&pool->lock);
     withdraw(pool, &job);
     pthread_mutex_unlock(&pool->lock);
-    wait_for_helpers(pool, &job);
+    wait_for_workers(pool, &job);
     return refusal;
 }
 
@@ -171,8 +171,8 @@ thread_pool *pool_open(int most_threads) {
 
 void pool_close(thread_pool *pool) { (void)pool; }
 
-int pool_share(thread_pool *pool, int n_helpers, pool_work *work, void *context, int64_t n) {
-    (void)pool, (void)n_helpers;
+int pool_share(thread_pool *pool, int n_workers, pool_work *work, void *context, int64_t n) {
+    (void)pool, (void)n_workers;
     for (int64_t item = 0; item < n; item++) {
         work(context, item, 0);
     }

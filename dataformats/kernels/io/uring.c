@@ -42,7 +42,7 @@ static void *map(const uring *ring, size_t n_bytes, long offset) {
     if (memory == MAP_FAILED) {
         return NULL;
     }
-    (void)madvise(memory, n_bytes, MADV_DONTFORK); /* a forked child cannot even reach it */
+    (void)madvise(memory, n_bytes, MADV_DONTFORK); /* not mapped in a forked child */
     return memory;
 }
 
@@ -115,8 +115,7 @@ uring_sqe *uring_push(uring *ring) {
     return entry;
 }
 
-/* Without a thread of the kernel's (SQPOLL) it takes entries only during the call, so the tail may move back.
- */
+/* Without a kernel thread (SQPOLL), the kernel takes entries only during the call, so the tail may move back. */
 void uring_unpush(uring *ring) { ring->n_waiting = 0; }
 
 int uring_enter(uring *ring, unsigned n_wanted) {
@@ -125,7 +124,7 @@ int uring_enter(uring *ring, unsigned n_wanted) {
     const long n_taken =
         syscall(SYS_io_uring_enter, ring->fd, ring->n_waiting, n_wanted, ENTER_GETEVENTS, NULL, (size_t)0);
     const int error = n_taken < 0 ? errno : 0;
-    /* Its own count, also after an error: what it took will be answered. The rest is offered again. */
+    /* The kernel's count, also after an error: entries that it took will be answered. The rest is offered again. */
     const uint32_t head = atomic_load_explicit(ring->sq_head, memory_order_acquire);
     ring->n_waiting = tail + ring->n_waiting - head;
     atomic_store_explicit(ring->sq_tail, head, memory_order_relaxed);

@@ -1,6 +1,6 @@
-/* A ring of io_uring, by system calls: what of the kernel's interface is needed to read, and no more.
+/* A ring of io_uring, by system calls: the part of the kernel's interface that reading needs.
  *
- * Linux only. Not thread-safe: whoever uses a ring holds a lock around it. */
+ * Linux only. Not thread-safe: use a ring under a lock. */
 #ifndef DATAFORMATS_URING_H
 #define DATAFORMATS_URING_H
 
@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernel's structures (include/uapi/linux/io_uring.h), which many systems' headers lack or have too old.
- */
+/* The kernel's structures (include/uapi/linux/io_uring.h), which many systems' headers lack or have in an old
+ * version. */
 typedef struct {
     uint8_t opcode, flags;
     uint16_t priority;
@@ -40,17 +40,17 @@ typedef struct {
     uint32_t sq_mask, cq_mask;
 } uring;
 
-/* Fill `ring`. Return 0, or an errno and in `what` the call that failed; nothing is left open then. */
+/* Fill `ring`. Return 0, or an errno and in `what` the call that failed; nothing stays open then. */
 int uring_open(uring *ring, unsigned n_entries, const char **what);
 void uring_close(uring *ring);
 
 /* Return the next entry to fill, all zeros. There must be room: fewer than `n_entries` are waiting. */
 uring_sqe *uring_push(uring *ring);
 
-/* Drop what the kernel has not taken. */
+/* Drop entries that the kernel has not taken. */
 void uring_unpush(uring *ring);
 
-/* Hand over what waits; return when `n_wanted` answers are there, or sooner. Return 0, or an errno. */
+/* Submit the waiting entries; return when `n_wanted` answers are available, or sooner. Return 0, or an errno. */
 int uring_enter(uring *ring, unsigned n_wanted);
 
 /* Take an answer. Return 1, or 0 if there is none. */

@@ -24,8 +24,8 @@ static uint64_t mixed(uint64_t word) {
     return word ^ word >> 31;
 }
 
-/* Return constant `number` of a key. Its words are mixed one after the other, never summed before: (0, 1) and
- * (1, 0) must differ. */
+/* Return constant `number` of a key. Its words are mixed one after the other, never summed: (0, 1) and (1, 0) must
+ * differ. */
 static uint64_t constant(permutation_key key, uint64_t number) {
     return mixed(mixed(key.words[0] + number * GAMMA) + key.words[1]);
 }
@@ -39,10 +39,10 @@ static permutation_plan planned(permutation_key key, int64_t domain) {
     plan.bits = bits;
     plan.mask = ((uint64_t)1 << bits) - 1;
     /* Measured on 5 to 8 bits: clean from 3 rounds on. Two equal shifts of half the bits leave pairs of
-     * neighbours uneven at 16 for 5 rounds. */
+     * neighbors uneven at 16 for 5 rounds. */
     plan.first_shift = bits / 3 + 1;
     plan.second_shift = bits / 2 + 1;
-    /* Domains differ, so that the order of a data set tells nothing about that of a larger one. */
+    /* Domains differ, so that the order of a dataset reveals nothing about that of a larger one. */
     key.words[0] = mixed(key.words[0] ^ mixed((uint64_t)domain + GAMMA));
     key.words[1] = mixed(key.words[1] + GAMMA);
     for (unsigned i = 0; i < ROUNDS; i++) {
@@ -53,8 +53,8 @@ static permutation_plan planned(permutation_key key, int64_t domain) {
     return plan;
 }
 
-/* Return the inverse of an odd number modulo 2**64: each of Newton's steps doubles the bits that are right,
- * of which an odd number has three by itself. */
+/* Return the inverse of an odd number modulo 2**64: each of Newton's steps doubles the correct bits; an odd
+ * number starts with three. */
 static uint64_t inverse(uint64_t odd) {
     uint64_t found = odd;
     for (int step = 0; step < 5; step++) {
@@ -74,9 +74,9 @@ static permutation_plan inverted(permutation_plan plan) {
 typedef void permutation_walk(const permutation_plan *plan, int64_t domain, const int64_t *indices, size_t n,
                               int64_t *out);
 
-/* One pass of words through all rounds, forth and back, and the walk over it. Words of 32 bits where they are
- * enough, because compilers make vectors of them. What lies outside the domain is gathered at the front, with
- * its place, and goes through again: without a branch that the processor would have to guess. */
+/* One pass of words through all rounds, forward and backward, with cycle walking. Words have 32 bits if that is
+ * enough, because compilers vectorize those. Words outside the domain are moved to the front, with their places, and
+ * go through again: without a branch that the processor would have to predict. */
 #define DEFINE_FORTH(name, word_type)                                                               \
     static void name(const permutation_plan *plan, word_type *words, size_t n) {                    \
         const word_type mask = (word_type)plan->mask;                                               \
@@ -144,7 +144,7 @@ DEFINE_WALK(walk_back_64, uint64_t, back_64)
 
 static int64_t in_blocks(const permutation_plan *plan, permutation_walk *walk, int64_t domain,
                          const int64_t *indices, int64_t n, int64_t *out) {
-    int64_t held[BLOCK]; /* what is checked is what is walked from, whatever another thread writes meanwhile */
+    int64_t held[BLOCK]; /* a copy, checked and then used: another thread may write to `indices` meanwhile */
     for (int64_t first = 0; first < n; first += BLOCK) {
         const int64_t size = n - first < BLOCK ? n - first : BLOCK;
         for (int64_t i = 0; i < size; i++) {

@@ -1,4 +1,4 @@
-/* The module: what it holds, and which functions it has. */
+/* The module: its state and its functions. */
 #include "python/py_native.h"
 #include "python/py_layout.h"
 
@@ -38,7 +38,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* The functions of each kind of kernel, in a file of the wrapper each. */
+/* The functions of each kind of kernel, one file of the wrapper each. */
 static PyMethodDef *const tables[] = {
     checksum_methods,   batch_methods,       engine_methods, gather_methods, thread_pool_methods, layout_methods,
     permutation_methods, scan_methods, wire_methods,   wire_columns_methods, wire_write_methods,

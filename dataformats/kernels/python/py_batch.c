@@ -9,16 +9,16 @@
 #include "python/py_layout.h"
 
 typedef struct {
-    Py_buffer out, window;
+    Py_buffer out, slice;
 } out_views;
 
-/* What each thread has of its own. */
+/* Memory of each thread. */
 typedef struct {
     uint8_t *scratch;
     read_part *parts;
 } worker_room;
 
-/* All that a read holds. */
+/* Everything that a read holds. */
 typedef struct {
     const laid_out *laid;
     out_views *outs;
@@ -37,13 +37,13 @@ typedef struct {
 
 #define FAILED 1
 #define NO_MEMORY 2
-#define SHARE_BYTES (64 << 10)   /* of effort, done by one thread at a time */
-#define SHARED_BYTES (768 << 10) /* for less, waking others costs more than they do */
+#define SHARE_BYTES (64 << 10)   /* of cost, done by one thread at a time */
+#define SHARED_BYTES (768 << 10) /* for less, waking threads costs more than they gain */
 
 static void release(batch_arguments *held) {
     for (int64_t i = 0; held->outs != NULL && i < held->laid->n_fields; i++) {
         PyBuffer_Release(&held->outs[i].out);
-        PyBuffer_Release(&held->outs[i].window);
+        PyBuffer_Release(&held->outs[i].slice);
     }
     free(held->outs);
     free(held->files);
@@ -60,34 +60,33 @@ static void release(batch_arguments *held) {
     free(held->parts);
 }
 
-/* Fill the outputs of a field from a tuple of its array, the window's array or None, and where that begins and its
- * bytes. */
+/* Fill the outputs of a field from a tuple: its array, the slice's array or None, the slice's begin and bytes. */
 static int take_out(PyObject *tuple, out_views *views, batch_field *field) {
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 4) {
-        PyErr_SetString(PyExc_TypeError, "an output must be a tuple of out, and the window's out, begin and bytes");
+        PyErr_SetString(PyExc_TypeError, "an output must be a tuple of out, and out, begin and bytes of the slice");
         return -1;
     }
-    PyObject *window = PyTuple_GetItem(tuple, 1);
+    PyObject *slice = PyTuple_GetItem(tuple, 1);
     if (take_array(PyTuple_GetItem(tuple, 0), &views->out, PyBUF_WRITABLE, "B", 1,
                    "out must be a writable uint8 array") < 0) {
         return -1;
     }
     field->out = views->out.buf;
     field->n_out = views->out.len;
-    if (window == Py_None) {
+    if (slice == Py_None) {
         return 0;
     }
     const long long begin = PyLong_AsLongLong(PyTuple_GetItem(tuple, 2));
     const long long n_bytes = PyErr_Occurred() ? -1 : PyLong_AsLongLong(PyTuple_GetItem(tuple, 3));
-    if (PyErr_Occurred() || take_array(window, &views->window, PyBUF_WRITABLE, "B", 1,
-                                       "the window's out must be a writable uint8 array") < 0) {
+    if (PyErr_Occurred() || take_array(slice, &views->slice, PyBUF_WRITABLE, "B", 1,
+                                       "the slice's out must be a writable uint8 array") < 0) {
         return -1;
     }
     if (n_bytes < 1) {
-        PyErr_Format(PyExc_ValueError, "a window must have bytes, found %lld", n_bytes);
+        PyErr_Format(PyExc_ValueError, "a slice must have at least one byte, found %lld", n_bytes);
         return -1;
     }
-    field->window = (batch_window){begin, n_bytes, views->window.buf, views->window.len};
+    field->slice = (batch_slice){begin, n_bytes, views->slice.buf, views->slice.len};
     return 0;
 }
 
@@ -114,7 +113,7 @@ static int take_fields(PyObject *tuple, batch_arguments *held) {
     return 0;
 }
 
-/* Fill the files from their descriptors; `with_memory`: what lies in memory is copied as well. */
+/* Fill the files from their descriptors; `with_memory`: also copy files in memory. */
 static int take_descriptors(PyObject *object, int with_memory, batch_arguments *held) {
     const laid_out *laid = held->laid;
     Py_buffer fds;
@@ -129,7 +128,7 @@ static int take_descriptors(PyObject *object, int with_memory, batch_arguments *
             held->files[i].fd = ((const int32_t *)fds.buf)[i];
             if (laid->files[i].memory != NULL && !with_memory) {
                 held->files[i].memory = NULL;
-                held->files[i].fd = BATCH_LEFT;
+                held->files[i].fd = BATCH_SKIP;
             }
         }
         held->plan.files = held->files;
@@ -139,12 +138,12 @@ static int take_descriptors(PyObject *object, int with_memory, batch_arguments *
     return held->plan.files == NULL ? -1 : 0;
 }
 
-/* Make room for the spans and runs of what is not in memory. */
+/* Allocate the spans and runs of files that are not in memory. */
 static int make_room(batch_arguments *held) {
     batch *plan = &held->plan;
     int64_t n = 0;
     for (int64_t i = 0; i < plan->n_files; i++) {
-        n += plan->files[i].memory == NULL && plan->files[i].fd != BATCH_LEFT;
+        n += plan->files[i].memory == NULL && plan->files[i].fd != BATCH_SKIP;
     }
     if (n == 0) {
         return 0;
@@ -158,7 +157,7 @@ static int make_room(batch_arguments *held) {
     return plan->runs == NULL ? -1 : 0;
 }
 
-/* Do one share of what can be done at once. */
+/* Do one share of the work that needs no waiting. */
 static void do_share(void *context, int64_t share, int worker) {
     batch_arguments *held = context;
     worker_room *room = &held->workers[worker];
@@ -180,7 +179,7 @@ static void do_share(void *context, int64_t share, int worker) {
     }
 }
 
-/* Read what has to be waited for. */
+/* Read the runs that need waiting. */
 static int read_left(batch_arguments *held) {
     int64_t n_scratch;
     const int64_t n = batch_left(&held->plan, &n_scratch);
@@ -195,7 +194,7 @@ static int read_left(batch_arguments *held) {
     return batch_read(&held->plan, held->engine, n, held->scratch, held->requests, held->parts) < 0 ? FAILED : 0;
 }
 
-/* Plan and do the read, without the GIL, with the help of threads if it is large. Return FAILED, NO_MEMORY or 0. */
+/* Plan and do the read, without the GIL, with threads if it is large. Return FAILED, NO_MEMORY or 0. */
 static int run(batch_arguments *held, thread_pool *pool) {
     if (batch_plan(&held->plan) < 0) {
         return FAILED;
@@ -245,6 +244,6 @@ static PyObject *native_read_laid(PyObject *module, PyObject *const *args, Py_ss
 
 PyMethodDef batch_methods[] = {
     FAST(read_laid, "read_laid(laid, outs, fds, engine, threads, n_threads, with_memory, /)\n--\n\n"
-                    "Read what was laid out to its places; return False where anything failed."),
+                    "Read a layout to its places; return False if anything failed."),
     {NULL, NULL, 0, NULL},
 };

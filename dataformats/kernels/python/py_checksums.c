@@ -45,7 +45,7 @@ static void release_extents(extents_views *views) {
 
 /* Fill `views`. Return 0, or -1 with an exception set and nothing held. */
 static int take_extents(PyObject *const *args, extents_views *views) {
-    memset(views, 0, sizeof *views); /* PyBuffer_Release does nothing to a view that was never filled */
+    memset(views, 0, sizeof *views); /* PyBuffer_Release is a no-op for views that were never filled */
     if (take_bytes(args[0], &views->buffer) < 0 ||
         take_int64(args[1], &views->starts, "starts must be a contiguous int64 array of one dimension") < 0 ||
         take_int64(args[2], &views->lengths, "lengths must be a contiguous int64 array of one dimension") <

@@ -83,7 +83,7 @@ static void release_reads(read_views *views) {
     PyBuffer_Release(&views->done);
 }
 
-/* Every stretch must have its place in the buffer. Return 0, or -1 with an exception set. */
+/* Check that every extent has its place in the buffer. Return 0, or -1 with an exception set. */
 static int check_reads(const read_views *views) {
     const int64_t *lengths = views->lengths.buf, *places = views->places.buf;
     if (views->fds.len / 4 != views->n || views->lengths.len / 8 != views->n ||
@@ -95,7 +95,7 @@ static int check_reads(const read_views *views) {
         const int64_t place = places[i], length = lengths[i];
         if (length < 0 || place < 0 || place > views->buffer.len || length > views->buffer.len - place) {
             PyErr_Format(PyExc_ValueError,
-                         "stretch %lld of %lld bytes at place %lld does not lie in %zd bytes", (long long)i,
+                         "extent %lld of %lld bytes at place %lld is outside the buffer of %zd bytes", (long long)i,
                          (long long)length, (long long)place, views->buffer.len);
             return -1;
         }
@@ -104,7 +104,7 @@ static int check_reads(const read_views *views) {
 }
 
 static int take_reads(PyObject *const *args, read_views *views) {
-    memset(views, 0, sizeof *views); /* PyBuffer_Release does nothing to a view that was never filled */
+    memset(views, 0, sizeof *views); /* PyBuffer_Release is a no-op for views that were never filled */
     if (take_array(args[0], &views->fds, 0, "il", 4,
                    "fds must be a contiguous int32 array of one dimension") < 0 ||
         take_int64(args[1], &views->offsets, "offsets must be a contiguous int64 array of one dimension") <
@@ -126,7 +126,7 @@ static int take_reads(PyObject *const *args, read_views *views) {
     return 0;
 }
 
-/* Does stretch `i` begin where the one before it ends? */
+/* Does extent `i` begin where the one before it ends? */
 static int follows(const read_views *views, int64_t i) {
     const int32_t *fds = views->fds.buf;
     const int64_t *offsets = views->offsets.buf, *lengths = views->lengths.buf;
@@ -134,8 +134,8 @@ static int follows(const read_views *views, int64_t i) {
            offsets[i] == offsets[i - 1] + lengths[i - 1];
 }
 
-/* Make one scattered read of those that follow each other in a file. Return how many reads there are, and in
- * `done` which one each stretch belongs to. */
+/* Combine extents that follow each other in a file into one scattered read. Return the number of reads, and in `done`
+ * the read of each extent. */
 static int64_t gather_requests(const read_views *views, read_request *requests, read_part *parts) {
     const int32_t *fds = views->fds.buf;
     const int64_t *offsets = views->offsets.buf, *lengths = views->lengths.buf, *places = views->places.buf;
@@ -155,7 +155,7 @@ static int64_t gather_requests(const read_views *views, read_request *requests, 
     return n_requests;
 }
 
-/* Turn `done` from the read that a stretch belongs to into the bytes that it got. */
+/* Change `done` from the read of each extent to the bytes that it got. */
 static void share_out(const read_views *views, const read_request *requests) {
     const int64_t *lengths = views->lengths.buf;
     int64_t *done = views->done.buf, number = -1, left = 0;
@@ -171,7 +171,7 @@ static void share_out(const read_views *views, const read_request *requests) {
 
 static PyObject *read_all(read_engine *engine, const read_views *views) {
     const size_t n = (size_t)views->n;
-    read_request *requests = calloc(n + 1, sizeof *requests); /* one more: nothing at all is no reason to fail */
+    read_request *requests = calloc(n + 1, sizeof *requests); /* one more, because calloc(0) may return NULL */
     read_part *parts = calloc(n + 1, sizeof *parts);
     PyObject *result = NULL;
     if (requests == NULL || parts == NULL) {
@@ -181,7 +181,7 @@ static PyObject *read_all(read_engine *engine, const read_views *views) {
         int64_t first;
         Py_BEGIN_ALLOW_THREADS first = run_requests(engine, requests, n_requests);
         while (first >= 0 && first < n_requests && requests[first].error == 0) {
-            first++; /* the file ended: no error */
+            first++; /* short at the end of a file: no error */
         }
         Py_END_ALLOW_THREADS share_out(views, requests);
         result = first < 0 || first == n_requests ? Py_NewRef(Py_None) : refuse("read", requests[first].error);
@@ -207,8 +207,8 @@ static PyObject *native_engine_read(PyObject *module, PyObject *const *args, Py_
 PyMethodDef engine_methods[] = {
     FAST(engine_open, "engine_open(name, /)\n--\n\nReturn a capsule with a new engine, or raise OSError."),
     FAST(engine_state, "engine_state(engine, /)\n--\n\n"
-                       "Return (what reads cold files, which call was refused or None, its errno)."),
+                       "Return (the engine for cold files, the call that was refused or None, its errno)."),
     FAST(engine_read, "engine_read(engine, fds, offsets, lengths, places, buffer, done, /)\n--\n\n"
-                      "Read stretches of files into places of a buffer, and write how many bytes each got."),
+                      "Read extents of files into places of a buffer, and write the number of bytes that each got."),
     {NULL, NULL, 0, NULL},
 };

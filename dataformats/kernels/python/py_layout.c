@@ -1,4 +1,4 @@
-/* The wrapper of what comes before a read: an index that is held, and what is laid out of it. */
+/* The wrapper of the layout: pinned extents, and the places of blobs. */
 #include "python/py_layout.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define EXTENTS "dataformats.extents"
 #define LAID "dataformats.laid"
 
-/* ---- an index that is held */
+/* ---- pinned extents */
 
 typedef struct {
     Py_buffer file, offset, length, stored;
@@ -43,7 +43,8 @@ static int take_extents(PyObject *const *args, held_extents *held) {
         PyErr_SetString(PyExc_ValueError, "file, offset, length and stored must be equally long");
         return -1;
     }
-    if ((check == BATCH_LENGTH && head < 8) || (check == BATCH_TFRECORD && (head < TFRECORD_HEAD || tail < TFRECORD_TAIL))) {
+    if ((check == BATCH_LENGTH && head < 8) ||
+        (check == BATCH_TFRECORD && (head < TFRECORD_HEAD || tail < TFRECORD_TAIL))) {
         PyErr_SetString(PyExc_ValueError, "the check needs a longer head or tail");
         return -1;
     }
@@ -71,7 +72,7 @@ static PyObject *native_hold_extents(PyObject *module, PyObject *const *args, Py
     return capsule;
 }
 
-/* ---- what is laid out */
+/* ---- the layout */
 
 static void free_laid(laid_out *laid) {
     Py_XDECREF(laid->indexes);
@@ -133,7 +134,7 @@ static int take_indexes(PyObject *tuple, laid_out *laid) {
     return 0;
 }
 
-/* Point each field to the extents of these records in place of all. Return 1, 0 where one is no record, or -1. */
+/* Point each field to the extents of these records instead of all. Return 1, 0 if one is not a record, or -1. */
 static int look_up(laid_out *laid, const int64_t *records, int64_t n) {
     const size_t each = (size_t)n * (sizeof(int64_t) * 2 + sizeof(int32_t) + sizeof(uint32_t));
     if ((laid->rows = room_for(laid->n_fields, each)) == NULL) {
@@ -152,7 +153,7 @@ static int look_up(laid_out *laid, const int64_t *records, int64_t n) {
     return 1;
 }
 
-/* Lay the blobs of each field out in `room`. Return 1, 0 where one does not fit, or -1 with an exception set. */
+/* Lay the blobs of each field out in `room`. Return 1, 0 if one does not fit, or -1 with an exception set. */
 static int lay_out_all(laid_out *laid, int64_t max_bytes) {
     int64_t *at = laid->room.buf, left = laid->room.len / 8;
     for (int64_t i = 0; i < laid->n_fields; i++) {
@@ -162,10 +163,11 @@ static int lay_out_all(laid_out *laid, int64_t max_bytes) {
             PyErr_SetString(PyExc_ValueError, "room must be 2 n + 1 long for each field of n blobs");
             return -1;
         }
-        for (int64_t row = 0; row < n; row++) { /* what layout_places asks for them is in the cache then */
+        for (int64_t row = 0; row < n; row++) { /* brings the data that layout_places needs into the cache */
             at[n + 1 + row] = field->extents.length[row];
         }
-        if (layout_places(&field->extents, laid->sizes.buf, laid->n_files, field->head, field->tail, max_bytes, at) < 0) {
+        if (layout_places(&field->extents, laid->sizes.buf, laid->n_files, field->head, field->tail, max_bytes, at) <
+            0) {
             return 0;
         }
         field->place = at;
@@ -176,7 +178,7 @@ static int lay_out_all(laid_out *laid, int64_t max_bytes) {
     return 1;
 }
 
-/* Return a new list of the numbers of the files in which blobs lie and that are not in memory. */
+/* Return a new list of the numbers of files with blobs that are not in memory. */
 static PyObject *files_used(const laid_out *laid) {
     uint8_t *is_used = calloc((size_t)laid->n_files + 1, 1);
     PyObject *numbers = is_used == NULL ? PyErr_NoMemory() : PyList_New(0);
@@ -184,7 +186,7 @@ static PyObject *files_used(const laid_out *laid) {
         const layout_extents *extents = &laid->fields[i].extents;
         for (int64_t row = 0; row < extents->n; row++) {
             const int32_t file = extents->file[row];
-            if (file >= 0 && file < laid->n_files) { /* it was; but `room` may have been written over it */
+            if (file >= 0 && file < laid->n_files) { /* checked before, but `room` may overlap it */
                 is_used[file] = 1;
             }
         }
@@ -204,7 +206,7 @@ static PyObject *files_used(const laid_out *laid) {
 }
 
 /* Return (capsule of `laid`, bytes of all blobs of each field, files used), which owns `laid`; NULL with an exception
- * set, and the caller still does. */
+ * set, and the caller still owns it. */
 static PyObject *given(laid_out *laid) {
     PyObject *sums = PyList_New(0), *files = files_used(laid), *capsule = NULL, *found = NULL;
     for (int64_t i = 0; sums != NULL && i < laid->n_fields; i++) {
@@ -229,7 +231,7 @@ static PyObject *given(laid_out *laid) {
     return found;
 }
 
-/* Fill `laid`. Return 1, 0 where the blobs cannot be laid out, or -1 with an exception set. */
+/* Fill `laid`. Return 1, 0 if the blobs cannot be laid out, or -1 with an exception set. */
 static int take_laid(PyObject *const *args, laid_out *laid) {
     const long long max_bytes = PyLong_AsLongLong(args[5]);
     if ((max_bytes == -1 && PyErr_Occurred()) || take_indexes(args[0], laid) < 0 || take_files(&args[2], laid) < 0 ||

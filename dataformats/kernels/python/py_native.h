@@ -1,8 +1,8 @@
-/* What the wrapper's files share: the module's state, and how arguments become C.
+/* Shared by the files of the wrapper: the module's state, the conversion of arguments, and the method tables.
  *
- * The wrapper is `_native.c` and the files called `py_*`: the only ones here that know Python. They take
- * buffers apart, hand them to the kernels, and raise. The module keeps the kernels that suit this machine in
- * its state, so there are no globals, and any number of interpreters and threads may use it. */
+ * The wrapper is this folder, the only files that know Python.h. They unpack buffers, call kernels, and raise. The
+ * module keeps the kernels for this machine in its state, so there are no globals, and any number of interpreters and
+ * threads may use it. */
 #ifndef DATAFORMATS_PY_NATIVE_H
 #define DATAFORMATS_PY_NATIVE_H
 
@@ -17,7 +17,7 @@
 #include "io/read.h"
 #include "io/thread_pool.h"
 
-/* Below this many bytes, giving up the GIL and taking it again costs more than the work. */
+/* Below this many bytes, releasing and taking the GIL costs more than the work. */
 #define RELEASE_GIL_BYTES 32768
 
 typedef struct {
@@ -30,8 +30,8 @@ native_state *state_of(PyObject *module);
 /* An entry of a method table for `native_NAME`, called with METH_FASTCALL. */
 #define FAST(name, doc) {#name, (PyCFunction)(void (*)(void))native_##name, METH_FASTCALL, doc}
 
-/* The functions below return 0, or -1 with an exception set. Views that were filled are released by the
- * caller; PyBuffer_Release does nothing to a view that is all zeros. */
+/* The functions below return 0, or -1 with an exception set. The caller releases filled views; PyBuffer_Release is a
+ * no-op for a view of zeros. */
 
 /* Check the number of positional arguments. */
 int check_count(const char *name, Py_ssize_t found, Py_ssize_t least, Py_ssize_t most);
@@ -46,24 +46,23 @@ int take_value(PyObject *object, uint32_t *value);
 int take_small(PyObject *object, const char *name, long most, long *number);
 
 /* Fill `view` with an aligned, C-contiguous array of one dimension whose items are `n_bytes` wide and whose
- * format is one of `formats`; `message` is what a TypeError says. `flags`: PyBUF_WRITABLE, or 0. */
+ * format is one of `formats`; `message` is the text of the TypeError. `flags`: PyBUF_WRITABLE, or 0. */
 int take_array(PyObject *object, Py_buffer *view, int flags, const char *formats, Py_ssize_t n_bytes,
                const char *message);
 
 int take_int64(PyObject *object, Py_buffer *view, const char *message);
 int take_uint32_out(PyObject *object, Py_buffer *view, const char *message);
 
-/* Allocate room for `n` items and one more, not initialised; NULL with an exception set. */
+/* Allocate uninitialized memory for `n + 1` items; NULL with an exception set. */
 void *room_for(int64_t n, size_t n_bytes);
 
-/* Return the engine in a capsule that `engine_open` made, or NULL for None, in `engine`.
- * The capsule must stay referenced while the engine is used. */
+/* Fill `engine` from a capsule of `engine_open`; NULL for None. The capsule must stay referenced while it is used. */
 int take_engine(PyObject *object, read_engine **engine);
 
 #define MAX_THREADS 64
 
-/* Fill `pool` with that of a capsule that `thread_pool_open` made, or NULL for None, and in a forked child, which has
- * none of its threads. The capsule must stay referenced while the pool is used. */
+/* Fill `pool` from a capsule of `thread_pool_open`; NULL for None, and in a forked child, which has none of its
+ * threads. The capsule must stay referenced while it is used. */
 int take_thread_pool(PyObject *object, thread_pool **pool);
 
 /* The functions of the module: one table a file. */

@@ -24,7 +24,7 @@ static int take_domain(PyObject *object, int64_t *domain) {
         return -1;
     }
     const long long found = PyLong_AsLongLong(integer);
-    if (found < 1) { /* also where it does not fit */
+    if (found < 1) { /* also if it does not fit */
         PyErr_Clear();
         PyErr_Format(PyExc_ValueError, "domain must be in [1, 2**63), found %S", integer);
         Py_DECREF(integer);
@@ -64,7 +64,7 @@ static int take_key(PyObject *object, permutation_key *key) {
 
 /* Fill `views` from (indices, domain, key, out). Return 0, or -1 with an exception set and nothing held. */
 static int take_permutation(PyObject *const *args, permutation_views *views) {
-    memset(views, 0, sizeof *views); /* PyBuffer_Release does nothing to a view that was never filled */
+    memset(views, 0, sizeof *views); /* PyBuffer_Release is a no-op for views that were never filled */
     if (take_int64(args[0], &views->indices, "indices must be a contiguous int64 array of one dimension") < 0 ||
         take_domain(args[1], &views->domain) < 0 || take_key(args[2], &views->key) < 0 ||
         take_array(args[3], &views->out, PyBUF_WRITABLE, "lq", 8,

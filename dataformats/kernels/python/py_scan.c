@@ -23,7 +23,7 @@ static int take_position(PyObject *object, const char *name, int64_t *position) 
         return -1;
     }
     const long long found = PyLong_AsLongLong(integer);
-    if (found < 0) { /* also where it does not fit */
+    if (found < 0) { /* also if it does not fit */
         PyErr_Clear();
         PyErr_Format(PyExc_ValueError, "%s must be in [0, 2**63), found %S", name, integer);
         Py_DECREF(integer);
@@ -47,7 +47,7 @@ static int take_footers(PyObject *object, Py_buffer *view) {
 /* Fill `views` from (window, at, lengths, footers); without footers, `n_args` is 3. Return 0, or -1 with an
  * exception set and nothing held. */
 static int take_scan(PyObject *const *args, Py_ssize_t n_args, scan_views *views) {
-    memset(views, 0, sizeof *views); /* PyBuffer_Release does nothing to a view that was never filled */
+    memset(views, 0, sizeof *views); /* PyBuffer_Release is a no-op for views that were never filled */
     if (take_bytes(args[0], &views->window) < 0 || take_position(args[1], "at", &views->at) < 0 ||
         take_lengths(args[2], &views->lengths) < 0 || (n_args > 3 && take_footers(args[3], &views->footers) < 0)) {
         release_scan(views);

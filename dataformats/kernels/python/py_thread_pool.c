@@ -1,4 +1,4 @@
-/* The wrapper of the threads that help with large batches. */
+/* The wrapper of the thread pool for large batches. */
 #include "python/py_native.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ int take_thread_pool(PyObject *object, thread_pool **pool) {
 
 static void destroy(PyObject *capsule) {
     owned_pool *found = PyCapsule_GetPointer(capsule, CAPSULE);
-    if (found->owner == this_process()) { /* else its lock may be held for ever */
+    if (found->owner == this_process()) { /* else its lock may be held forever */
         pool_close(found->pool);
     }
     free(found);
@@ -59,6 +59,6 @@ static PyObject *native_thread_pool_open(PyObject *module, PyObject *const *args
 
 PyMethodDef thread_pool_methods[] = {
     FAST(thread_pool_open, "thread_pool_open(most, /)\n--\n\n"
-                       "Return a capsule of at most so many threads, of which none is started yet."),
+                       "Return a capsule with a pool of at most `most` threads, none of them started."),
     {NULL, NULL, 0, NULL},
 };

@@ -8,7 +8,7 @@
 #define MOST_VIEWS 9
 #define ROW ((Py_ssize_t)sizeof(wire_feature))
 
-/* What an argument must be: a C-contiguous array of any shape, of int64 ('q') or of bytes ('B'). */
+/* The required type of an argument: a C-contiguous array of any shape, of int64 ('q') or bytes ('B'). */
 typedef struct {
     const char *name;
     char item;
@@ -65,7 +65,7 @@ static int take(PyObject *const *args, const wanted *wants, int n_wants, held *t
 
 static PyObject *refuse(held *taken) {
     release(taken);
-    PyErr_SetString(PyExc_ValueError, "the arrays' lengths do not fit each other");
+    PyErr_SetString(PyExc_ValueError, "the lengths of the arrays do not fit each other");
     return NULL;
 }
 
@@ -88,7 +88,7 @@ static const wanted FIND[MOST_VIEWS] = {
     {"strays", 'B', PyBUF_WRITABLE},
 };
 
-/* Return whether `ends` cut `n_bytes` bytes into names. */
+/* Return whether `ends` divide `n_bytes` bytes into names. */
 static int are_ends(const int64_t *ends, int64_t n_names, int64_t n_bytes) {
     int64_t last = 0;
     for (int64_t i = 0; i < n_names; i++) {
@@ -160,7 +160,7 @@ static PyObject *native_wire_survey(PyObject *module, PyObject *const *args, Py_
     return answer(&taken, -1);
 }
 
-/* ---- taking values out */
+/* ---- values */
 
 /* Take `(shape, buffer, features, out...)`. */
 static int take_values(PyObject *const *args, const wanted *wants, int n_wants, held *taken) {
@@ -248,10 +248,10 @@ static PyObject *native_wire_steps(PyObject *module, PyObject *const *args, Py_s
 PyMethodDef wire_methods[] = {
     FAST(wire_find, "wire_find(shape, buffer, starts, lengths, names, ends, parts, features, surveys, strays, /)\n"
                     "--\n\nFind features; return -1, or the number of the first record that does not parse."),
-    FAST(wire_survey, "wire_survey(shape, features, survey, /)\n--\n\nWrite what features have in common."),
+    FAST(wire_survey, "wire_survey(shape, features, survey, /)\n--\n\nWrite a summary of features."),
     FAST(wire_numbers, "wire_numbers(shape, buffer, features, out, kind, /)\n--\n\nWrite all numbers of a kind."),
     FAST(wire_places,
-         "wire_places(shape, buffer, features, starts, lengths, /)\n--\n\nWrite where bytes values lie."),
-    FAST(wire_steps, "wire_steps(shape, buffer, lists, out, /)\n--\n\nWrite the features that lists hold."),
+         "wire_places(shape, buffer, features, starts, lengths, /)\n--\n\nWrite the places of bytes values."),
+    FAST(wire_steps, "wire_steps(shape, buffer, lists, out, /)\n--\n\nWrite the features in lists."),
     {NULL, NULL, 0, NULL},
 };

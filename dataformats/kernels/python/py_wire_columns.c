@@ -1,5 +1,5 @@
-/* The wrapper of reading: from the records of a batch to its columns, in one call. The arrays are the caller's,
- * made by functions of its own once it is known how many values there are. */
+/* The wrapper of reading: from the records of a batch to its columns, in one call. Functions of the caller allocate the
+ * arrays once the number of values is known. */
 #include "python/py_native.h"
 
 #include <string.h>
@@ -9,36 +9,36 @@
 #define PLAN "dataformats.wire_columns_plan"
 #define MOST_BYTES ((int64_t)1 << 60) /* sums of a few of these do not overflow */
 
-/* What a column has become: see wire_columns.py. */
-enum { MADE = 1, APART = 2 };
+/* Flags of a column: see wire_columns.py. */
+enum { FILLED = 1, SLICED = 2 };
 
 typedef struct {
     wire_target target;
-    PyObject *make; /* of `targets` */
+    PyObject *new_array; /* of `targets` */
 } field;
 
 typedef struct {
     wire_shape shape;
     wire_names names;
-    PyObject *targets, *make_int64s;
-    int is_closed; /* there must be no names but these */
+    PyObject *targets, *new_int64s;
+    int is_closed; /* records must have no other names */
     int64_t n_fields;
     field *fields;
-    uint8_t memory[]; /* of fields, and of what `names` points to */
+    uint8_t memory[]; /* of fields, and of the data of `names` */
 } plan;
 
-/* What a column is filled into. */
+/* The arrays of a column. */
 typedef struct {
     PyObject *first, *second;
     Py_buffer first_view, second_view;
 } output;
 
-/* What a call holds on to; all but the views lies in `memory`. */
+/* Everything that a call holds; all but the views is in `memory`. */
 typedef struct {
     const plan *plan;
     Py_buffer buffer, starts, lengths;
     int64_t n_records;
-    wire_window window;
+    wire_slice slice;
     void *memory;
     wire_feature *features;
     wire_column *columns;
@@ -50,14 +50,14 @@ typedef struct {
 
 /* ---- arguments */
 
-static int take_window(PyObject *given, wire_window *window) {
+static int take_slice(PyObject *given, wire_slice *slice) {
     long long begin, n_bytes;
-    *window = (wire_window){0, 0};
+    *slice = (wire_slice){0, 0};
     if (given == Py_None) {
         return 0;
     }
     if (!PyTuple_Check(given) || PyTuple_Size(given) != 2) {
-        PyErr_SetString(PyExc_TypeError, "window must be None, or begin and bytes");
+        PyErr_SetString(PyExc_TypeError, "slice must be None, or begin and bytes");
         return -1;
     }
     begin = PyLong_AsLongLong(PyTuple_GetItem(given, 0));
@@ -66,14 +66,14 @@ static int take_window(PyObject *given, wire_window *window) {
         return -1;
     }
     if (begin < -MOST_BYTES || begin > MOST_BYTES || n_bytes < 1 || n_bytes > MOST_BYTES) {
-        PyErr_SetString(PyExc_ValueError, "window must begin in a record, and have a byte at least");
+        PyErr_SetString(PyExc_ValueError, "slice must begin in a record, and have at least one byte");
         return -1;
     }
-    *window = (wire_window){begin, n_bytes};
+    *slice = (wire_slice){begin, n_bytes};
     return 0;
 }
 
-/* Return the memory that everything of a call takes, cut into its parts; NULL with an exception set. */
+/* Allocate the memory of a call, and divide it into its parts; NULL with an exception set. */
 static void *cut_memory(batch *b) {
     const size_t n_fields = (size_t)b->plan->n_fields, n_records = (size_t)b->n_records;
     const size_t each = sizeof *b->columns + sizeof *b->outputs + sizeof *b->targets;
@@ -97,10 +97,10 @@ static void *cut_memory(batch *b) {
     return b->memory;
 }
 
-/* Take (plan, buffer, starts, lengths, window). Return 0, or -1 with an exception set. */
+/* Take (plan, buffer, starts, lengths, slice). Return 0, or -1 with an exception set. */
 static int take(PyObject *const *args, batch *b) {
     b->plan = PyCapsule_GetPointer(args[0], PLAN);
-    if (b->plan == NULL || take_window(args[4], &b->window) < 0 || take_bytes(args[1], &b->buffer) < 0 ||
+    if (b->plan == NULL || take_slice(args[4], &b->slice) < 0 || take_bytes(args[1], &b->buffer) < 0 ||
         take_int64(args[2], &b->starts, "starts must be a contiguous int64 array of one dimension") < 0 ||
         take_int64(args[3], &b->lengths, "lengths must be a contiguous int64 array of one dimension") < 0) {
         return -1;
@@ -131,20 +131,20 @@ static void let_go(batch *b) {
     PyBuffer_Release(&b->lengths);
 }
 
-/* ---- without the GIL, where there is much to do */
+/* ---- without the GIL, if there is much to do */
 
 static int has_stray(const batch *b) { return memchr(b->strays, 1, (size_t)b->n_records) != NULL; }
 
-static int has_apart(const batch *b) {
+static int is_any_sliced(const batch *b) {
     for (int64_t i = 0; i < b->plan->n_fields; i++) {
-        if (b->columns[i].is_apart) {
+        if (b->columns[i].is_sliced) {
             return 1;
         }
     }
     return 0;
 }
 
-/* Find the features and see what they can become. Return 0 where that is nobody's but the caller's to judge. */
+/* Find the features, and compute their columns. Return 0 if the caller must use the slow path. */
 static int find(batch *b) {
     const plan *p = b->plan;
     if (b->n_records == 0 || wire_find(p->shape, b->buffer.buf, b->buffer.len, b->starts.buf, b->lengths.buf,
@@ -155,9 +155,9 @@ static int find(batch *b) {
     for (int64_t i = 0; i < p->n_fields; i++) {
         b->targets[i] = p->fields[i].target;
     }
-    wire_columns_fit(b->targets, p->n_fields, b->features, b->n_records, b->starts.buf, b->lengths.buf, b->window,
+    wire_columns_fit(b->targets, p->n_fields, b->features, b->n_records, b->starts.buf, b->lengths.buf, b->slice,
                      b->columns);
-    return b->window.n_bytes == 0 || has_apart(b);
+    return b->slice.n_bytes == 0 || is_any_sliced(b);
 }
 
 static void fill(batch *b) {
@@ -172,13 +172,13 @@ static void fill(batch *b) {
     }
 }
 
-/* Return the bytes that are looked at: those that were read apart are not. Nothing is known of the lengths yet. */
+/* Return the number of bytes to parse, without the slice. The lengths are not validated yet. */
 static int64_t bytes_to_find(const batch *b) {
     const int64_t *lengths = b->lengths.buf;
     int64_t n_bytes = 0;
     for (int64_t i = 0; i < b->n_records && n_bytes < RELEASE_GIL_BYTES; i++) {
-        const int64_t apart = b->window.n_bytes;
-        n_bytes += lengths[i] > apart && lengths[i] <= b->buffer.len ? lengths[i] - apart : 0;
+        const int64_t sliced = b->slice.n_bytes;
+        n_bytes += lengths[i] > sliced && lengths[i] <= b->buffer.len ? lengths[i] - sliced : 0;
     }
     return n_bytes;
 }
@@ -186,7 +186,7 @@ static int64_t bytes_to_find(const batch *b) {
 static int64_t bytes_to_fill(const batch *b) {
     int64_t n_bytes = 0;
     for (int64_t i = 0; i < b->plan->n_fields; i++) {
-        n_bytes += b->columns[i].is_apart ? 0 : b->columns[i].n_bytes;
+        n_bytes += b->columns[i].is_sliced ? 0 : b->columns[i].n_bytes;
     }
     return n_bytes;
 }
@@ -217,10 +217,10 @@ static int overlap(const Py_buffer *a, const Py_buffer *b) {
     return begin < other + (size_t)b->len && other < begin + (size_t)a->len;
 }
 
-/* Fill `view` with an array of exactly so many bytes, which `make(n)` returns. NULL with an exception set. */
-static PyObject *made(const batch *b, PyObject *make, int64_t n, int64_t n_bytes, Py_buffer *view) {
+/* Return `new_array(n)`, and fill `view` with it; it must have exactly `n_bytes`. NULL with an exception set. */
+static PyObject *made(const batch *b, PyObject *new_array, int64_t n, int64_t n_bytes, Py_buffer *view) {
     PyObject *number = PyLong_FromLongLong(n);
-    PyObject *array = number == NULL ? NULL : PyObject_CallFunctionObjArgs(make, number, NULL);
+    PyObject *array = number == NULL ? NULL : PyObject_CallFunctionObjArgs(new_array, number, NULL);
     Py_XDECREF(number);
     if (array == NULL || PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
         Py_XDECREF(array);
@@ -233,28 +233,28 @@ static PyObject *made(const batch *b, PyObject *make, int64_t n, int64_t n_bytes
         return NULL;
     }
     if (overlap(view, &b->buffer)) {
-        PyErr_SetString(PyExc_ValueError, "expected an array of its own, found one over the records");
+        PyErr_SetString(PyExc_ValueError, "expected a new array, found one that overlaps the records");
         Py_DECREF(array);
         return NULL;
     }
     return array;
 }
 
-/* Make the arrays of a column that fits. Return 0, or -1 with an exception set. */
+/* Allocate the arrays of a column that fits. Return 0, or -1 with an exception set. */
 static int make_arrays(const batch *b, int64_t i, output *out) {
     const wire_column *column = &b->columns[i];
     const field *f = &b->plan->fields[i];
     const int is_placed = f->target.output == WIRE_PLACED;
-    if (!column->is_apart) {
-        PyObject *make = is_placed ? b->plan->make_int64s : f->make;
-        out->first = made(b, make, column->values, column->n_bytes, &out->first_view);
+    if (!column->is_sliced) {
+        PyObject *new_array = is_placed ? b->plan->new_int64s : f->new_array;
+        out->first = made(b, new_array, column->values, column->n_bytes, &out->first_view);
         if (out->first == NULL) {
             return -1;
         }
     }
     if (f->target.output != WIRE_DENSE) {
         const int64_t n = b->n_records + !is_placed;
-        out->second = made(b, b->plan->make_int64s, n, n * 8, &out->second_view);
+        out->second = made(b, b->plan->new_int64s, n, n * 8, &out->second_view);
     }
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -268,11 +268,11 @@ static int make_all(const batch *b) {
     return 0;
 }
 
-/* Put the features of a name, as they were found, in the place of its column. */
+/* Return the rows of features of a name instead of its column. */
 static int put_features(const batch *b, int64_t i, output *out) {
     const int64_t n_bytes = b->n_records * (int64_t)sizeof(wire_feature);
     let_go_of(out);
-    out->first = made(b, b->plan->make_int64s, n_bytes / 8, n_bytes, &out->first_view);
+    out->first = made(b, b->plan->new_int64s, n_bytes / 8, n_bytes, &out->first_view);
     if (out->first == NULL) {
         return -1;
     }
@@ -287,7 +287,7 @@ static PyObject *described(const batch *b, int64_t i) {
     if (!column->fits && put_features(b, i, out) < 0) {
         return NULL;
     }
-    return Py_BuildValue("(iOO)", (column->fits ? MADE : 0) | (column->is_apart ? APART : 0),
+    return Py_BuildValue("(iOO)", (column->fits ? FILLED : 0) | (column->is_sliced ? SLICED : 0),
                          out->first == NULL ? Py_None : out->first, out->second == NULL ? Py_None : out->second);
 }
 
@@ -327,23 +327,23 @@ static PyObject *native_wire_columns(PyObject *module, PyObject *const *args, Py
 
 static void release_plan(plan *p) {
     Py_XDECREF(p->targets);
-    Py_XDECREF(p->make_int64s);
+    Py_XDECREF(p->new_int64s);
     PyMem_Free(p);
 }
 
 static void drop_plan(PyObject *capsule) { release_plan(PyCapsule_GetPointer(capsule, PLAN)); }
 
-/* Fill a field from (output, letter, width, size, make). */
+/* Fill a field from (output, letter, width, size, new_array). */
 static int plan_field(PyObject *described, field *f) {
     int kind, letter, width;
     long long size;
-    if (!PyArg_ParseTuple(described, "iCiLO", &kind, &letter, &width, &size, &f->make)) {
+    if (!PyArg_ParseTuple(described, "iCiLO", &kind, &letter, &width, &size, &f->new_array)) {
         return -1;
     }
     const int is_width = width == 1 || width == 2 || width == 4 || width == 8;
     if (kind < 0 || kind >= WIRE_OUTPUTS || !is_width || size < 1 || size > INT32_MAX || letter == 0 ||
         letter > 'z' || strchr("biuf", letter) == NULL) {
-        PyErr_SetString(PyExc_ValueError, "no such column");
+        PyErr_SetString(PyExc_ValueError, "expected an output, letter, width and size of wire_columns.Output");
         return -1;
     }
     f->target = (wire_target){(wire_output)kind, (char)letter, width, size};
@@ -364,7 +364,7 @@ static Py_ssize_t bytes_of_names(PyObject *names) {
     return n_bytes;
 }
 
-/* Copy names to memory that has room for them. */
+/* Copy names to memory of sufficient size. */
 static wire_names copied_names(PyObject *names, Py_ssize_t n_wanted, int64_t *ends, uint8_t *parts, uint8_t *bytes) {
     const Py_ssize_t n_names = PyTuple_Size(names);
     int64_t done = 0;
@@ -378,7 +378,7 @@ static wire_names copied_names(PyObject *names, Py_ssize_t n_wanted, int64_t *en
     return (wire_names){bytes, ends, parts, n_names, n_wanted};
 }
 
-static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int is_closed, PyObject *make_int64s) {
+static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int is_closed, PyObject *new_int64s) {
     const Py_ssize_t n_bytes = bytes_of_names(names), n_names = PyTuple_Size(names), n_fields = PyTuple_Size(targets);
     if (n_bytes < 0) {
         return NULL;
@@ -390,12 +390,12 @@ static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int 
         return NULL;
     }
     uint8_t *const ends = p->memory + of_fields, *const parts = ends + of_ends;
-    *p = (plan){.shape = shape, .targets = targets, .make_int64s = make_int64s, .is_closed = is_closed};
+    *p = (plan){.shape = shape, .targets = targets, .new_int64s = new_int64s, .is_closed = is_closed};
     p->n_fields = n_fields;
     p->fields = (field *)p->memory;
     p->names = copied_names(names, n_fields, (int64_t *)ends, parts, parts + n_names);
     Py_INCREF(targets);
-    Py_INCREF(make_int64s);
+    Py_INCREF(new_int64s);
     return p;
 }
 
@@ -423,9 +423,9 @@ static PyObject *native_wire_columns_plan(PyObject *module, PyObject *const *arg
 }
 
 PyMethodDef wire_columns_methods[] = {
-    FAST(wire_columns_plan, "wire_columns_plan(shape, names, outputs, closed, make_int64s, /)\n--\n\n"
+    FAST(wire_columns_plan, "wire_columns_plan(shape, names, outputs, closed, new_int64s, /)\n--\n\n"
                             "Return how the columns of records are made."),
-    FAST(wire_columns, "wire_columns(plan, buffer, starts, lengths, window, /)\n--\n\n"
+    FAST(wire_columns, "wire_columns(plan, buffer, starts, lengths, slice, /)\n--\n\n"
                        "Return the columns of records; None where something is to be said of them."),
     {NULL, NULL, 0, NULL},
 };

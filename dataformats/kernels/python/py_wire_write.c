@@ -1,6 +1,6 @@
-/* The wrapper of writing: from the values of a record to its bytes, without a Python object in between for what
- * is common: integers, floats, arrays of the declared dtype, bytes, text, and lists of those two. Whatever else
- * there is, a function of the caller's turns into arrays or bytes first. */
+/* The wrapper of writing: from the values of a record to its bytes. Common values need no other Python objects:
+ * integers, floats, arrays of the declared dtype, bytes, text, and lists of bytes or text. A function of the caller
+ * converts all other values to arrays or bytes first. */
 #include "python/py_native.h"
 
 #include <math.h>
@@ -13,26 +13,26 @@
 
 typedef enum { NUMBERS, BYTES, TEXT, OTHER, ITEMS } item;
 
-/* What a field is to become. */
+/* How a field is written. */
 typedef struct {
     wire_span name;
     int part, kind, required;
     item item;
     char letter; /* of numbers: 'b', 'i', 'u' or 'f', as numpy names the kinds of dtypes */
-    int width;   /* and their bytes */
+    int width;   /* bytes of a number */
     int n_dims;
     int64_t dims[MOST_DIMS]; /* -1: any number of elements */
 } field;
 
 typedef struct {
     wire_shape shape;
-    PyObject *array_type, *scalar_type; /* numpy's: others may share their memory and mean something else by it */
+    PyObject *array_type, *scalar_type; /* numpy's: buffers of other types may mean something else */
     PyObject *names;                    /* a tuple, which keeps the names' bytes */
     int64_t n_fields;
     field fields[];
 } plan;
 
-/* What one value holds on to until the record is written. */
+/* Everything that one value holds until the record is written. */
 typedef struct {
     Py_buffer view;
     PyObject *owned[2];
@@ -41,8 +41,7 @@ typedef struct {
     uint8_t number[8]; /* little-endian */
 } holder;
 
-/* The functions called take_* return 1, 0 where the value must be turned into something else first, or -1 with an
- * exception set. */
+/* The functions called take_* return 1, 0 if the value must be converted first, or -1 with an exception set. */
 
 /* ---- numbers */
 
@@ -103,7 +102,7 @@ static int has_dtype(const field *f, const Py_buffer *view) {
     static const char *const formats[] = {"?", "bhilq", "BHILQ", "efdg"};
     const char *letter = strchr("biuf", f->letter);
     const char *format = view->format == NULL ? "B" : view->format;
-    format += format[0] == '<' || format[0] == '='; /* the machine's own order: this is not used on others */
+    format += format[0] == '<' || format[0] == '='; /* the byte order of the machine, which is little-endian here */
     return letter != NULL && format[0] != '\0' && format[1] == '\0' &&
            strchr(formats[letter - "biuf"], format[0]) != NULL && view->itemsize == f->width;
 }
@@ -120,7 +119,7 @@ static int has_shape(const field *f, const Py_buffer *view) {
     return 1;
 }
 
-/* An Int64List holds no integers from 2^63 on. */
+/* An Int64List cannot hold integers from 2^63 on. */
 static int is_listable(const field *f, const Py_buffer *view) {
     if (f->letter != 'u' || f->width != 8 || f->kind == WIRE_BYTES) {
         return 1;
@@ -134,7 +133,7 @@ static int is_listable(const field *f, const Py_buffer *view) {
     return 1;
 }
 
-/* Numbers without a list of their own are bytes: one value, or for a sequence one value an element. */
+/* Numbers without a list are bytes: one value, or one value for each element of a sequence. */
 static int as_blobs(const field *f, holder *held, wire_value *out) {
     const uint8_t *bytes = held->view.buf;
     const int is_sequence = f->n_dims > 0 && f->dims[0] < 0;
@@ -183,7 +182,7 @@ static int take_numbers(const plan *p, const field *f, PyObject *value, holder *
         held->number[0] = value == Py_True;
         return one_number(f, held, 1, 0, out);
     }
-    /* Numpy's scalars of text and of dates show their bytes as a row of numbers; text may be one byte. */
+    /* numpy's scalars of text and dates expose their bytes as numbers; text may be one byte. */
     if ((PyObject *)Py_TYPE(value) == p->array_type ||
         (f->n_dims == 0 && PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)p->scalar_type) &&
          !PyBytes_Check(value))) {
@@ -201,7 +200,7 @@ static int take_blob(item wanted, PyObject *value, wire_span *blob) {
     if (wanted == TEXT && PyUnicode_CheckExact(value)) {
         bytes = PyUnicode_AsUTF8AndSize(value, &n_bytes);
         if (bytes == NULL) {
-            PyErr_Clear(); /* lone surrogates: whoever encodes text says so */
+            PyErr_Clear(); /* lone surrogates: the caller's conversion raises */
             return 0;
         }
     } else if (wanted == BYTES && PyBytes_CheckExact(value)) {
@@ -247,7 +246,7 @@ static int take_blobs(item wanted, int is_sequence, PyObject *value, holder *hel
 
 /* ---- records */
 
-/* Take a value as it is. */
+/* Take a value without conversion. */
 static int take_as_is(const plan *p, const field *f, PyObject *value, holder *held, wire_value *out) {
     if (f->item == NUMBERS) {
         return take_numbers(p, f, value, held, out);
@@ -266,13 +265,13 @@ static void let_go(holder *held) {
     memset(held, 0, sizeof *held);
 }
 
-/* Take what `normalise(i, value)` makes of a value: an array of the declared dtype, a list of bytes, or bytes: the
- * message itself. */
-static int take_normalised(const plan *p, int64_t i, PyObject *value, PyObject *normalise, holder *held,
+/* Take the result of `normalize(i, value)`: an array of the declared dtype, a list of bytes, or bytes, which are the
+ * message. */
+static int take_normalized(const plan *p, int64_t i, PyObject *value, PyObject *normalize, holder *held,
                            wire_value *out) {
     const field *f = &p->fields[i];
     let_go(held);
-    PyObject *made = PyObject_CallFunction(normalise, "LO", (long long)i, value);
+    PyObject *made = PyObject_CallFunction(normalize, "LO", (long long)i, value);
     if (made == NULL) {
         return -1;
     }
@@ -285,14 +284,15 @@ static int take_normalised(const plan *p, int64_t i, PyObject *value, PyObject *
         taken = f->item == NUMBERS ? take_numbers(p, f, made, held, out) : take_blobs(BYTES, 1, made, held, out);
     }
     if (taken == 0) {
-        PyErr_Format(PyExc_TypeError, "field %lld was not made into its type, but into %R", (long long)i,
+        PyErr_Format(PyExc_TypeError, "expected the normalized value of field %lld in its declared type, found %R",
+                     (long long)i,
                      (PyObject *)Py_TYPE(made));
     }
     return taken == 1 ? 1 : -1;
 }
 
-/* Fill `values` from a tuple. Return how many there are, or -1 with an exception set. */
-static int64_t take_all(const plan *p, PyObject *given, PyObject *normalise, holder *held, wire_value *values) {
+/* Fill `values` from a tuple. Return their number, or -1 with an exception set. */
+static int64_t take_all(const plan *p, PyObject *given, PyObject *normalize, holder *held, wire_value *values) {
     int64_t n_values = 0;
     for (int64_t i = 0; i < p->n_fields; i++) {
         const field *f = &p->fields[i];
@@ -306,7 +306,7 @@ static int64_t take_all(const plan *p, PyObject *given, PyObject *normalise, hol
         out->part = f->part;
         out->kind = f->kind;
         int taken = value == Py_None ? 0 : take_as_is(p, f, value, &held[i], out);
-        taken = taken == 0 ? take_normalised(p, i, value, normalise, &held[i], out) : taken;
+        taken = taken == 0 ? take_normalized(p, i, value, normalize, &held[i], out) : taken;
         if (taken < 0) {
             return -1;
         }
@@ -372,7 +372,7 @@ static int plan_field(PyObject *described, field *f) {
     f->n_dims = (int)PyTuple_Size(dims);
     if (f->n_dims > MOST_DIMS || f->part < 0 || f->part > 1 || f->kind <= WIRE_MISSING || f->kind > WIRE_STEPS ||
         kind_of_item < 0 || kind_of_item >= ITEMS || f->width < 1 || f->width > 8) {
-        PyErr_SetString(PyExc_ValueError, "no such field");
+        PyErr_SetString(PyExc_ValueError, "expected a field of wire_write.Field");
         return -1;
     }
     f->name.at = (const uint8_t *)PyBytes_AsString(name);
@@ -393,7 +393,7 @@ static PyObject *native_wire_plan(PyObject *module, PyObject *const *args, Py_ss
     const long shape = PyLong_AsLong(args[0]);
     if (shape < 0 || shape >= WIRE_SHAPES || !PyTuple_CheckExact(args[1]) || !PyType_Check(args[2]) ||
         !PyType_Check(args[3])) {
-        return PyErr_Format(PyExc_TypeError, "expected a shape, a tuple of fields, and numpy's two types");
+        return PyErr_Format(PyExc_TypeError, "expected a shape, a tuple of fields, and two types");
     }
     const Py_ssize_t n_fields = PyTuple_Size(args[1]);
     plan *p = PyMem_Malloc(sizeof *p + (size_t)n_fields * sizeof p->fields[0]);
@@ -418,6 +418,6 @@ static PyObject *native_wire_plan(PyObject *module, PyObject *const *args, Py_ss
 
 PyMethodDef wire_write_methods[] = {
     FAST(wire_plan, "wire_plan(shape, fields, array_type, scalar_type, /)\n--\n\nReturn how records are written."),
-    FAST(wire_write, "wire_write(plan, values, normalise, /)\n--\n\nReturn the bytes of a record."),
+    FAST(wire_write, "wire_write(plan, values, normalize, /)\n--\n\nReturn the bytes of a record."),
     {NULL, NULL, 0, NULL},
 };

@@ -1,9 +1,8 @@
 """Checksums in plain Python and numpy.
 
-A CRC is the remainder of a division of polynomials over GF(2). All that is used of it here: feeding the
-register is linear over XOR. So what the register becomes after n more zero bytes is the XOR of what becomes
-of each of its four bytes, which takes four look-ups; and the registers of two neighbours join into that of
-both by one such step.
+A CRC is the remainder of a division of polynomials over GF(2). This code uses one property: the register is linear
+over XOR. So the register after n more zero bytes is the XOR of the results for each of its four bytes, which takes
+four look-ups; and the registers of two neighboring pieces join by one such step.
 """
 
 from __future__ import annotations
@@ -101,8 +100,8 @@ def _register_after_bytes(register: int, octets: NDArray[np.uint8]) -> int:
 def _register_after_piece(register: int, octets: NDArray[np.uint8]) -> int:
     """Join neighbours pairwise, all pairs of a level at once, until one word is left.
 
-    Zero bytes in front do not change a register of 0, so the piece is filled up to whole words there, and
-    each level to an even number of them. Another register is XORed into the first four bytes: the same.
+    Zero bytes in front do not change a register of 0, so they fill the piece up to whole words, and each level to
+    an even number of words. A register other than 0 is XORed into the first four bytes, which is equivalent.
     """
     words = np.zeros(-(-len(octets) // 4), dtype="<u4")
     first = 4 * len(words) - len(octets)
@@ -120,7 +119,7 @@ def _register_after_piece(register: int, octets: NDArray[np.uint8]) -> int:
 
 
 def _advance(registers: Words, table: Words) -> Words:
-    """Return what `registers` become after the zero bytes that `table`, `(4, 256) uint32`, stands for."""
+    """Return `registers` after the zero bytes of `table`, `(4, 256) uint32`."""
     advanced: Words = table[0].take(registers & 0xFF)
     advanced ^= table[1].take((registers >> 8) & 0xFF)
     advanced ^= table[2].take((registers >> 16) & 0xFF)
@@ -132,7 +131,7 @@ def _advance(registers: Words, table: Words) -> Words:
 def _zeros_table(level: int) -> Words:
     """Return the table, `(4, 256) uint32`, of `4 * 2**level` zero bytes.
 
-    Entry `[k, b]` is what byte k of a register adds to the register after them, if that byte is b.
+    Entry `[k, b]` is the effect on the later register of byte k, if that byte is b.
     """
     if level > 0:
         half = _zeros_table(level - 1)
@@ -147,7 +146,7 @@ def _zeros_table(level: int) -> Words:
 
 @functools.cache
 def byte_table() -> list[int]:
-    """Return what a register of 0 to 255 becomes after one zero byte."""
+    """Return the registers 0 to 255 after one zero byte."""
     table = []
     for register in range(256):
         for _ in range(8):

@@ -1,4 +1,4 @@
-"""Gathering in plain Python: the specification of the C kernel."""
+"""Gather in plain Python: the specification of the C kernel."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["gather"]
 
 
 def gather(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /) -> int:
-    """Copy each `buffer[starts[i] : starts[i] + lengths[i]]` to where the one before ends in `out`.
+    """Copy each `buffer[starts[i] : starts[i] + lengths[i]]` to `out`, back to back.
 
     Returns:
-        -1, or the number of the first extent that does not lie in `buffer` or in the room that is left; or
-        their number where room is left at the end.
+        -1, or the number of the first extent that is outside `buffer` or does not fit in `out`; or the number of
+        extents if `out` is not full at the end.
 
     Raises:
         ValueError: `starts` and `lengths` are not equally long.

@@ -1,6 +1,6 @@
 """The keyed permutation in plain numpy: eight rounds of a keyed mix on the bits of an index, with cycle walking.
 
-The law, and why it is built so, stand in permutation.h.
+Definition and reasons: `permute/permutation.h`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Words = NDArray[np.uint64]
 
 
 def permute(indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: NDArray[np.int64], /) -> None:
-    """Write where each index goes: the contract is `dataformats.kernels.permute`."""
+    """Write the image of each index: the contract is `dataformats.kernels.permute`."""
     _walk(_Plan.make(*_checked(domain, key)).forth, indices, domain, out)
 
 
 def permute_back(indices: NDArray[np.int64], domain: int, key: tuple[int, int], out: NDArray[np.int64], /) -> None:
-    """Write which index goes to each of these: the contract is `dataformats.kernels.permute_back`."""
+    """Write the preimage of each index: the contract is `dataformats.kernels.permute_back`."""
     _walk(_Plan.make(*_checked(domain, key)).back, indices, domain, out)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The rounds of one key and domain. All arithmetic is modulo `2**bits`, which uint64 carries past."""
+    """The rounds of one key and domain. All arithmetic is modulo `2**bits`, in uint64."""
 
     bits: int
     rounds: list[tuple[int, int, int]]  # odd multiplier, addend, odd multiplier

@@ -1,4 +1,4 @@
-"""Scans in plain Python and numpy: from frame to frame through a window of bytes."""
+"""Scan frames in a window of bytes, in plain Python and numpy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike
 
 ENDS = 0
-"""A walk stopped because the next header does not lie in the window with all its bytes."""
+"""A scan stopped because the next header is not wholly in the window."""
 FULL = 1
-"""A walk stopped because there is no room for the next frame in the output."""
+"""A scan stopped because the output has no room for the next frame."""
 UNSOUND = 2
-"""A walk stopped because the next header cannot be right: its checksum or its length."""
+"""A scan stopped because the next header is invalid: its checksum or its length."""
 
 MAX_LENGTH = 2**62  # no file is longer, and positions behind such a record still fit int64
 
@@ -33,7 +33,7 @@ Found = tuple[int, int, int]
 
 
 def scan_tfrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], footers: NDArray[np.uint32], /) -> Found:
-    """Walk through the TFRecords of a window: the contract is `dataformats.kernels.scan_tfrecord`."""
+    """Scan the TFRecords of a window: the contract is `dataformats.kernels.scan_tfrecord`."""
     octets, at = octets_of(window), _position("at", at)
     _check_lengths(lengths)
     _check_footers(footers)
@@ -56,7 +56,7 @@ def scan_tfrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], footer
 
 
 def scan_ofrecord(window: BytesLike, at: int, lengths: NDArray[np.int64], /) -> Found:
-    """Walk through the OFRecords of a window: the contract is `dataformats.kernels.scan_ofrecord`."""
+    """Scan the OFRecords of a window: the contract is `dataformats.kernels.scan_ofrecord`."""
     octets, at = octets_of(window), _position("at", at)
     _check_lengths(lengths)
     starts, stop = _chain(octets, at, _OFRECORD_HEAD, _OFRECORD_HEAD, len(lengths))
@@ -83,17 +83,17 @@ def scan_tfrecord_header(window: BytesLike, at: int, most: int, /) -> int:
 
 
 def _chain(octets: Octets, at: int, head: int, extra: int, room: int) -> tuple[NDArray[np.int64], int]:
-    """Return where frames begin, int64[n], `n` up to `room`, and where the next one does; nothing is checked."""
+    """Return the begins of frames, int64[n] with n up to `room`, and that of the next frame, without any checks."""
     memory, last, unpack = octets.data, len(octets) - head, _LENGTH.unpack_from
     places: list[int] = []
-    while at <= last and len(places) < room:  # Python's integers take a sum past 2**64
+    while at <= last and len(places) < room:  # the sum may pass 2**64
         places.append(at)
         at += unpack(memory, at)[0] + extra
     return np.array(places, np.int64), at
 
 
 def _stopped(starts: NDArray[np.int64], stop: int, sound: NDArray[np.bool_], last: int) -> Found:
-    """Return how many frames there are up to the first that is not sound, where these stop, and why."""
+    """Return the number of frames before the first invalid one, the end of these, and why the scan stopped."""
     if not sound.all():
         n = int(np.argmin(sound))
         return n, int(starts[n]), UNSOUND
@@ -101,7 +101,7 @@ def _stopped(starts: NDArray[np.int64], stop: int, sound: NDArray[np.bool_], las
 
 
 def _words(octets: Octets, places: NDArray[np.int64], n_bytes: int) -> Octets:
-    """Return the bytes at any places of a buffer, `(n, n_bytes) uint8`."""
+    """Return the bytes at places of a buffer, `(n, n_bytes) uint8`."""
     found: Octets = octets[places[:, np.newaxis] + np.arange(n_bytes)]
     return found
 

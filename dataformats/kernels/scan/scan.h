@@ -1,12 +1,12 @@
-/* Walks from frame to frame through a window of bytes: what builds an index of a file that has none.
+/* Scans frames in a window of bytes, to index a file.
  *
  * A frame is a header that begins with the length of the data, the data, a footer; frames lie back to back.
  * TFRecord: uint64 length, masked CRC-32C of these 8 bytes, data, masked CRC-32C of the data. OFRecord: int64
- * length, data. All little-endian. Data are neither read nor checked.
+ * length, data. All little-endian. Data are neither read nor verified.
  *
- * What a walk finds is a function of the bytes from its first frame on, and of nothing before it. So walks
- * that begin at several places of a file join without a doubt: where one arrives at a frame of another, the
- * rest of both is the same. That is why a large file may be walked in pieces, whatever its data look like.
+ * The result depends only on the bytes from the first frame on, not on any before it. So scans from several places
+ * of a file join safely: once one reaches a frame of another, the rest of both is the same. That is why a large file
+ * can be scanned in pieces, whatever its data contain.
  *
  * Kernels know no Python, keep no state, allocate nothing and may run in any number of threads at once. */
 #ifndef DATAFORMATS_SCAN_H
@@ -14,37 +14,37 @@
 
 #include "checksum/crc.h"
 
-/* No file is longer, and positions behind such a record still fit int64. Longer ones are unsound. */
+/* No file is longer, and positions behind such a record still fit int64. Longer lengths are invalid. */
 #define SCAN_MAX_LENGTH ((uint64_t)1 << 62)
 
 #define SCAN_OFRECORD_HEAD 8
 
-/* Why a walk stopped. */
+/* Why a scan stopped. */
 enum {
-    SCAN_ENDS = 0,   /* the next header does not lie in the window with all its bytes */
-    SCAN_FULL = 1,   /* there is no room for the next frame in the output */
-    SCAN_UNSOUND = 2 /* the next header cannot be right: its checksum or its length */
+    SCAN_ENDS = 0,   /* the next header is not wholly in the window */
+    SCAN_FULL = 1,   /* the output has no room for the next frame */
+    SCAN_UNSOUND = 2 /* the next header is invalid: its checksum or its length */
 };
 
 typedef struct {
-    int64_t n_frames; /* whose headers lie in the window; the last may end behind it */
-    int64_t stop;     /* where in the window, or behind it, the next frame begins */
+    int64_t n_frames; /* with headers in the window; the last may end behind it */
+    int64_t stop;     /* begin of the next frame, in the window or behind it */
     int why;
 } scan_found;
 
-/* Walk through the TFRecords of `window[at .. n_bytes)`, `at` >= 0, the first of which begins at `at`.
+/* Scan the TFRecords of `window[at .. n_bytes)`, `at` >= 0. The first begins at `at`.
  *
  * `lengths` and `footers` have room for `room` frames; `lengths[i]` is the length of the data of frame i,
- * `footers[i]` the masked CRC-32C behind them, or 0 where that does not lie in the window with all its bytes
- * (which can happen to the last frame only). */
+ * `footers[i]` the masked CRC-32C behind them, or 0 if that is not wholly in the window (which can only happen
+ * to the last frame). */
 scan_found scan_tfrecord(crc_kernel *crc32c, const uint8_t *window, int64_t n_bytes, int64_t at,
                          int64_t *lengths, uint32_t *footers, int64_t room);
 
-/* The same for OFRecords, which have no checksums: a length is unsound if it is negative or too long. */
+/* The same for OFRecords, which have no checksums: a length is invalid if it is negative or too long. */
 scan_found scan_ofrecord(const uint8_t *window, int64_t n_bytes, int64_t at, int64_t *lengths, int64_t room);
 
-/* Return where in `window[at .. n_bytes)`, `at` >= 0, the first 12 bytes stand that could be the header of a
- * TFRecord of up to `most` bytes, by their checksum; or -1. They may be data all the same. */
+/* Return the first place in `window[at .. n_bytes)`, `at` >= 0, of 12 bytes that could be the header of a TFRecord
+ * of up to `most` bytes, by their checksum; or -1. They may still be data. */
 int64_t scan_tfrecord_header(crc_kernel *crc32c, const uint8_t *window, int64_t n_bytes, int64_t at,
                              int64_t most);
 

@@ -1,5 +1,5 @@
-/* What kernels know of TFRecord's frames: a head of the length (uint64) and its checksum, the data, a tail of
- * their checksum. Source: FORMATS, TFRecord; tensorflow/core/lib/hash/crc32c.h. */
+/* TFRecord's frames: a head of the length (uint64) and its checksum, the data, a tail with the checksum of the data.
+ * Source: tensorflow/core/lib/hash/crc32c.h. */
 #ifndef DATAFORMATS_TFRECORD_H
 #define DATAFORMATS_TFRECORD_H
 
@@ -9,10 +9,10 @@
 #define TFRECORD_HEAD 12
 #define TFRECORD_TAIL 4
 
-/* Return a CRC-32C as it is stored: rotated, and kMaskDelta added. */
+/* Return the stored form of a CRC-32C: rotated, plus kMaskDelta. */
 static inline uint32_t tfrecord_masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
-/* Whether the checksum in a head is that of its length. */
+/* Return whether the checksum in a head matches its length. */
 static inline int tfrecord_head_is_sound(crc_kernel *crc32c, const uint8_t *head) {
     return tfrecord_masked(crc32c(0, head, 8)) == load32_le(head + 8);
 }

@@ -4,7 +4,7 @@
 
 /* ---- what fits */
 
-/* Return the only kind of some features, or WIRE_ABSENT. */
+/* Return the kind of features if they have only one, else WIRE_ABSENT. */
 static int only_kind(const wire_survey *survey) {
     for (int kind = WIRE_BYTES; kind < WIRE_KINDS; kind++) {
         if (survey->kinds == (int64_t)1 << (kind + 1)) {
@@ -17,18 +17,18 @@ static int only_kind(const wire_survey *survey) {
 static int is_unparsed(int kind) { return kind == WIRE_BYTES || kind == WIRE_FLOATS || kind == WIRE_DOUBLES; }
 
 static int lies_in(const wire_feature *features, int64_t n_records, const int64_t *starts, const int64_t *lengths,
-                   wire_window window) {
+                   wire_slice slice) {
     for (int64_t i = 0; i < n_records; i++) {
-        const int64_t begin = starts[i] + window.begin + (window.begin < 0 ? lengths[i] : 0);
+        const int64_t begin = starts[i] + slice.begin + (slice.begin < 0 ? lengths[i] : 0);
         if (features[i].form != WIRE_VALUES || features[i].begin != begin ||
-            features[i].end != begin + window.n_bytes) {
+            features[i].end != begin + slice.n_bytes) {
             return 0;
         }
     }
     return 1;
 }
 
-/* Return whether numbers of a kind are the same in the target's type, or can be tried one by one. */
+/* Return whether numbers of a kind are exact in the target's type, or can be checked one by one. */
 static int converts(int kind, const wire_target *target) {
     if (is_unparsed(kind)) {
         return target->letter == 'f' && target->width == wire_width(kind);
@@ -48,7 +48,7 @@ static int have_bytes(const wire_feature *features, int64_t n_records, int64_t n
 static int fits_dense(const wire_target *target, const wire_feature *features, int64_t n_records,
                       const wire_survey *survey, const wire_column *column) {
     if (column->kind == WIRE_BYTES) {
-        return survey->least == 1 && survey->most == 1 && !(column->is_apart && target->letter == 'b') &&
+        return survey->least == 1 && survey->most == 1 && !(column->is_sliced && target->letter == 'b') &&
                have_bytes(features, n_records, target->size * target->width);
     }
     return converts(column->kind, target) && survey->least == target->size && survey->most == target->size;
@@ -94,7 +94,7 @@ static void fit(const wire_target *target, const wire_feature *features, int64_t
         column->values = column->n_bytes = is_one_value ? bytes_in(features, n_records) : 0;
         return;
     case WIRE_PLACED:
-        column->fits = is_one_value && !column->is_apart;
+        column->fits = is_one_value && !column->is_sliced;
         column->values = n_records;
         column->n_bytes = n_records * 8;
         return;
@@ -104,15 +104,15 @@ static void fit(const wire_target *target, const wire_feature *features, int64_t
 }
 
 void wire_columns_fit(const wire_target *targets, int64_t n_targets, const wire_feature *features, int64_t n_records,
-                      const int64_t *starts, const int64_t *lengths, wire_window window, wire_column *columns) {
-    int is_found = window.n_bytes == 0;
+                      const int64_t *starts, const int64_t *lengths, wire_slice slice, wire_column *columns) {
+    int is_found = slice.n_bytes == 0;
     for (int64_t i = 0; i < n_targets; i++, features += n_records) {
         const wire_survey survey = wire_survey_of(features, n_records);
         wire_column *column = &columns[i];
         *column = (wire_column){.kind = only_kind(&survey)};
-        column->is_apart = !is_found && is_unparsed(column->kind) && survey.least > 0 &&
-                           lies_in(features, n_records, starts, lengths, window);
-        is_found |= column->is_apart;
+        column->is_sliced = !is_found && is_unparsed(column->kind) && survey.least > 0 &&
+                           lies_in(features, n_records, starts, lengths, slice);
+        is_found |= column->is_sliced;
         if (column->kind != WIRE_ABSENT) {
             fit(&targets[i], features, n_records, &survey, column);
         }
@@ -185,7 +185,7 @@ int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, c
     if (target->output != WIRE_DENSE) {
         write_offsets(target, features, n_records, offsets);
     }
-    if (column->is_apart) {
+    if (column->is_sliced) {
         return 1;
     }
     if (column->kind == WIRE_BYTES) {

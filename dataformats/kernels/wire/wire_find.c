@@ -1,4 +1,4 @@
-/* One walk through all records: where is what? */
+/* Parses all records once, and finds the places of features. */
 #include <string.h>
 
 #include "wire/wire.h"
@@ -8,11 +8,11 @@ typedef struct {
     wire_shape shape;
     const uint8_t *buffer;
     const wire_names *names;
-    int64_t *after; /* which name followed each one the last time: records name their features in the same order */
+    int64_t *after; /* the name that followed each one last time: records mostly have the same order */
     wire_feature *features;
     uint8_t *strays;
     int64_t n_records;
-    int64_t record, last; /* the record, and the name that was found last; n_names at its beginning */
+    int64_t record, last; /* the record, and the name found last; n_names at its begin */
 } finder;
 
 static int is_called(const wire_names *names, int64_t i, int part, wire_span name) {
@@ -37,7 +37,7 @@ static int64_t look_up(finder *f, int part, wire_span name) {
     return i;
 }
 
-/* Walk through a FeatureList, and count its steps. */
+/* Parse a FeatureList, and count its steps. */
 static int walk_steps(const finder *f, wire_span list, int64_t *n_steps) {
     const int depth = wire_feature_depth(f->shape);
     wire_span step;
@@ -52,7 +52,7 @@ static int walk_steps(const finder *f, wire_span list, int64_t *n_steps) {
     return more == 0;
 }
 
-/* An entry of a map, as far as it was read. */
+/* An entry of a map, as far as it is parsed. */
 typedef struct {
     int64_t name;     /* its number, or -1 */
     int has_name, is_whole, has_value;
@@ -119,7 +119,7 @@ static int walk_entry(finder *f, int part, wire_span span) {
     return 1;
 }
 
-/* Walk through a message whose field 1 is a map. */
+/* Parse a message whose field 1 is a map. */
 static int walk_map(finder *f, int part, wire_span map) {
     while (map.at < map.end) {
         uint32_t tag;

@@ -10,7 +10,7 @@ static int skip_bytes(wire_span *span, ptrdiff_t n_bytes) {
     return 1;
 }
 
-/* Fields in a group that nobody knows are not looked at: a number of 0 passes there, as in upb. */
+/* Fields in an unknown group are not validated: a number of 0 passes there, as in upb. */
 static int skip_group(wire_span *span, uint32_t number, int depth) {
     uint64_t tag;
     while (depth > 0 && wire_varint(span, 5, &tag) && tag <= UINT32_MAX) {
@@ -74,7 +74,7 @@ int wire_is_utf8(const uint8_t *bytes, size_t n_bytes) {
 
 int64_t wire_count_varints(wire_span span) {
     int64_t count = 0;
-    int running = 0; /* bytes of a varint that is not at its end */
+    int running = 0; /* bytes of an unfinished varint */
     while (span.at < span.end) {
         uint64_t eight;
         if (running == 0 && span.end - span.at >= 8) {

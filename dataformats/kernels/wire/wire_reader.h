@@ -1,12 +1,12 @@
-/* The parts of protobuf's wire format, read within bounds. Functions return 1, or 0 where the bytes end too
- * early or are not what they must be; they never read at or behind `end`. */
+/* Reads the elements of protobuf's wire format within bounds. Functions return 1, or 0 if the bytes end too early or
+ * are malformed; they never read at or behind `end`. */
 #ifndef DATAFORMATS_WIRE_READER_H
 #define DATAFORMATS_WIRE_READER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes still to be read. */
+/* Bytes that are not read yet. */
 typedef struct {
     const uint8_t *at, *end;
 } wire_span;
@@ -15,7 +15,7 @@ enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_DELIMITED = 2, WIRE_GROUP = 3, WI
 
 #define WIRE_TAG(number, type) ((uint32_t)(number) << 3 | (type))
 
-/* How many messages and groups may lie inside each other, below a message of the top level. */
+/* The limit of nested messages and groups, below a top-level message. */
 #define WIRE_DEPTH 100
 
 #define WIRE_VARINT_BYTES 10
@@ -25,7 +25,7 @@ static inline int wire_long_varint(wire_span *span, int most_bytes, uint64_t *va
     const uint8_t *at = span->at;
     for (int i = 0; i < most_bytes && at < span->end; i++) {
         const uint64_t byte = *at++;
-        found |= (byte & 0x7F) << (7 * i); /* of the tenth byte one bit is left, as protobuf has it */
+        found |= (byte & 0x7F) << (7 * i); /* one bit of the tenth byte counts, as in protobuf */
         if (byte < 0x80) {
             span->at = at;
             *value = found;
@@ -54,7 +54,7 @@ static inline int wire_tag(wire_span *span, uint32_t *tag) {
     return 1;
 }
 
-/* Read a length below 2^31, and step over that many bytes, which become `inner`. */
+/* Read a length below 2^31, and skip that many bytes, which become `inner`. */
 static inline int wire_delimited(wire_span *span, wire_span *inner) {
     uint64_t length;
     if (!wire_varint(span, 5, &length) || length > INT32_MAX || length > (uint64_t)(span->end - span->at)) {
@@ -65,7 +65,7 @@ static inline int wire_delimited(wire_span *span, wire_span *inner) {
     return 1;
 }
 
-/* Step over the value of a field; `depth` groups may lie inside each other. */
+/* Skip the value of a field; at most `depth` nested groups. */
 int wire_skip(wire_span *span, uint32_t tag, int depth);
 
 /* Return whether these bytes are UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF. */

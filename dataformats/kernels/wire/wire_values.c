@@ -1,10 +1,10 @@
-/* Takes the values of features out, into arrays. */
+/* Writes the values of features to arrays. */
 #include <string.h>
 
 #include "wire/wire.h"
 #include "wire/wire_walk.h"
 
-/* Set `span` to where a feature lies. Return 0 where that is not in the buffer. */
+/* Set `span` to the place of a feature. Return 0 if that is outside the buffer. */
 static int place_of(const wire_feature *feature, const uint8_t *buffer, int64_t n_bytes, wire_span *span) {
     if (feature->begin < 0 || feature->end < feature->begin || feature->end > n_bytes) {
         return 0;
@@ -13,13 +13,13 @@ static int place_of(const wire_feature *feature, const uint8_t *buffer, int64_t 
     return 1;
 }
 
-/* Hand all pieces of a feature to `take`. */
+/* Call `take` with all pieces of a feature. */
 static int take_feature(wire_shape shape, const wire_feature *feature, wire_span span, wire_take *take, void *to) {
     wire_run run = {.take = take, .to = to, .ignored = feature->replaced};
     if (feature->form == WIRE_VALUES) {
         return feature->count == 0 || take(to, span);
     }
-    /* It was validated when it was found, groups inside it as well: they may be as deep as anywhere. */
+    /* It was validated when it was found, with its groups: any depth is allowed here. */
     return feature->form == WIRE_FEATURE ? wire_walk_feature(shape, span, WIRE_DEPTH, &run)
                                          : wire_walk_entry(shape, span, WIRE_DEPTH, &run);
 }
@@ -67,11 +67,11 @@ static inline int take_varints(room *out, wire_span piece, int width) {
 
 static int take_int64s(void *to, wire_span piece) { return take_varints(to, piece, 8); }
 
-/* An int32 is the low half of its varint, as protobuf has it. */
+/* An int32 is the low half of its varint, as in protobuf. */
 static int take_int32s(void *to, wire_span piece) { return take_varints(to, piece, 4); }
 
 typedef struct {
-    room left; /* first: whoever counts what was taken knows only this */
+    room left; /* first member: code that counts values uses only this one */
     wire_range range;
     int is_half;
 } range_room;
@@ -105,7 +105,7 @@ static int take_in_range(void *to, wire_span piece) {
     return 1;
 }
 
-/* Hand all features of a kind to `take`; `to` begins with the room `left`. */
+/* Call `take` with all features of a kind; `to` begins with the room `left`. */
 static int64_t take_all(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
                         int64_t n_features, int kind, int64_t width, wire_take *take, room *left) {
     for (int64_t i = 0; i < n_features; i++) {

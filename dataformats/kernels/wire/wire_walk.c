@@ -1,13 +1,13 @@
 #include "wire/wire_walk.h"
 
-/* The kind of list that each field of a Feature is, by its number. */
+/* The kind of list of each field of a Feature, by field number. */
 static const int8_t KINDS[WIRE_SHAPES][WIRE_KINDS] = {
     [WIRE_EXAMPLE] = {0, WIRE_BYTES, WIRE_FLOATS, WIRE_INTEGERS},
     [WIRE_SEQUENCE_EXAMPLE] = {0, WIRE_BYTES, WIRE_FLOATS, WIRE_INTEGERS},
     [WIRE_OFRECORD] = {0, WIRE_BYTES, WIRE_FLOATS, WIRE_DOUBLES, WIRE_INT32S, WIRE_INTEGERS},
 };
 
-/* The tag of a single value, where numbers are not packed. */
+/* The tag of a single value that is not packed. */
 static const uint32_t SINGLE[WIRE_KINDS] = {
     [WIRE_FLOATS] = WIRE_TAG(1, WIRE_FIXED32),    [WIRE_DOUBLES] = WIRE_TAG(1, WIRE_FIXED64),
     [WIRE_INTEGERS] = WIRE_TAG(1, WIRE_VARINT), [WIRE_INT32S] = WIRE_TAG(1, WIRE_VARINT),
@@ -15,7 +15,7 @@ static const uint32_t SINGLE[WIRE_KINDS] = {
 
 int wire_feature_depth(wire_shape shape) { return shape == WIRE_OFRECORD ? WIRE_DEPTH - 2 : WIRE_DEPTH - 3; }
 
-/* Return how many values a delimited piece holds, or -1. */
+/* Return the number of values in a delimited piece, or -1. */
 static int64_t values_in(int kind, wire_span piece) {
     const int64_t n_bytes = piece.end - piece.at;
     switch (kind) {

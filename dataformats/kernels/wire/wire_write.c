@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The number that each kind of list has in a Feature. */
+/* The field number of each kind of list in a Feature. */
 static const uint8_t NUMBERS[WIRE_SHAPES][WIRE_KINDS] = {
     [WIRE_EXAMPLE] = {[WIRE_BYTES] = 1, [WIRE_FLOATS] = 2, [WIRE_INTEGERS] = 3},
     [WIRE_SEQUENCE_EXAMPLE] = {[WIRE_BYTES] = 1, [WIRE_FLOATS] = 2, [WIRE_INTEGERS] = 3},
@@ -24,18 +24,18 @@ static int64_t varint_bytes(uint64_t value) {
     return n_bytes;
 }
 
-/* Return what a field takes whose number is below 16, and whose value has so many bytes. */
+/* Return the size of a delimited field with a number below 16 and `n_bytes` of value. */
 static int64_t framed(int64_t n_bytes) { return 1 + varint_bytes((uint64_t)n_bytes) + n_bytes; }
 
 static inline uint64_t little_endian(const uint8_t *at, int width) {
     uint64_t value = 0;
     for (int i = 0; i < width; i++) {
-        value |= (uint64_t)at[i] << (8 * i); /* compilers make one load of it */
+        value |= (uint64_t)at[i] << (8 * i); /* compilers generate one load */
     }
     return value;
 }
 
-/* Return integer i as a varint has it: negative ones fill 64 bits. */
+/* Return integer i as encoded in a varint: negative ones fill 64 bits. */
 static inline uint64_t integer(const uint8_t *numbers, int64_t i, int width, int is_signed) {
     const uint8_t *at = numbers + i * width;
     switch (is_signed ? width : -width) {

@@ -1,17 +1,17 @@
-/* Writes one Example, SequenceExample or OFRecord: deterministic, features in the order given, numbers packed.
+/* Writes one Example, SequenceExample or OFRecord: deterministic, features in the given order, numbers packed.
  *
- * First the sizes, then the bytes: the caller makes room in between. */
+ * First compute the size, then write the bytes: the caller allocates in between. */
 #ifndef DATAFORMATS_WIRE_WRITE_H
 #define DATAFORMATS_WIRE_WRITE_H
 
 #include "wire/wire.h"
 #include "wire/wire_reader.h"
 
-/* One feature to be written. Sizes are filled in by wire_write_size. */
+/* One feature to write. wire_write_size fills in the sizes. */
 typedef struct {
     wire_span name;
     int part; /* 0: the context, or the only map; 1: the feature lists */
-    int kind; /* the list that the values go to; WIRE_STEPS: `blobs[0]` is the message as it is */
+    int kind; /* the list for the values; WIRE_STEPS: `blobs[0]` is the encoded message */
     /* WIRE_BYTES and WIRE_STEPS: `count` blobs. Else `count` numbers, little-endian, `width` bytes each: floats of
      * the list's own width, or integers of 1, 2, 4 or 8 bytes. */
     const wire_span *blobs;
@@ -21,10 +21,10 @@ typedef struct {
     int64_t packed_bytes, list_bytes, feature_bytes, entry_bytes;
 } wire_value;
 
-/* Return the bytes that a record of these features takes: none where there are no features. */
+/* Return the size of a record of these features: 0 without features. */
 int64_t wire_write_size(wire_shape shape, wire_value *values, int64_t n_values);
 
-/* Write the record to `out`, which has exactly as many bytes as wire_write_size returned for these values. */
+/* Write the record to `out`, which has exactly the size that wire_write_size returned for these values. */
 void wire_write(wire_shape shape, const wire_value *values, int64_t n_values, uint8_t *out);
 
 #endif
