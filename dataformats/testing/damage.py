@@ -144,6 +144,7 @@ def _check_cuts(data: DatasetFixture, every: int) -> None:
 def _check_flips(data: DatasetFixture, every: int | None) -> None:
     """Read each file with one bit flipped: every bit, one in `every`, or about 60 if that is `None`."""
     path = _write(data)
+    ends = _ends(data)
     every = every or 8 * sum(map(len, data.contents(path).values())) // 60 | 1
     for file in data.files(path):
         whole = file.read_bytes()
@@ -151,6 +152,8 @@ def _check_flips(data: DatasetFixture, every: int | None) -> None:
             with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
                 file.write_bytes(_flipped(whole, bit))
                 found, _ = _read(data, path, verified=bit % 8 in (0, 7))
+                intact = sum(end <= bit // 8 for end in ends or ())
+                assert found[:intact] == [True] * intact, f"bit {bit}: a record before it is lost"
                 if data.case.checksums:
                     assert False not in found[:3], f"bit {bit}: a wrong record"
                     assert len(found) <= 3 or None in found, f"bit {bit}: the flip was not noticed"

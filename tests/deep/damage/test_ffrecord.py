@@ -1,4 +1,4 @@
-"""Damaged FFRecord files: every bit flipped, every cut, resumed from each."""
+"""Damaged FFRecord files of the old version, and unfinished ones; the conformance suite damages all others."""
 
 from __future__ import annotations
 
@@ -22,18 +22,8 @@ def damaged_reads(path: Path, data: bytes) -> Iterator[tuple[int, bytes | Format
         return
 
 
-def test_cut_at_every_byte(tmp_path: Path) -> None:
-    data = plain_file(SMALL)
-    for stop in range(len(data)):
-        for i, blob in damaged_reads(tmp_path / "a.ffr", data[:stop]):
-            assert isinstance(blob, FormatError) or blob == SMALL[i]
-        BACKEND.sniff(LocalFile(tmp_path / "a.ffr"))
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["new", "old version"])
-def test_every_bit_flipped(tmp_path: Path, old: bool) -> None:
-    data = plain_file(SMALL)
-    data = bytes(4) + data[4:] if old else data
+def test_every_bit_of_an_old_version_flipped(tmp_path: Path) -> None:
+    data = bytes(4) + plain_file(SMALL)[4:]  # its header has no checksum
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8

@@ -1,4 +1,4 @@
-"""Damaged Granular datasets: every bit flipped, every cut, resumed from each."""
+"""Damaged datasets of generation 1, single bags and unfinished datasets; the conformance suite damages all others."""
 
 from __future__ import annotations
 
@@ -35,25 +35,20 @@ def reads(folder: Path) -> Iterator[tuple[int, Any]]:
     assert source.fingerprint
 
 
-@pytest.mark.parametrize("generation", [1, 2, 3])
-def test_cut_at_every_byte(generation: int, tmp_path: Path) -> None:
-    folder = small_set(tmp_path / "data", generation)
-    sound = dict(reads(folder))
-    assert len(sound) == 4
+def test_cut_at_every_byte(tmp_path: Path) -> None:
+    folder = small_set(tmp_path / "data", 1)
+    assert len(dict(reads(folder))) == 4
     for path in sorted(folder.iterdir()):
         whole = path.read_bytes()
         for stop in range(len(whole)):
             path.write_bytes(whole[:stop])
-            for index, row in reads(folder):
-                # The ends that are left may still lie inside a bag of generations 1 and 2: its last 8 bytes then say
-                # where a table begins, and no checksum says that they are none.
-                assert generation < 3 or row == sound[index]
+            for _ in reads(folder):
+                pass  # any 8 last bytes may lead to a table inside the bag, and there is no checksum
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("generation", [1, 2, 3])
-def test_every_bit_flipped(generation: int, tmp_path: Path) -> None:
-    folder = small_set(tmp_path / "data", generation)
+def test_every_bit_flipped(tmp_path: Path) -> None:
+    folder = small_set(tmp_path / "data", 1)
     for path in sorted(folder.iterdir()):
         whole = path.read_bytes()
         for bit in range(8 * len(whole)):
