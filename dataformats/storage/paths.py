@@ -18,6 +18,7 @@ from dataformats.storage.threads import concurrent_map
 __all__ = ["is_local", "is_url", "resolve"]
 
 _MAGIC = frozenset("*?[")
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # scheme to the extra that serves it
 
 
 def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
@@ -78,7 +79,10 @@ def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     try:
         fs, path = url_to_fs(text, **options)
     except ImportError as error:
-        raise MissingExtraError(f"{text!r} ({error})", extra=text.partition("://")[0]) from error
+        extra = _EXTRAS.get(text.partition("://")[0])
+        if extra is None:
+            raise  # fsspec names the package that this scheme needs
+        raise MissingExtraError(f"{text!r} ({error})", extra=extra) from error
     if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
         return _from_local(path)
     if _MAGIC & set(path) and not fs.exists(path):

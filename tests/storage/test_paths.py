@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dataformats.errors import MissingExtraError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
@@ -48,3 +50,17 @@ def test_local_or_not() -> None:
     assert is_local(Path("x"))
     assert not is_local("s3://x")
     assert not is_local(object())
+
+
+@pytest.mark.parametrize(("url", "package", "extra"), [("s3://x/y", "s3fs", "s3"), ("gs://x/y", "gcsfs", "gcs")])
+def test_the_extra_of_a_scheme(monkeypatch: pytest.MonkeyPatch, url: str, package: str, extra: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"'{url}' .* needs: pip install 'dataformats\[{extra}\]'"):
+        resolve(url)
+
+
+def test_a_scheme_without_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "adlfs", None)
+    with pytest.raises(ImportError, match="adlfs") as caught:
+        resolve("abfs://x/y")
+    assert not isinstance(caught.value, MissingExtraError)
