@@ -1,4 +1,4 @@
-"""Walks through windows of frames: C and its twin on the same bytes, whole, cut, flipped and hostile."""
+"""Scans of windows of frames: C and the reference on the same bytes, whole, cut, flipped and hostile."""
 
 from __future__ import annotations
 
