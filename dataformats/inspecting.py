@@ -10,7 +10,7 @@ from typing import Any
 
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import FormatError, SpecError, UnknownNameError
-from dataformats.indexing.sidecar import load_facts
+from dataformats.indexing.sidecar import load_sidecar
 from dataformats.interfaces import BlobBackend, ChecksDataset
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
@@ -307,7 +307,7 @@ def _name(path: Any) -> str:
 def _manifest_findings(path: Any, source: FileSource, storage_options: dict[str, Any] | None) -> list[Finding]:
     """Compare the files with what the sibling says that was written."""
     found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)
-    facts = load_facts(found[0]) if len(found) == 1 else None
+    facts = load_sidecar(found[0]) if len(found) == 1 else None
     if facts is None or "files" not in facts:
         return []
     written = [(entry["name"], entry["records"], entry["bytes"]) for entry in facts["files"]]

@@ -1,4 +1,4 @@
-"""Our own facts beside data: `NAME.dataformats.json`, and the spec that a full pass over files found out."""
+"""Sidecars `NAME.dataformats.json` beside data, and cached specs that were inferred from all records."""
 
 from __future__ import annotations
 
@@ -10,36 +10,42 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dataformats.errors import FormatError, Remedy
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 
-__all__ = ["FACTS_SUFFIX", "load_facts", "load_inferred", "save_facts", "save_inferred"]
+__all__ = ["SIDECAR_SUFFIX", "load_inferred", "load_sidecar", "save_inferred", "save_sidecar"]
 
 _LOG = logging.getLogger("dataformats")
-_MAX_FACTS = 16 * 2**20
-FACTS_SUFFIX = ".dataformats.json"
+_MAX_BYTES = 16 * 2**20
+SIDECAR_SUFFIX = ".dataformats.json"
+_REMEDY = Remedy("Delete it, or pass {payload} and {spec}.", payload=..., spec=...)
 
 
-def load_facts(entry: StoredFile | Folder) -> dict[str, Any] | None:
-    """Return what `NAME.dataformats.json` says of a file or folder, or `None`.
+def load_sidecar(entry: StoredFile | Folder) -> dict[str, Any] | None:
+    """Return the content of `NAME.dataformats.json` beside a file or folder; `None` if it has none.
 
     Raises:
-        ValueError: The sibling is there and is not what it should be.
+        FormatError: The sidecar is damaged, or of another version.
     """
-    sibling = entry.sibling(entry.basename + FACTS_SUFFIX) if entry.basename else None
-    if sibling is None:
+    file = entry.sibling(entry.basename + SIDECAR_SUFFIX) if entry.basename else None
+    if file is None:
         return None
     try:
-        facts = json.loads(sibling.read_all(_MAX_FACTS))
+        facts = json.loads(file.read_all(_MAX_BYTES))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{sibling.name!r} is no JSON: {error}; delete it, or pass spec= and payload=") from error
+        raise FormatError(f"the sidecar is not JSON ({error})", path=file.name, remedy=_REMEDY) from error
     if not isinstance(facts, dict) or facts.get("version") != 1:
-        raise ValueError(f"{sibling.name!r}: expected a JSON object of version 1; delete it or update dataformats")
+        found = facts.get("version") if isinstance(facts, dict) else type(facts).__name__
+        remedy = "Delete it, or update dataformats."
+        raise FormatError(
+            "the sidecar cannot be read", path=file.name, expected="an object of version 1", found=found, remedy=remedy
+        )
     for name, fits in _FACTS.items():
         if facts.get(name) is not None and not fits(facts[name]):
-            raise ValueError(f"{sibling.name!r}: {name!r} is not what this package writes; delete it")
+            raise FormatError(f"the sidecar has an invalid {name!r}", path=file.name, remedy=_REMEDY)
     return facts
 
 
@@ -56,18 +62,18 @@ _FACTS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def save_facts(path: Path, facts: Mapping[str, Any]) -> Path:
-    """Write the sibling of `path`; return its path."""
-    sibling = path.with_name(path.name + FACTS_SUFFIX)
-    atomic.write_bytes(sibling, (json.dumps({"version": 1, **facts}, indent=1) + "\n").encode())
-    return sibling
+def save_sidecar(path: Path, facts: Mapping[str, Any]) -> Path:
+    """Write the sidecar of `path`; return its path."""
+    sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
+    atomic.write_bytes(sidecar, (json.dumps({"version": 1, **facts}, indent=1) + "\n").encode())
+    return sidecar
 
 
 def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | None:
-    """Return what a full pass over these very files found out of their spec, or `None`."""
+    """Return payload and spec that were inferred from all records of these files; `None` if they are not cached."""
     path = _inferred_path(files, where)
     try:
-        found = json.loads(LocalFile(path).read_all(_MAX_FACTS))
+        found = json.loads(LocalFile(path).read_all(_MAX_BYTES))
         facts = found["facts"]
         sound = zlib.crc32(json.dumps(facts).encode()) == found["crc32"]
         return facts if sound and all(_FACTS[name](facts[name]) for name in ("payload", "spec")) else None
@@ -76,19 +82,19 @@ def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | N
 
 
 def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, Any]) -> None:
-    """Keep what a full pass over these files found out, until one of them changes."""
+    """Cache payload and spec that were inferred from all records of these files, until a file changes."""
     path = _inferred_path(files, where)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(facts)
         atomic.write_bytes(path, f'{{"crc32": {zlib.crc32(text.encode())}, "facts": {text}}}'.encode())
     except OSError as error:
-        _LOG.warning("the inferred spec is not kept: %s", error)
+        _LOG.warning("cannot cache the inferred spec: %s", error)
 
 
 def _inferred_path(files: Sequence[StoredFile], where: str) -> Path:
-    shelf = IndexCache("cache" if where == "beside" else where)
+    cache = IndexCache("cache" if where == "beside" else where)
     state = hashlib.blake2b(digest_size=16)
     for file in files:
-        state.update(repr((shelf.resolved(file), file.identity)).encode(errors="surrogateescape"))
-    return Path(shelf.folder) / f"{state.hexdigest()}.spec.json"
+        state.update(repr((cache.resolved(file), file.identity)).encode(errors="surrogateescape"))
+    return Path(cache.folder) / f"{state.hexdigest()}.spec.json"

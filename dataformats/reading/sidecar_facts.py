@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy
-from dataformats.indexing.sidecar import load_facts
+from dataformats.indexing.sidecar import load_sidecar
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
 
@@ -29,13 +29,10 @@ def sidecar_facts(
         FormatError: A sidecar is damaged, or two disagree about a needed fact.
     """
     listed = [part for entry in entries for part in _globbed(entry)]
-    try:
-        if len(entries) == 1 and isinstance(entries[0], Folder) and load_facts(entries[0]) is None:
-            listed = [*files] or listed  # a folder without a sidecar may hold files with one
-        folders = _FolderFacts()
-        found = [(entry.name, load_facts(entry) or folders.of(entry) or {}) for entry in listed[:_MAX_SIDECARS]]
-    except ValueError as error:
-        raise FormatError(str(error)) from error
+    if len(entries) == 1 and isinstance(entries[0], Folder) and load_sidecar(entries[0]) is None:
+        listed = [*files] or listed  # a folder without a sidecar may hold files with one
+    folders = _FolderFacts()
+    found = [(entry.name, load_sidecar(entry) or folders.of(entry) or {}) for entry in listed[:_MAX_SIDECARS]]
     first_name, first = found[0]
     for entry_name, facts in found:
         for name in needed:
@@ -77,7 +74,7 @@ class _FolderFacts:
         if folder is None:
             return None
         if folder.name not in self._read:
-            facts = load_facts(folder)
+            facts = load_sidecar(folder)
             shards = (facts or {}).get("files") or ()
             self._read[folder.name] = facts, frozenset(file["name"] for file in shards)
         facts, names = self._read[folder.name]

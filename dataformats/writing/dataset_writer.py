@@ -1,4 +1,4 @@
-"""From records to new data that appear whole."""
+"""Write records to new data that are published when they are complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataformats.interfaces import AppendsInPlace
 from dataformats.interfaces.writer import RecordWriter
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.destination import Destination, target
+from dataformats.writing.destination import Destination, destination
 from dataformats.writing.encoding import Encode, Encoded, WriteSchema
 from dataformats.writing.shards import Output, ShardedFiles, SingleFile
 
@@ -33,30 +33,36 @@ def create(
     storage_options: dict[str, Any] | None = None,
     **backend_options: Any,
 ) -> DatasetWriter:
-    """Return a writer of new data.
+    """Create a dataset and return its writer.
 
-    They grow in `PATH.partial` and get their name in one rename at `close`; what a killed writer left there is
-    replaced, unless `resume=True`.
+    The data grow in `PATH.partial` and are published by one rename at `close`. A new writer replaces the partial data
+    of an interrupted one, unless `resume=True`.
 
     Args:
         path: A path, a URL that fsspec knows, or a path object. With `shard_*` it is a folder.
-        format: `"ffrecord"`, `"tfrecord"` or a registered name.
+        format: `"ffrecord"`, `"tfrecord"` or another registered name.
         spec: Field to type; records are mappings of these fields. `None`: records are values of the payload.
         payload: The codec of whole records; `None` is `"example"` with a spec and `"bytes"` without.
-        codecs: Codecs for this data set, name to `(encode, decode)` or a `Codec`.
-        shard_records: Begin another file after so many records.
-        shard_bytes: Begin another file before one grows past so many bytes.
-        resume: Go on with what an interrupted writer left; `len(writer)` says how many records are safe. An exception
-            keeps what was written.
-        overwrite: Replace what has the name, at `close`.
-        workers: Threads that encode what `extend` is given; 0 encodes in the caller's.
+        codecs: Codecs for this dataset, name to `(encode, decode)` or a `Codec`.
+        shard_records: Start a new file after this many records; at least 1.
+        shard_bytes: Start a new file before one exceeds this many bytes; at least 1. A longer record gets its own file.
+        resume: Continue the data of an interrupted writer; `len(writer)` is the number of records that are safe. An
+            exception then keeps the partial data.
+        overwrite: Replace an existing file or folder of that name, at `close`.
+        workers: Threads in which `extend` encodes records; 0 encodes in the calling thread.
         storage_options: For the fsspec file system of a URL.
-        **backend_options: What the format adds, as `compression="gzip"` for TFRecord or `records=` for FFRecord.
+        **backend_options: Options of the format: `compression="gzip"` for TFRecord, `records=` for FFRecord.
+
+    Returns:
+        The writer. It is not thread-safe.
 
     Raises:
         FileExistsError: Something has the name, and `overwrite` is not given.
         SpecError: The format cannot hold the spec; every offending field is named.
+        StateMismatchError: `resume=True`, and the partial data have another payload or spec.
+        TypeError: The format has no such option.
         UnknownNameError: No such format or codec.
+        ValueError: A shard size below 1, or `resume=True` with a path that is not local.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -66,11 +72,11 @@ def create(
         >>> dataformats.open(path)[0]
         {'text': 'héllo', 'tokens': array([3, 1, 2])}
     """
-    encoding = WriteSchema(format, payload, None if spec is None else Spec(spec), backend_options)
+    schema = WriteSchema(format, payload, None if spec is None else Spec(spec), backend_options)
     return writer(
         path,
-        encoding,
-        encoding.encoder(codecs),
+        schema,
+        schema.encoder(codecs),
         shard_records=shard_records,
         shard_bytes=shard_bytes,
         resume=resume,
@@ -82,7 +88,7 @@ def create(
 
 def writer(
     path: Any,
-    encoding: WriteSchema,
+    schema: WriteSchema,
     encode: Encode,
     *,
     shard_records: int | None = None,
@@ -93,64 +99,87 @@ def writer(
     storage_options: dict[str, Any] | None = None,
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the arguments see `create`."""
-    for name, most in (("shard_records", shard_records), ("shard_bytes", shard_bytes)):
-        if most is not None and most < 1:
-            raise ValueError(f"{name} must be at least 1, found {most}")
-    place = target(path, storage_options)
-    one = shard_records is None and shard_bytes is None
-    final = place.final if resume else None
-    backend = encoding.backend if one and not overwrite else None
+    for name, limit in (("shard_records", shard_records), ("shard_bytes", shard_bytes)):
+        if limit is not None and limit < 1:
+            raise ValueError(f"{name} must be at least 1, found {limit}")
+    is_sharded = shard_records is not None or shard_bytes is not None
+    target = destination(path, storage_options)
+    final = target.final if resume else None
+    backend = schema.backend if not is_sharded and not overwrite else None
     if final is not None and isinstance(backend, AppendsInPlace) and backend.can_append_in_place(final):
-        place = place.in_place()
-    elif place.exists() and not overwrite:
-        done = "is complete: there is nothing to resume" if resume else "exists"
-        raise FileExistsError(f"{place.name!r} {done}; pass overwrite=True to replace it")
-    elif overwrite:
-        foreign = place.unrelated_file(
-            lambda folder: [file for name in backends for file in backends.get(name).find(folder)]
-        )
-        if foreign is not None:
-            raise FileExistsError(f"{place.name!r} is a folder with more than data in it, as {foreign!r}: not replaced")
+        target = target.in_place()
+    else:
+        _check_free(target, resume, overwrite)
     if not resume:
-        place.discard_partial()
-    elif place.partial != final:
-        place.check_resume_plan({"format": encoding.backend.name, **(encoding.facts() or {})})
-    files: Output
+        target.discard_partial()
+    elif target.partial != final:
+        target.check_resume_plan({"format": schema.backend.name, **(schema.sidecar() or {})})
+    output: Output
     try:
-        if shard_records is None and shard_bytes is None:
-            files = SingleFile(encoding, place, resume)
+        if is_sharded:
+            output = ShardedFiles(schema, target, shard_records, shard_bytes, resume)
         else:
-            files = ShardedFiles(encoding, place, shard_records, shard_bytes, resume)
+            output = SingleFile(schema, target, resume)
     except BaseException:
         if not resume:
-            place.discard()
+            target.discard()
         raise
-    return DatasetWriter(place, encoding, encode, files, keep=resume, workers=workers)
+    return DatasetWriter(target, schema, encode, output, resumable=resume, workers=workers)
+
+
+def _check_free(target: Destination, resume: bool, overwrite: bool) -> None:
+    """Raise `FileExistsError` if publishing would delete something that the call did not ask to replace."""
+    if not overwrite:
+        if target.exists():
+            problem = "is complete: there is nothing to resume" if resume else "exists"
+            raise FileExistsError(f"{target.name!r} {problem}. Pass overwrite=True to replace it.")
+        return
+    unrelated = target.unrelated_file(
+        lambda folder: [file for name in backends for file in backends.get(name).find(folder)]
+    )
+    if unrelated is not None:
+        raise FileExistsError(f"{target.name!r} is not replaced: the folder holds other files, such as {unrelated!r}")
 
 
 class DatasetWriter(RecordWriter):
-    """Writes one data set, in one file or in shards."""
+    """Writes one dataset, in one file or in shards. Not thread-safe.
+
+    Args:
+        target: Where the dataset is published.
+        schema: Its format, payload and spec.
+        encode: From a record to its bytes.
+        output: The files.
+        resumable: True if `abort` keeps the partial data.
+        workers: Threads that encode in `extend`.
+    """
 
     def __init__(
-        self, place: Destination, encoding: WriteSchema, encode: Encode, files: Output, *, keep: bool, workers: int
+        self,
+        target: Destination,
+        schema: WriteSchema,
+        encode: Encode,
+        output: Output,
+        *,
+        resumable: bool,
+        workers: int,
     ) -> None:
-        self._place = place
-        self._encoding = encoding
+        self._target = target
+        self._schema = schema
         self._encode = encode
-        self._files = files
-        self._keep = keep
+        self._output = output
+        self._resumable = resumable
         self._workers = workers
-        self._owned = place.inode()
+        self._inode = target.inode()
         self._open = True
 
     def append(self, record: Any) -> None:
         self._require_open()
-        self._files.append(self._encode(record))
+        self._output.append(self._encode(record))
 
     def append_bytes(self, blob: bytes) -> None:
-        """Append a record that is encoded already."""
+        """Append one encoded record; only if the format stores one blob per record."""
         self._require_open()
-        self._files.append(blob)
+        self._output.append(blob)
 
     def extend(self, records: Iterable[Any]) -> None:
         self._require_open()
@@ -159,25 +188,26 @@ class DatasetWriter(RecordWriter):
             return
         with ThreadPoolExecutor(self._workers) as threads:
             for blob in _in_order(threads, self._encode, records, 4 * self._workers):
-                self._files.append(blob)
+                self._output.append(blob)
 
     def flush(self, sync: bool = False) -> None:
         self._require_open()
-        self._files.flush(sync)
+        self._output.flush(sync)
 
     def __len__(self) -> int:
-        return self._files.n_records
+        return self._output.n_records
 
     def close(self) -> None:
         if not self._open:
             return
         try:
-            if self._place.inode() != self._owned:
-                raise RuntimeError(f"another writer has taken {str(self._place.partial)!r}; what it grows there stays")
-            manifest = self._files.finish()
-            facts = self._encoding.facts()
-            self._place.publish(None if facts is None else facts | {"files": manifest}, self._files.sidecars())
-            self._files.forget()
+            if self._target.inode() != self._inode:
+                partial = str(self._target.partial)
+                raise RuntimeError(f"{partial!r} was replaced by another writer; its data was left in place")
+            manifest = self._output.finish()
+            sidecar = self._schema.sidecar()
+            self._target.publish(None if sidecar is None else sidecar | {"files": manifest}, self._output.sidecars())
+            self._output.delete_journal()
         except BaseException:
             self.abort()
             raise
@@ -187,22 +217,22 @@ class DatasetWriter(RecordWriter):
         if not self._open:
             return
         self._open = False
-        if self._keep or self._place.inode() != self._owned:
-            self._files.suspend()
+        if self._resumable or self._target.inode() != self._inode:
+            self._output.suspend()
         else:
-            self._files.discard()
-            self._place.discard()
+            self._output.discard()
+            self._target.discard()
 
     def _require_open(self) -> None:
         if not self._open:
-            raise ValueError(f"the writer of {self._place.name!r} is closed")
+            raise ValueError(f"the writer of {self._target.name!r} is closed")
 
     def __repr__(self) -> str:
-        return f"<writer of {self._place.name!r}: {self._encoding.backend.name}, {len(self)} records>"
+        return f"<writer of {self._target.name!r}: {self._schema.backend.name}, {len(self)} records>"
 
 
 def _in_order(threads: ThreadPoolExecutor, encode: Encode, records: Iterable[Any], ahead: int) -> Iterable[Encoded]:
-    """Yield the encoded records in order, with a bounded number of them under way."""
+    """Yield the encoded records in order; at most `ahead` are submitted at a time."""
     pending: deque[Future[Encoded]] = deque()
     for record in records:
         pending.append(threads.submit(encode, record))

@@ -1,4 +1,4 @@
-"""Where new data go: built on the local disk, published under their name in one step."""
+"""Destinations of new data: built on the local disk, then published under the final name in one step."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import StateMismatchError
-from dataformats.indexing.sidecar import FACTS_SUFFIX, load_facts, save_facts
+from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, save_sidecar
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.paths import is_local, is_url
 
-__all__ = ["Destination", "target"]
+__all__ = ["Destination", "destination"]
 
-_NOTHING: Mapping[str, Path | None] = {}
+_NO_FILES: Mapping[str, Path | None] = {}
 
 
 class Destination(ABC):
-    """A name for new data, and the local place where they grow until they get it.
+    """The final name of new data, and the local path where they grow until they are published.
 
     Attributes:
-        name: For messages.
+        name: The final name, for messages.
         partial: The local path of the growing file or folder.
     """
 
@@ -35,75 +35,75 @@ class Destination(ABC):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return True where something has the name already."""
+        """Return True if something has the final name."""
 
     @property
     def final(self) -> Path:
-        """The local path of the name.
+        """The final name as a local path.
 
         Raises:
-            ValueError: It is not on the local disk, where alone interrupted data can be gone on with.
+            ValueError: It is not on the local disk: only local data can be resumed.
         """
-        raise ValueError(f"resume=True needs a local path, found {self.name!r}")
+        raise ValueError(f"cannot resume: expected a local path, found {self.name!r}")
 
     def in_place(self) -> Destination:
-        """Return the target that appends to what has the name already."""
+        """Return the destination that appends to the published data."""
         return _InPlace(self.final)
 
     def unrelated_file(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
-        """Return a file that would be lost with the folder of this name and is no data that `find` knows; or `None`."""
+        """Return a file in the folder of this name that `find` does not list as data; `None` if there is none."""
         return None
 
     def inode(self) -> int | None:
-        """Return what tells that `partial` is still what it was: two writers of one name would mix their records."""
+        """Return the inode of `partial`, which shows if another writer has replaced it; `None` if it does not exist."""
         try:
             return self.partial.stat().st_ino
         except FileNotFoundError:
             return None
 
     def discard_partial(self) -> None:
-        """Delete what an interrupted writer left."""
+        """Delete the partial data of an interrupted writer."""
         atomic.remove(self.partial)
         self._plan.unlink(missing_ok=True)
 
-    def check_resume_plan(self, facts: Mapping[str, Any]) -> None:
-        """Note beside what grows how its records are encoded, and compare with what an interrupted writer noted.
+    def check_resume_plan(self, metadata: Mapping[str, Any]) -> None:
+        """Save format, payload and spec in a sidecar of the partial data, or compare them with an existing one.
 
         Raises:
-            StateMismatchError: It encoded them otherwise.
+            StateMismatchError: The interrupted writer had another format, payload or spec.
         """
-        plan = load_facts(LocalFile(self.partial)) if self.partial.is_file() else None
+        plan = load_sidecar(LocalFile(self.partial)) if self.partial.is_file() else None
         if self.partial.is_dir():
-            plan = load_facts(LocalFolder(self.partial))
+            plan = load_sidecar(LocalFolder(self.partial))
         if plan is None:
-            save_facts(self.partial, facts)
-        elif (noted := {name: fact for name, fact in plan.items() if name != "version"}) != dict(facts):
+            save_sidecar(self.partial, metadata)
+        elif (saved := {name: value for name, value in plan.items() if name != "version"}) != dict(metadata):
             raise StateMismatchError(
-                f"the encoding of what was left in {str(self.partial)!r}",
-                expected=noted,
-                found=dict(facts),
-                remedy="go on with the same payload and spec, or start anew without resume=True",
+                f"the encoding of the partial data {str(self.partial)!r}",
+                expected=saved,
+                found=dict(metadata),
+                remedy="Resume with the same payload and spec, or start again without resume=True.",
             )
 
     @property
     def _plan(self) -> Path:
-        return self.partial.with_name(self.partial.name + FACTS_SUFFIX)
+        return self.partial.with_name(self.partial.name + SIDECAR_SUFFIX)
 
     @abstractmethod
-    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
-        """Give `partial` its name; `facts` go into the sibling, and `None` removes an old one.
+    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        """Rename `partial` to its final name.
 
         Args:
-            facts: What a reader cannot tell from the data.
-            beside: Files that belong beside the new one, by their names there: `FileWriter.sidecars`.
+            metadata: The content of the sidecar `NAME.dataformats.json`; `None` deletes an old one.
+            sidecars: Other files that belong beside the new one: `HasSidecars.sidecars`.
         """
 
     def discard(self) -> None:
-        """Delete what has grown."""
+        """Delete the partial data."""
         self.discard_partial()
 
 
-class _LocalTarget(Destination):
+class _LocalDestination(Destination):
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name = str(path)
@@ -124,14 +124,14 @@ class _LocalTarget(Destination):
         files = (path for path in sorted(self._path.rglob("*")) if not path.is_dir() or path.is_symlink())
         return next((str(path) for path in files if path.resolve() not in known), None)
 
-    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
-        # The old sibling goes first and the new one comes last: a crash between leaves data that nothing describes,
-        # never data that another sibling describes wrongly.
-        self._path.with_name(self._path.name + FACTS_SUFFIX).unlink(missing_ok=True)
-        if beside:
-            # Nobody must ever see old data beside a new companion, or the other way round.
+    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        # The old sidecar is deleted first and the new one written last: a crash in between leaves data without a
+        # sidecar, never data with a wrong one.
+        self._path.with_name(self._path.name + SIDECAR_SUFFIX).unlink(missing_ok=True)
+        if sidecars:
+            # Old data must never be visible with new sidecars, nor new data with old sidecars.
             atomic.remove(self._path)
-        for name, now in beside.items():
+        for name, now in sidecars.items():
             there = self._path.with_name(name)
             if now is None:
                 there.unlink(missing_ok=True)
@@ -139,45 +139,45 @@ class _LocalTarget(Destination):
                 now.replace(there)
         atomic.publish(self.partial, self._path)
         self._plan.unlink(missing_ok=True)
-        if facts is not None:
-            save_facts(self._path, facts)
+        if metadata is not None:
+            save_sidecar(self._path, metadata)
 
 
-class _InPlace(_LocalTarget):
+class _InPlace(_LocalDestination):
     """Data that grow under their final name."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.partial = path
 
-    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
-        if facts is not None:
-            save_facts(self.partial, facts)
+    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        if metadata is not None:
+            save_sidecar(self.partial, metadata)
 
     def discard(self) -> None:
-        """Delete nothing: the data were there before."""
+        """Keep the data: they existed before."""
 
 
-class _BuiltApart(Destination):
-    """Something that is not on the local disk: built in a temporary folder, which is made when it is needed."""
+class _TemporaryFolder(Destination):
+    """A destination that is not on the local disk: data are built in a temporary folder, created at first use."""
 
     @functools.cached_property
     def _folder(self) -> Path:
         return Path(tempfile.mkdtemp(prefix="dataformats-"))
 
     @property
-    def partial(self) -> Path:  # type: ignore[override]  # that of the others never changes
+    def partial(self) -> Path:  # type: ignore[override]  # an attribute of the other destinations
         """The local path of the growing file or folder."""
         return self._folder / self.name.rstrip("/").rsplit("/", 1)[-1]
 
     def discard(self) -> None:
-        """Delete what has grown, and the folder with it."""
+        """Delete the partial data with their folder."""
         if "_folder" in vars(self):
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class _RemoteTarget(_BuiltApart):
-    """Behind an fsspec URL: sent under a partial name, renamed there."""
+class _RemoteDestination(_TemporaryFolder):
+    """An fsspec URL: data are uploaded under a partial name, then renamed."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
         from fsspec.core import url_to_fs
@@ -189,20 +189,20 @@ class _RemoteTarget(_BuiltApart):
     def exists(self) -> bool:
         return bool(self._fs.exists(self._path))
 
-    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
+    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
         self._send(self.partial, self._path + ".partial")
-        for old in (self._path + FACTS_SUFFIX, self._path):
+        for old in (self._path + SIDECAR_SUFFIX, self._path):
             if self._fs.exists(old):
                 self._fs.rm(old, recursive=True)
-        for name, now in beside.items():
+        for name, now in sidecars.items():
             there = f"{self._fs._parent(self._path)}/{name}"
             if now is not None:
                 self._send(now, there)
             elif self._fs.exists(there):
                 self._fs.rm(there)
         self._fs.mv(self._path + ".partial", self._path, recursive=self.partial.is_dir())
-        if facts is not None:
-            self._send(save_facts(self.partial, facts), self._path + FACTS_SUFFIX)
+        if metadata is not None:
+            self._send(save_sidecar(self.partial, metadata), self._path + SIDECAR_SUFFIX)
         self.discard()
 
     def _send(self, local: Path, remote: str) -> None:
@@ -213,23 +213,23 @@ class _RemoteTarget(_BuiltApart):
             self._fs.put_file(str(local), remote)
 
 
-class _ObjectTarget(_BuiltApart):
-    """Behind a path object: written through `open("wb")`."""
+class _ObjectDestination(_TemporaryFolder):
+    """A path object: data are written through `open("wb")`."""
 
     def __init__(self, path: Any) -> None:
         if not hasattr(path, "parent"):
-            raise TypeError(f"{str(path)!r} has no `parent`, which is needed to write what belongs beside the data")
+            raise TypeError(f"cannot write sidecars beside {str(path)!r}: expected a path object with `parent`")
         self._path = path
         self.name = str(path)
 
     def exists(self) -> bool:
         return bool(self._path.exists())
 
-    def publish(self, facts: Mapping[str, Any] | None, beside: Mapping[str, Path | None] = _NOTHING) -> None:
-        if facts is not None:
-            sibling = save_facts(self.partial, facts)
-            self._send(sibling, self._path.parent / sibling.name)
-        for name, now in beside.items():
+    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        if metadata is not None:
+            sidecar = save_sidecar(self.partial, metadata)
+            self._send(sidecar, self._path.parent / sidecar.name)
+        for name, now in sidecars.items():
             if now is not None:
                 self._send(now, self._path.parent / name)
             elif (self._path.parent / name).exists():
@@ -247,12 +247,12 @@ class _ObjectTarget(_BuiltApart):
             shutil.copyfileobj(source, sink, 2**20)
 
 
-def target(path: Any, storage_options: dict[str, Any] | None = None) -> Destination:
-    """Return the target that a path, a URL or a path object names."""
+def destination(path: Any, storage_options: dict[str, Any] | None = None) -> Destination:
+    """Return the destination that a path, a URL or a path object names."""
     if is_local(path):
-        return _LocalTarget(Path(path).expanduser())
+        return _LocalDestination(Path(path).expanduser())
     if isinstance(path, str) and is_url(path):
-        return _RemoteTarget(path, storage_options or {})
+        return _RemoteDestination(path, storage_options or {})
     if hasattr(path, "open") and hasattr(path, "exists"):
-        return _ObjectTarget(path)
-    raise TypeError(f"expected a path, a URL or a path object, found {type(path).__name__}")
+        return _ObjectDestination(path)
+    raise TypeError(f"cannot write: expected a path, a URL or a path object, found {type(path).__name__}")

@@ -1,7 +1,8 @@
-"""How a record becomes what a format stores: one blob, or the blobs of its fields."""
+"""Encode records as a format stores them: one blob, or the blobs of each field."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,57 +30,76 @@ Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
 Encode = Callable[[Any], Encoded]
 
-
 _NEEDS_SPEC = Remedy("For records with fields, pass {spec} with a type for each field.", spec=...)
 
 
 class WriteSchema:
-    """What records are encoded as.
+    """Format, payload and spec of new data.
 
     Args:
         format: The file format.
         payload: The codec of whole records; `None` is the format's for this spec.
-        spec: The fields; `None` where records are single values, or where a reader infers them.
-        options: The format's own.
+        spec: The fields; `None` if records are single values, or if a reader infers them.
+        options: The options of the format.
 
     Attributes:
-        stored: For formats that store fields apart, the types under which they are stored; else `None`.
+        backend: The format.
+        payload: The codec of whole records; `None` if fields are stored separately.
+        spec: The fields.
+        options: The options of the format.
+        stored: If fields are stored separately, the types under which they are stored; else `None`.
 
     Raises:
         SpecError: The format cannot hold the spec; every offending field is named.
+        TypeError: The format has no such option.
     """
 
     def __init__(self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]) -> None:
         self.backend: Backend = backends.get(format)
+        check_options(self.backend, "create", options)
         self.spec = spec
         self.options: dict[str, Any] = dict(options)
         self.stored: Spec | None = None
         self.payload: str | None = payload or "bytes"
-        check_options(self.backend, "create", options)
-        needs_spec = isinstance(self.backend, FieldsBackend) and not isinstance(self.backend, WritesSingleValues)
-        if needs_spec and spec is None:
-            remedy = Remedy("Pass {spec} with a type for each field.", spec=...)
-            raise SpecError(f"{format} stores fields, not single values", remedy=remedy)
-        if isinstance(self.backend, FieldsBackend) and spec is not None:
+        self._create: Callable[..., BlobWriter | FieldsWriter]
+        if isinstance(self.backend, BlobBackend):
+            if payload is None and spec is not None:
+                self.payload = self.backend.payload_for(spec)
+            self._create = self.backend.create
+            is_inferred = self.backend.guess_payload([]) == "bytes"
+            self._needs_sidecar = spec is not None or self.payload != "bytes" or not is_inferred
+        elif isinstance(self.backend, FieldsBackend):
+            self._init_fields(self.backend, payload)
+        else:
+            raise TypeError(f"{format}: expected a BlobBackend or a FieldsBackend, found {type(self.backend).__name__}")
+
+    def _init_fields(self, backend: FieldsBackend, payload: str | None) -> None:
+        """Set what differs if fields are stored separately."""
+        if self.spec is not None:
             if payload is not None:
                 remedy = Remedy("Leave out {payload}.", payload=payload)
-                raise SpecError(f"{format} stores each field separately", remedy=remedy)
-            self.stored = self.backend.stored_spec(spec, **options)
-            self.payload = None
-        elif isinstance(self.backend, BlobBackend) and payload is None and spec is not None:
-            self.payload = self.backend.payload_for(spec)
+                raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
+            self.payload, self.stored = None, backend.stored_spec(self.spec, **self.options)
+            self._create = functools.partial(backend.create, stored=self.stored)
+            self._needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
+        elif isinstance(backend, WritesSingleValues):
+            self._create = backend.create_values
+            self._needs_sidecar = self.payload != "bytes"
+        else:
+            remedy = Remedy("Pass {spec} with a type for each field.", spec=...)
+            raise SpecError(f"{backend.name} stores fields, not single values", remedy=remedy)
 
     def encoder(self, codecs: Mapping[str, Any] | None, spec: Spec | None = None, *, trusted: bool = True) -> Encode:
-        """Return what turns a record into its bytes, or into the blobs of its fields.
+        """Return a function from a record to its bytes, or to the blobs of its fields.
 
         Args:
             codecs: As in `create`.
-            spec: Types that records come in, where they differ from the declared ones: `bytes` for blobs that are
+            spec: The types of the records' values, if they differ from the declared types: `bytes` for blobs that are
                 encoded already.
-            trusted: False where a file named the types.
+            trusted: False if a file named the types.
 
         Raises:
-            SpecError: The payload needs a spec, or holds none, or cannot hold this one.
+            SpecError: The payload needs a spec, or holds no fields, or cannot hold this spec.
         """
         resolver = CodecResolver(codecs, trusted=trusted)
         given = spec if spec is not None else self.spec
@@ -89,28 +109,19 @@ class WriteSchema:
         if isinstance(codec, RecordCodec):
             if given is None:
                 raise SpecError(f"the payload {self.payload!r} holds fields", remedy=_NEEDS_SPEC)
-            return _of_mappings(codec.bind(given, resolver).encode)
+            return _mapping_encoder(codec.bind(given, resolver).encode)
         if given is not None:
             remedy = Remedy("Leave out {spec} or {payload}.", spec=..., payload=...)
             raise SpecError(f"the payload {self.payload!r} holds single values, not fields", remedy=remedy)
-        return _guarded(codec)
+        return _value_encoder(codec)
 
     def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
         """Return a writer of one file or folder."""
-        if isinstance(self.backend, FieldsBackend) and self.stored is not None:
-            return self.backend.create(partial, stored=self.stored, resume=resume, **self.options)
-        if isinstance(self.backend, WritesSingleValues):
-            return self.backend.create_values(partial, resume=resume, **self.options)
-        assert isinstance(self.backend, BlobBackend)  # there is no third kind; for the type checker
-        return self.backend.create(partial, resume=resume, **self.options)
+        return self._create(partial, resume=resume, **self.options)
 
-    def facts(self) -> dict[str, Any] | None:
-        """Return what a reader cannot tell from the files; `None` where there is nothing."""
-        told = not isinstance(self.backend, BlobBackend) or self.backend.guess_payload([]) == "bytes"
-        if told and self.spec is None and self.payload == "bytes":
-            return None
-        tells = isinstance(self.backend, FieldsBackend) and self.backend.stores_full_spec
-        if tells and self.spec is not None and self.spec == self.stored:
+    def sidecar(self) -> dict[str, Any] | None:
+        """Return the metadata that the format cannot store; `None` if it stores all."""
+        if not self._needs_sidecar:
             return None
         spec = {} if self.spec is None else {"spec": self.spec.to_json()}
         payload = {} if self.payload is None else {"payload": self.payload}
@@ -118,12 +129,12 @@ class WriteSchema:
 
 
 class FieldsEncoder:
-    """Turns a record into the blobs of its fields, all or none.
+    """Encodes a record into the blobs of its fields.
 
     Args:
-        given: The types that values come in.
+        given: The types of the values.
         stored: The types under which they are stored.
-        codecs: From types to codecs.
+        codecs: Resolves types to codecs.
     """
 
     def __init__(self, given: Spec, stored: Spec, codecs: CodecResolver) -> None:
@@ -131,7 +142,7 @@ class FieldsEncoder:
         self._stored = stored
         self._codecs = codecs
         for kind in given.values():
-            codecs.codec(kind)  # an unknown one is refused here, before anything is written
+            codecs.codec(kind)  # raises for an unknown one before anything is written
 
     def __call__(self, record: Any) -> dict[str, list[bytes]]:
         """Return field to blobs.
@@ -140,14 +151,13 @@ class FieldsEncoder:
             SpecError: A field is missing, unknown, or does not fit its type.
             CodecError: A value does not encode.
         """
-        if not isinstance(record, Mapping):
-            raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
+        _check_mapping(record)
         for name in record:
             if name not in self._given:
                 raise SpecError("the spec has no such field", field=str(name))
         for name in self._given:
             if name not in record:
-                raise SpecError("the record lacks this field; the format holds every field of every record", field=name)
+                raise SpecError("the record lacks this field; every record needs every field", field=name)
         return {name: self._blobs(name, kind, record[name]) for name, kind in self._given.items()}
 
     def _blobs(self, name: str, given: Type, value: Any) -> list[bytes]:
@@ -158,20 +168,24 @@ class FieldsEncoder:
 
 
 def refuse(_record: Any) -> bytes:
-    """Refuse a record: a writer that copies stored bytes encodes nothing."""
+    """Raise `TypeError`: a writer that copies stored bytes encodes no records."""
     raise TypeError("this writer copies stored bytes")
 
 
-def _of_mappings(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
+def _check_mapping(record: Any) -> None:
+    if not isinstance(record, Mapping):
+        raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
+
+
+def _mapping_encoder(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
     def checked(record: Any) -> bytes:
-        if not isinstance(record, Mapping):
-            raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
+        _check_mapping(record)
         return encode(record)
 
     return checked
 
 
-def _guarded(codec: Codec) -> Encode:
+def _value_encoder(codec: Codec) -> Encode:
     def encode(value: Any) -> bytes:
         try:
             return codec.encode(value)

@@ -1,8 +1,8 @@
-"""The journal beside a file in the making: sizes and CRCs of the blobs that it holds so far.
+"""The journal beside a growing file: sizes and CRCs of the blobs in the file.
 
-Some formats say only in a table, written at the end, where their records are: a file that is not closed says nothing
-of them. The journal does, and each of its entries has a checksum of its own: what was torn by a crash shows. It is
-read by the version that wrote it, so its form may change.
+Some formats store the positions of their records in a table that is written last, so an unfinished file does not
+locate its records. The journal does, and each of its entries has a checksum, so that an entry torn by a crash is
+detected. Only the version that wrote a journal reads it, so its layout may change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from dataformats.storage.atomic import sync, write_all, write_bytes
 
 __all__ = ["Entries", "Journal", "count_sound", "read_checksums"]
 
-_HEAD = Struct("<8sII")  # magic, sizes an entry, length of the JSON that follows; then the CRC-32 of all that
+_HEAD = Struct("<8sII")  # magic, sizes per entry, length of the JSON that follows; then the CRC-32 of all these bytes
 _CHUNK_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What a journal tells.
+    """The entries of a journal.
 
     Attributes:
-        facts: What the format wants to know of the file besides, as JSON has it.
+        facts: What else the format saves about the file, as JSON.
         sizes: int64[n, k], bytes of each of the k blobs of each record.
         checksums: uint32[n], CRC-32 of all bytes of each record.
     """
@@ -56,22 +56,22 @@ class Entries:
         return int(self.sizes.sum())
 
     def first(self, count: int) -> Entries:
-        """Return the first `count` of them."""
+        """Return the first `count` entries."""
         return Entries(self.facts, self.sizes[:count], self.checksums[:count])
 
     @classmethod
     def none(cls, facts: dict[str, Any], n_sizes: int) -> Entries:
-        """Return those of a file without records, which are to have so many blobs each."""
+        """Return no entries, for a file whose records will have `n_sizes` blobs each."""
         return cls(facts, np.zeros((0, n_sizes), np.int64), np.zeros(0, np.uint32))
 
 
 class Journal:
-    """An open journal, to which entries are appended. Writing the same again after an error is safe.
+    """An open journal, to which entries are appended. Repeating a write after an error is safe.
 
     Args:
-        path: The file, in the folder of the data; what was there is replaced.
-        magic: 8 bytes that say whose journal it is.
-        entries: What it holds to begin with.
+        path: The file, in the folder of the data; an existing file is replaced.
+        magic: 8 bytes that identify the format.
+        entries: The first entries.
     """
 
     def __init__(self, path: Path, magic: bytes, entries: Entries) -> None:
@@ -81,7 +81,7 @@ class Journal:
         head = _pack_head(magic, n_sizes, entries.facts)
         self._base, self._entry_bytes = len(head), _entry(n_sizes).itemsize
         self._names_synced = False
-        # In one step: a crash while the entries of a resumed file are written must not lose any of them.
+        # Atomically: a crash must not lose entries of a resumed file.
         write_bytes(path, head + _pack_entries(0, entries.sizes, entries.checksums))
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
@@ -92,19 +92,19 @@ class Journal:
         self.n_entries += len(sizes)
 
     def sync(self) -> None:
-        """Bring it onto the disk, and at the first call the names in its folder."""
+        """Sync the journal to the disk, and at the first call also the names in its folder."""
         os.fsync(self._descriptor)
         if not self._names_synced:
             sync(self.path.parent)
             self._names_synced = True
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         os.close(self._descriptor)
 
     @staticmethod
     def load(path: Path, magic: bytes) -> Entries | None:
-        """Return the sound entries at the front of a journal; `None` where not even its head is there."""
+        """Return the sound entries at the front of a journal; `None` if its head is not sound."""
         data = path.read_bytes() if path.is_file() else b""
         head = _parse_head(data, magic)
         if head is None:
@@ -118,12 +118,12 @@ class Journal:
 
 
 def count_sound(descriptor: int, base: int, entries: Entries) -> int:
-    """Return how many records at the front are whole and have the CRC that the journal says.
+    """Return how many records at the front are whole and match their CRC in the journal.
 
     Args:
-        descriptor: The data, which are read up to the first record that is not sound.
-        base: Where the first record begins; the others follow back to back.
-        entries: What the journal says of them.
+        descriptor: The data file; read up to the first record that is not sound.
+        base: The byte offset of the first record; the others follow back to back.
+        entries: The entries of the journal.
     """
     lengths, size = entries.lengths, os.fstat(descriptor).st_size
     whole = int(np.searchsorted(base + np.cumsum(lengths), size, side="right"))
@@ -137,11 +137,11 @@ def count_sound(descriptor: int, base: int, entries: Entries) -> int:
 
 
 def read_checksums(descriptor: int, base: int, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.uint32]]:
-    """Yield the CRC-32 of blobs of these lengths, back to back from byte `base` on, a few megabytes at a time."""
+    """Yield the CRC-32 of blobs of these lengths, back to back from byte `base`, about 16 MB at a time."""
     ends = base + np.cumsum(lengths)
     done, start = 0, base
     while done < len(lengths):
-        # One at least, of whatever length.
+        # At least one, of any length.
         stop = max(done + 1, int(np.searchsorted(ends, start + _CHUNK_BYTES, side="right")))
         yield _read_chunk(descriptor, start, lengths[done:stop])
         done, start = stop, int(ends[stop - 1])
@@ -164,7 +164,7 @@ def _pack_head(magic: bytes, n_sizes: int, facts: dict[str, Any]) -> bytes:
 
 
 def _parse_head(data: bytes, magic: bytes) -> tuple[int, int, dict[str, Any]] | None:
-    """Return the bytes of the head, the sizes an entry, and the facts; `None` where it is not sound."""
+    """Return (bytes of the head, sizes per entry, facts); `None` if the head is not sound."""
     if len(data) < _HEAD.size:
         return None
     found, n_sizes, length = _HEAD.unpack_from(data)
@@ -186,7 +186,7 @@ def _pack_entries(first: int, sizes: NDArray[np.int64], checksums: NDArray[np.ui
 
 
 def _checks(first: int, sizes: NDArray[np.int64], checksums: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    # The number is not stored, but is in the checksum: an entry at another place is no entry.
+    # The number is not stored, but the checksum covers it: a misplaced entry does not match.
     rows = np.empty(len(sizes), [("number", "<i8"), ("sizes", "<i8", (sizes.shape[1],)), ("checksum", "<u4")])
     rows["number"] = np.arange(first, first + len(sizes))
     rows["sizes"], rows["checksum"] = sizes, checksums

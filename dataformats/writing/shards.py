@@ -1,4 +1,4 @@
-"""Where encoded records go: one file, or one shard after the other."""
+"""Outputs of encoded records: a single file, or one shard after another."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _JOURNAL = ".shards.journal"
 
 
 class Output(ABC):
-    """Where blobs go: one file, or one shard after the other."""
+    """The files that a writer appends to."""
 
     @property
     @abstractmethod
     def n_records(self) -> int:
-        """Records appended, those found on resuming included."""
+        """Records appended, including those found on resuming."""
 
     @abstractmethod
     def append(self, encoded: Encoded) -> None: ...
@@ -35,14 +35,14 @@ class Output(ABC):
 
     @abstractmethod
     def finish(self) -> list[dict[str, Any]]:
-        """Complete everything under the partial name; return name, records and bytes of each file."""
+        """Complete all files under the partial name; return name, records and bytes of each."""
 
     def sidecars(self) -> Mapping[str, Path | None]:
-        """Return what belongs beside the finished data: `HasSidecars.sidecars`."""
+        """Return the files that belong beside the finished data: `HasSidecars.sidecars`."""
         return {}
 
-    def forget(self) -> None:  # noqa: B027  # most keep nothing
-        """Delete what was kept for a resume; the data have their name now."""
+    def delete_journal(self) -> None:  # noqa: B027  # a single file has none here
+        """Delete the files for a resume, after the data are published."""
 
     @abstractmethod
     def suspend(self) -> None: ...
@@ -54,9 +54,9 @@ class Output(ABC):
 class SingleFile(Output):
     """One file or folder under the partial name."""
 
-    def __init__(self, encoding: WriteSchema, place: Destination, resume: bool) -> None:
-        self._place = place
-        self._file = encoding.create(place.partial, resume)
+    def __init__(self, schema: WriteSchema, target: Destination, resume: bool) -> None:
+        self._target = target
+        self._file = schema.create(target.partial, resume)
 
     @property
     def n_records(self) -> int:
@@ -70,7 +70,7 @@ class SingleFile(Output):
 
     def finish(self) -> list[dict[str, Any]]:
         self._file.close()
-        return [_entry(self._place.name.rsplit("/", 1)[-1], self._file.n_records, self._place.partial)]
+        return [_entry(self._target.name.rsplit("/", 1)[-1], self._file.n_records, self._target.partial)]
 
     def sidecars(self) -> Mapping[str, Path | None]:
         return self._file.sidecars() if isinstance(self._file, HasSidecars) else {}
@@ -83,33 +83,33 @@ class SingleFile(Output):
 
 
 class ShardedFiles(Output):
-    """Files `00000`, `00001`, ... in the partial folder, which get the format's own names at the end."""
+    """Files `00000`, `00001`, ... in the partial folder, renamed to the format's names at the end."""
 
     def __init__(
         self,
-        encoding: WriteSchema,
-        place: Destination,
-        most_records: int | None,
-        most_bytes: int | None,
+        schema: WriteSchema,
+        target: Destination,
+        max_records: int | None,
+        max_bytes: int | None,
         resume: bool,
     ) -> None:
-        self._encoding = encoding
-        self._finished_last = False
-        self._place = place
-        self._most_records = most_records
-        self._most_bytes = most_bytes
-        self._folder = place.partial
-        # Beside the folder, so that it outlives the last renaming inside and is never published.
-        self._journal = place.partial.with_name(place.partial.name + _JOURNAL)
+        self._schema = schema
+        self._is_finished = False
+        self._target = target
+        self._max_records = max_records
+        self._max_bytes = max_bytes
+        self._folder = target.partial
+        # Beside the folder, so that it survives the renames inside and is never published.
+        self._journal = target.partial.with_name(target.partial.name + _JOURNAL)
         if not resume:
             self._journal.unlink(missing_ok=True)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._done: list[int] = self._finished() if resume else []  # records of each complete shard
+        self._counts: list[int] = self._resumed_counts() if resume else []  # records of each complete shard
         self._file = self._create(resume)
 
     @property
     def n_records(self) -> int:
-        return sum(self._done) + (0 if self._finished_last else self._file.n_records)
+        return sum(self._counts) + (0 if self._is_finished else self._file.n_records)
 
     def append(self, encoded: Encoded) -> None:
         if self._full(_size(encoded)):
@@ -123,56 +123,56 @@ class ShardedFiles(Output):
             atomic.sync(self._folder)
 
     def finish(self) -> list[dict[str, Any]]:
-        if self._file.n_records or not self._done:
+        if self._file.n_records or not self._counts:
             self._complete()
         else:
             self._file.discard()
-        self._finished_last = True
-        names = self._names(len(self._done))
+        self._is_finished = True
+        names = self._names(len(self._counts))
         for number, name in enumerate(names):
             (self._folder / f"{number:05d}").rename(self._folder / name)
         atomic.sync(self._folder)
-        return [_entry(name, n, self._folder / name) for name, n in zip(names, self._done, strict=True)]
+        return [_entry(name, n, self._folder / name) for name, n in zip(names, self._counts, strict=True)]
 
     def suspend(self) -> None:
         self._file.suspend()
 
     def discard(self) -> None:
         self._file.discard()
-        self.forget()
+        self.delete_journal()
 
-    def forget(self) -> None:
+    def delete_journal(self) -> None:
         self._journal.unlink(missing_ok=True)
 
     def _full(self, more: int) -> bool:
         n, size = self._file.n_records, self._file.n_bytes
-        records = self._most_records is not None and n >= self._most_records
-        return records or (self._most_bytes is not None and n > 0 and size + more > self._most_bytes)
+        records = self._max_records is not None and n >= self._max_records
+        return records or (self._max_bytes is not None and n > 0 and size + more > self._max_bytes)
 
     def _names(self, count: int) -> list[str]:
-        return self._encoding.backend.shard_names(self._place.name.rstrip("/").rsplit("/", 1)[-1], count)
+        return self._schema.backend.shard_names(self._target.name.rstrip("/").rsplit("/", 1)[-1], count)
 
     def _path(self) -> Path:
-        return self._folder / f"{len(self._done):05d}"
+        return self._folder / f"{len(self._counts):05d}"
 
     def _create(self, resume: bool) -> BlobWriter | FieldsWriter:
-        return self._encoding.create(self._path().with_suffix(".partial"), resume)
+        return self._schema.create(self._path().with_suffix(".partial"), resume)
 
     def _complete(self) -> None:
         self._file.close()
         path = self._path()
-        # Counted before it is renamed: a complete shard that still has its partial name is gone on with.
-        self._done.append(self._file.n_records)
-        atomic.write_bytes(self._journal, json.dumps(self._done).encode())
+        # Counted before it is renamed: a complete shard that still has its partial name is resumed.
+        self._counts.append(self._file.n_records)
+        atomic.write_bytes(self._journal, json.dumps(self._counts).encode())
         path.with_suffix(".partial").rename(path)
 
-    def _finished(self) -> list[int]:
-        """Return the records of the complete shards that an interrupted writer left."""
+    def _resumed_counts(self) -> list[int]:
+        """Return the record counts of the complete shards of an interrupted writer."""
         try:
             counts = json.loads(self._journal.read_bytes())
         except FileNotFoundError:
             counts = []
-        for number, name in enumerate(self._names(len(counts))):  # it may have died while it gave them their names
+        for number, name in enumerate(self._names(len(counts))):  # it may have died while renaming them
             if (self._folder / name).exists():
                 (self._folder / name).rename(self._folder / f"{number:05d}")
         there = itertools.takewhile(lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dataformats.indexing.index_cache import cache_folder
-from dataformats.indexing.sidecar import load_facts, load_inferred, save_facts, save_inferred
+from dataformats.indexing.sidecar import load_inferred, load_sidecar, save_inferred, save_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
 
 
@@ -30,12 +30,12 @@ def test_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (tmp_path / "link").symlink_to(folder)
-    assert load_facts(LocalFolder(folder)) is None
-    save_facts(folder, {"spec": {"x": "int64"}})
+    assert load_sidecar(LocalFolder(folder)) is None
+    save_sidecar(folder, {"spec": {"x": "int64"}})
     expected = {"version": 1, "spec": {"x": "int64"}}
     monkeypatch.chdir(folder)
     for path in (folder, Path("."), Path("../folder"), tmp_path / "link", folder / "..", Path("/")):
-        assert load_facts(LocalFolder(path)) == (expected if path.resolve() == folder else None)
+        assert load_sidecar(LocalFolder(path)) == (expected if path.resolve() == folder else None)
 
 
 def test_what_was_inferred(file: LocalFile, tmp_path: Path) -> None:
