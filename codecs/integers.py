@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns.decode import numbers_of
 from dataformats.columns.exact import exact
+from dataformats.columns.numbers import Numbers
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
@@ -127,19 +127,19 @@ class _Word(Codec):
 
     def __init__(self, name: str, number: str) -> None:
         self.name = name
-        self._kind = Type(number)
+        self._numbers = Numbers(Type(number))
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a Python or numpy integer, or of an integer array of shape ()."""
-        return exact(self._kind, value).tobytes()
+        return exact(self._numbers.kind, value).tobytes()
 
     def decode(self, blob: bytes) -> Any:
         """Return an `int`."""
-        return numbers_of(self._kind, Blobs.join([blob]))[0].item()
+        return self._numbers.column(Blobs.join([blob]))[0].item()
 
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return int64 or uint64 (B,)."""
-        return numbers_of(self._kind, blobs)
+        return self._numbers.column(blobs)
 
 
 def _integer(value: Any) -> int:

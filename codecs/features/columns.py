@@ -17,10 +17,10 @@ from dataformats.columns.decode import (
     check_part,
     elements_of,
     numbered,
-    numbers_of,
     offsets_of,
     spread,
 )
+from dataformats.columns.numbers import Numbers
 from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Type
@@ -145,7 +145,7 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
     if part is None:
         return codecs.decode(kind, stored.blobs(), stored.counts if kind.dims else None, field=target.name)
     if not kind.dims:
-        raise SpecError(f"{kind} has no elements to take {part} of", field=target.name)
+        raise SpecError(f"cannot take elements {part} of {kind}", field=target.name)
     blobs = stored.blobs()
     values = Ragged(np.arange(len(blobs)), offsets_of(stored.counts))
     picked = cast("Ragged", elements_of(values, part, target.name, size))
@@ -194,7 +194,7 @@ def _from_bytes(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
     if not target.sequence:
         _check_counts(target, BYTES, stored, 1, 1)
     try:
-        return numbers_of(target.kind, stored.blobs(), stored.counts, field=target.name)
+        return Numbers(target.kind).column(stored.blobs(), stored.counts, target.name)
     except CodecError as error:
         found = f"one bytes value: {error.what}" if not target.sequence else f"bytes values: {error.what}"
         refuse(target, error.index or 0, found, "bytes", "[]" if target.sequence else "")

@@ -1,4 +1,4 @@
-"""Stored bytes of several values in one buffer."""
+"""Blobs: the stored bytes of several values in one buffer."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True, eq=False)  # not frozen: that takes three times as long to make, several times a batch
+@dataclass(slots=True, eq=False)  # not frozen: construction would take three times as long, several times a batch
 class Blobs:
-    """Stored bytes of several values, lying anywhere in one buffer.
+    """The stored bytes of several values, anywhere in one buffer.
 
     Attributes:
-        buffer: uint8[size]; nobody writes to it any more.
+        buffer: uint8[size]; not written to any more.
         starts: int64[n], where each blob begins in `buffer`.
         lengths: int64[n], bytes of each blob.
-        offsets: int64[n+1], where they begin and end if they lie back to back in a buffer that is theirs alone, so
-            that whoever decodes them may keep it; `None` where they do not.
+        offsets: int64[n+1], where the blobs begin and end, if they lie back to back in a buffer that no other object
+            uses, so that a decoder may keep it; otherwise `None`.
     """
 
     buffer: NDArray[np.uint8]
@@ -63,7 +63,7 @@ class Blobs:
         return Blobs(self.buffer, self.starts[positions], self.lengths[positions])
 
     def contiguous(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Return the blobs back to back: (values uint8[sum], offsets int64[n+1]), writable."""
+        """Return the blobs back to back, writable: values uint8[sum] and offsets int64[n+1]."""
         if self.offsets is not None:
             return self.buffer, self.offsets
         return gather(self.buffer, self.starts, self.lengths)
@@ -76,7 +76,7 @@ class Blobs:
     def packed(self, width: int) -> NDArray[np.uint8] | None:
         """Return the blobs back to back, uint8[n * width], writable; `None` unless each has `width` bytes."""
         lengths = self.lengths
-        # Most batches have few blobs, whose lengths are compared as bytes in a third of the time that arrays take.
+        # Most batches have few blobs: comparing lengths as bytes takes a third of the time of comparing arrays.
         if len(lengths) and (lengths.item(0) != width or lengths.tobytes() != lengths[:1].tobytes() * len(lengths)):
             return None
         return self.contiguous()[0]

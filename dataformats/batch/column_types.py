@@ -1,4 +1,4 @@
-"""The types of a column: arrays, ragged arrays, columns with missing values, lists."""
+"""The types of columns: arrays, ragged arrays, columns with missing values, lists."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """A column whose items differ in length, as Arrow's large lists.
+    """A column whose items differ in length, like Arrow's large lists.
 
     Attributes:
         values: All items one after the other: an ndarray `(sum, ...)`, another `Ragged`, or a list.
         offsets: int64[B+1]; item i is `values[offsets[i]:offsets[i+1]]`.
         item: What an item is: `"array"`, or `"bytes"` or `"utf8"` over uint8 values.
-        present: bool[B], False where a record lacks the field (its item is empty); `None`: none lacks it.
+        present: bool[B], False for records that lack the field (their items are empty); `None`: all have it.
 
     Example:
         >>> import numpy as np
@@ -73,11 +73,11 @@ class Ragged:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """int64[B], how many values each item has."""
+        """int64[B], the number of values of each item."""
         return np.diff(self.offsets)
 
     def take(self, positions: NDArray[np.int64]) -> Ragged:
-        """Return the items at these positions, in this order, copied."""
+        """Return copies of the items at these positions, in this order."""
         lengths = self.lengths[positions]
         offsets = np.zeros(len(positions) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
@@ -86,17 +86,19 @@ class Ragged:
         return Ragged(take_column(self.values, inner), offsets, self.item, present)
 
     def pad(self, to: int | None = None, value: Any = 0) -> NDArray[Any]:
-        """Return a dense array `(B, to, ...)`, short items filled up with `value`.
+        """Return a dense array `(B, to, ...)`; short items are filled up with `value`.
 
         Args:
-            to: The length of every row; `None` takes the longest item's.
+            to: The length of every row; `None` is that of the longest item.
             value: The filler, of the values' dtype.
 
         Raises:
-            ValueError: An item is longer than `to`, or the values are no array.
+            ValueError: An item is longer than `to`, or the values are not an array.
         """
         if not isinstance(self.values, np.ndarray):
-            raise ValueError("only a Ragged over an array can be padded; pad its values first")
+            raise ValueError(
+                f"cannot pad a Ragged over {type(self.values).__name__}: expected an array. Pad its values first."
+            )
         longest = int(self.lengths.max(initial=0))
         width = longest if to is None else to
         if longest > width:
@@ -115,7 +117,7 @@ class Ragged:
         return _tensors().to_tensors(self, share=False)
 
     def to(self, device: Any, non_blocking: bool = False) -> Any:
-        """Return it as `to_torch` does, on a device; Lightning and Accelerate call this."""
+        """Return the tensor of `to_torch` on a device; Lightning and Accelerate call this."""
         return _tensors().moved(self, device, non_blocking=non_blocking)
 
     def to_arrow(self) -> Any:
@@ -130,7 +132,7 @@ class Ragged:
 
 
 class StackedList(list[Any]):
-    """The column of a codec without a declared shape whose arrays happen to be alike: they are rows of one.
+    """A column of arrays without a declared shape that happen to have one dtype and shape: rows of one array.
 
     Attributes:
         stacked: The array (B, ...).
@@ -146,7 +148,7 @@ class Nullable:
     """The column of a field that records may lack.
 
     Attributes:
-        values: The column, with a zero (or `None` in a list) where the field is missing.
+        values: The column, with a zero (or `None` in a list) for each missing value.
         present: bool[B].
 
     Example:
@@ -170,12 +172,12 @@ class Nullable:
         return (self[position] for position in range(len(self)))
 
     def to(self, device: Any, non_blocking: bool = False) -> Nullable:
-        """Return it with tensors on a device; Lightning and Accelerate call this."""
+        """Return a copy with tensors on a device; Lightning and Accelerate call this."""
         moved: Nullable = _tensors().moved(self, device, non_blocking=non_blocking)
         return moved
 
     def pin_memory(self) -> Nullable:
-        """Return it with its tensors in page-locked memory, as PyTorch's DataLoader asks."""
+        """Return a copy with tensors in page-locked memory; PyTorch's DataLoader calls this."""
         pinned: Nullable = _tensors().map_tensors(self, lambda tensor: tensor.pin_memory())
         return pinned
 
@@ -184,7 +186,7 @@ class Nullable:
 
 
 Column = np.ndarray[Any, np.dtype[Any]] | Ragged | Nullable | list[Any]
-"""One field of a batch: see DESIGN's rule that columns follow the spec alone."""
+"""One field of a batch. Its type and shape follow from the spec alone."""
 
 
 def take_column(column: Any, positions: NDArray[np.int64]) -> Any:
@@ -197,7 +199,7 @@ def take_column(column: Any, positions: NDArray[np.int64]) -> Any:
 
 
 def concat_columns(columns: Sequence[Any]) -> Any:
-    """Return one column with the rows of several of the same type, one after the other."""
+    """Concatenate columns of the same type."""
     first = columns[0]
     if len(columns) == 1:
         return first
@@ -218,7 +220,7 @@ def concat_columns(columns: Sequence[Any]) -> Any:
 
 
 def described(column: Any) -> str:
-    """Return dtype and shape of an array or tensor, the length of a list, or what a column of ours says of itself."""
+    """Return dtype and shape of an array or tensor, the length of a list, or the `repr` of another column."""
     if hasattr(column, "dtype") and hasattr(column, "shape"):
         return f"{column.dtype}{list(column.shape)}"
     return f"list[{len(column)}]" if isinstance(column, list) else repr(column)
@@ -230,7 +232,7 @@ def plain(value: Any) -> Any:
 
 
 def _tensors() -> Any:
-    """Return the room that makes tensors; it needs this one, so it is not imported with it."""
+    """Return the module `tensors`, which imports this one."""
     from dataformats.batch import tensors
 
     return tensors

@@ -1,4 +1,4 @@
-"""Columns as tensors of torch, and a function applied to every tensor of a batch."""
+"""Convert columns to torch tensors, and apply a function to every tensor of a batch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NUMBERS = "biufc"
 
 
 def to_tensors(value: Any, *, share: bool) -> Any:
-    """Return a column, or a structure of columns, with tensors in the place of arrays.
+    """Return a column, or a structure of columns, with tensors instead of arrays.
 
     Numbers become tensors of the same dtype, a `Ragged` of numbers a jagged nested tensor; a `Ragged` of anything else
-    becomes a list. Dicts (also of a class of their own), lists, tuples and `Nullable` are gone into; text, bytes, and
-    arrays that torch has no dtype for stay as they are.
+    becomes a list. Dicts (subclasses too), lists, tuples and `Nullable` are converted recursively; text, bytes, and
+    arrays without a dtype in torch stay unchanged.
 
     Args:
         value: Its arrays are not changed.
-        share: True: tensors lie in the memory of the arrays and keep it alive, wherever that memory is writable and
-            contiguous and in the machine's byte order. False: in memory of their own.
+        share: True: a tensor shares the memory of its array, if that is writable, contiguous and in the machine's
+            byte order. False: every tensor is a copy.
 
     Raises:
         MissingExtraError: torch is not installed.
@@ -42,16 +42,16 @@ def to_tensors(value: Any, *, share: bool) -> Any:
 
 
 def map_tensors(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return `value`, a structure as `to_tensors` goes into, with `function(tensor)` in the place of each tensor.
+    """Return `value`, a structure as for `to_tensors`, with `function(tensor)` in place of each tensor.
 
-    `function` sees plain tensors only, of a jagged one its values and its offsets.
+    `function` is called with plain tensors only: for a jagged tensor, with its values and its offsets.
     """
     torch = _torch()
 
     def applied(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        # `to` and `pin_memory` know jagged tensors, `record_stream` does not: so all are done to their parts.
+        # `to` and `pin_memory` accept jagged tensors, `record_stream` does not: so all are applied to their parts.
         if leaf.layout != torch.jagged or getattr(leaf, "_ragged_idx", 1) != 1 or leaf.lengths() is not None:
             return function(leaf)
         return torch.nested.nested_tensor_from_jagged(function(leaf.values()), function(leaf.offsets()))
@@ -69,7 +69,7 @@ def moved(value: Any, device: Any, *, non_blocking: bool = False) -> Any:
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return `value` with `function` applied to everything that holds nothing else."""
+    """Return `value` with `function` applied to every leaf."""
     if isinstance(value, Nullable):
         return Nullable(_mapped(value.values, function), function(value.present))
     if isinstance(value, Mapping):
@@ -88,7 +88,7 @@ def _tensor(array: NDArray[Any], share: bool) -> Any:
     if array.dtype.kind not in _NUMBERS:
         return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    # torch knows no read-only memory: writing to a tensor over a mapped file would end the process.
+    # torch has no read-only tensors: writing to one over a mapped file would end the process.
     if not (share and native.flags.writeable and native.flags.c_contiguous):
         native = np.array(native, order="C")
     return _torch().from_numpy(native)

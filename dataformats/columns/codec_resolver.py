@@ -1,4 +1,4 @@
-"""Which codec serves a type, who may name it, and the blobs of a value."""
+"""Resolve types to codecs, refuse unsafe codecs named by files, and encode values into blobs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["CodecLike", "CodecResolver", "FunctionCodec", "as_bytes", "encode_value", "holds_numbers", "register_codec"]
 
 CodecLike = Codec | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
-"""What a call may name as a codec: an object, or (encode, decode)."""
+"""A codec in `codecs=`: an object, or a pair (encode, decode)."""
 
 
 @dataclass(frozen=True)
 class FunctionCodec(Codec):
-    """A codec made of functions.
+    """A codec made from functions.
 
     Attributes:
         name: As in a spec.
         encoder: Value to bytes.
         decoder: Bytes to value.
         batch_decoder: `Blobs` to a column, or `None`: one by one.
-        safe: True where decoding runs no code from the data.
+        safe: True if decoding runs no code from the data.
     """
 
     name: str
@@ -43,15 +43,15 @@ class FunctionCodec(Codec):
     safe: bool = False
 
     def encode(self, value: Any) -> bytes:
-        """Return what the function makes of `value`."""
+        """Return `encoder(value)`."""
         return self.encoder(value)
 
     def decode(self, blob: bytes) -> Any:
-        """Return what the function makes of `blob`."""
+        """Return `decoder(blob)`."""
         return self.decoder(blob)
 
     def decode_batch(self, blobs: Blobs) -> Column:
-        """Return what the batch function makes of `blobs`; without one, a list."""
+        """Return `batch_decoder(blobs)`; without one, a list."""
         return super().decode_batch(blobs) if self.batch_decoder is None else self.batch_decoder(blobs)
 
 
@@ -71,15 +71,15 @@ def register_codec(
     """Register a pair of functions as the codec `name`.
 
     Args:
-        name: As it will stand in specs.
+        name: Its name in specs.
         encode: Value to bytes.
         decode: Bytes to value; must not read outside them.
-        decode_batch: `Blobs` to a column, where that is faster than one by one.
-        safe: True lets names found in files resolve to it: decoding must run no code from the data.
-        replace: Take the name from whatever has it.
+        decode_batch: `Blobs` to a column, if that is faster than one by one.
+        safe: True lets files name it: decoding must run no code from the data.
+        replace: Replace the codec that has the name.
 
     Raises:
-        ValueError: Something else has the name, and `replace` is not given; or the name is a number's.
+        ValueError: The name is taken and `replace` is not given, or it is a number type.
 
     Example:
         >>> import dataformats
@@ -91,7 +91,7 @@ def register_codec(
         if not callable(function):
             raise TypeError(f"expected a function, found {function!r}")
     if Type.parse(name) != Type(name):
-        raise SpecError(f"{name!r} is no name of a codec: it has arguments, dims or a '?'")
+        raise SpecError(f"{name!r} is not a codec name: it has arguments, dims or a '?'")
     if name in NUMBER_TYPES:
         raise ValueError(f"{name!r} is a number type; choose another name, or pass codecs= to a call")
     codec = FunctionCodec(name, encode, decode, decode_batch, safe)
@@ -104,14 +104,14 @@ def register_codec(
 
 
 class CodecResolver:
-    r"""The codecs of one call: what it names wins, then numbers, then the registry.
+    r"""Resolves types to codecs for one call: first its own codecs, then numbers, then the registry.
 
     Thread-safe. Pickles if the overrides do.
 
     Args:
         overrides: Name, or a whole element type as `"int(8)"`, to a codec or a pair (encode, decode).
-        trusted: True where the call named all types; False where a file named them: then only codecs resolve that
-            are safe and shipped here, or were registered with `safe=True`; or the codec names that the call gave.
+        trusted: True if the call named all types; False if a file did: then only codecs resolve that are safe and
+            part of this package, or were registered with `safe=True`. Or the codec names that the call gave.
 
     Example:
         >>> import numpy as np
@@ -137,7 +137,7 @@ class CodecResolver:
         """Return the codec of an element type, configured with its arguments; dims and `?` are ignored.
 
         Raises:
-            UnknownNameError: Nothing is registered as that, or what is may not be named by a file.
+            UnknownNameError: No such codec, or a file may not name it.
             SpecError: The codec does not take these arguments.
         """
         found = self._found.get(element)
@@ -146,7 +146,7 @@ class CodecResolver:
         return found
 
     def opaque(self, kinds: Mapping[str, Type]) -> dict[str, Type]:
-        """Return the fields whose types name no codec that they may name, or arguments that it does not take."""
+        """Return the fields whose codec is unknown, may not be named by a file, or does not take its arguments."""
         return {name: kind for name, kind in kinds.items() if not self._resolves(kind)}
 
     def _resolves(self, kind: Type) -> bool:
@@ -223,28 +223,28 @@ def _may_be_named_by_files(name: str) -> bool:
 
 
 def as_bytes(kinds: Mapping[str, Type], fields: Collection[str]) -> Spec:
-    """Return the types with those of some fields as bytes: one blob a value, or one an element."""
+    """Return the types, with those of some fields replaced by `bytes`: one blob per value, or per element."""
     return Spec(
         {name: replace(kind, codec="bytes", args=()) if name in fields else kind for name, kind in kinds.items()}
     )
 
 
 def holds_numbers(codecs: FieldCodecs, kind: Type) -> bool:
-    """Return True where the elements of `kind` are numbers, and no override has taken that name."""
+    """Return True if the elements of `kind` are numbers, and no override replaces that number type."""
     return kind.codec in _NUMBERS and codecs.codec(kind) is _NUMBERS[kind.codec]
 
 
 def encode_value(codecs: FieldCodecs, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
-    """Return the blobs of a value: one, or with another codec than a number's and dims, one an element.
+    """Return the blobs of a value: one; with dims and a codec that is not a number's, one per element.
 
     Args:
-        codecs: Where the element's codec comes from.
+        codecs: Resolves the codec of the elements.
         kind: The field's type.
-        value: What to store; `None` where the type has a `?` is no blob at all.
+        value: The value; `None` gives no blob if the type has a `?`.
         field: The field's name, for errors.
 
     Raises:
-        SpecError: The value does not fit the type: see `exact` for numbers; a sequence has the dims' sizes.
+        SpecError: The value does not fit the type (numbers: see `exact`), or a sequence has other sizes than the dims.
         CodecError: The codec refuses the value.
     """
     if value is None and kind.optional:
@@ -272,7 +272,7 @@ def _encode_element(codec: Codec, value: Any, field: str | None) -> bytes:
     try:
         blob = codec.encode(value)
     except (MemoryError, MissingExtraError):
-        raise  # the machine or the installation is to blame, not the value
+        raise  # the machine or the installation causes these, not the value
     except Exception as error:
         raise CodecError(words(error), codec=codec.name, field=field) from error
     if not isinstance(blob, bytes):

@@ -1,4 +1,4 @@
-"""From blobs to columns: numbers as they are, everything else by its codec."""
+"""Decode blobs into columns: numbers directly, everything else by its codec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
 from dataformats.batch.inline_values import SplitBlobs, ValueSlice
 from dataformats.columns.exact import exact
-from dataformats.columns.numbers import Numbers, check_counts, numbers_of, offsets_of, record_of
+from dataformats.columns.numbers import Numbers, check_counts, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
 from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs
 from dataformats.spec import Type
@@ -30,7 +30,6 @@ __all__ = [
     "conform",
     "elements_of",
     "numbered",
-    "numbers_of",
     "offsets_of",
     "spread",
     "words",
@@ -54,27 +53,27 @@ class NumberCodec(Codec):
 
     def decode(self, blob: bytes) -> Any:
         """Return the number as a numpy scalar."""
-        return self._numbers.column(Blobs.join([blob]), None, None)[0]
+        return self._numbers.column(Blobs.join([blob]))[0]
 
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return an ndarray (B,) of the dtype."""
-        return self._numbers.column(blobs, None, None)
+        return self._numbers.column(blobs)
 
 
 ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Column]
-"""From blobs, the number of each record's (`None`: one each) and the field's name, for errors, to the column."""
+"""Takes blobs, the blobs of each record (`None`: one), and the field's name for errors; returns the column."""
 
 
 def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder:
     """Return the function that decodes batches of a field stored as blobs: see `FieldCodecs.decode`.
 
     Args:
-        codec: Of the elements.
+        codec: Decodes the elements.
         kind: The field's type.
         field: The field's name, for errors.
 
     Raises:
-        SpecError: The dims have `[]` elsewhere than at their beginning.
+        SpecError: `[]` is not the first of the dims.
     """
     check_dims(kind, field)
     if isinstance(codec, NumberCodec):
@@ -154,7 +153,7 @@ def _decode_nested(
 
 
 def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Column:
-    """Return the column of all records, made of the column of those that have the field.
+    """Return the column of all records, given the column of those that have the field.
 
     Args:
         column: One row for each True in `present`, in order.
@@ -162,8 +161,8 @@ def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Col
         optional: The type has a `?`.
 
     Returns:
-        A `Ragged` with empty items where the field is missing, and `present` unless nothing is; any other
-        column as `Nullable` where `optional`, else as it is.
+        A `Ragged` with empty items for missing values, and `present` if there are any; any other column as
+        `Nullable` if `optional`, else unchanged.
     """
     if isinstance(column, Ragged):
         if present.all():
@@ -183,7 +182,7 @@ def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Col
 
 @contextmanager
 def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
-    """Rename the index of a `SpecError` or `CodecError` raised inside: position i becomes `owners[i]`."""
+    """Change the index of a `SpecError` or `CodecError` raised inside: position i becomes `owners[i]`."""
     try:
         yield
     except CodecError as error:
@@ -203,7 +202,7 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
     try:
         column = codec.decode_batch(blobs)
     except (MemoryError, MissingExtraError):
-        raise  # the machine or the installation is to blame, not a record
+        raise  # the machine or the installation causes these, not a record
     except Exception as error:
         culprit, cause = _first_failure(codec, blobs)
         raise CodecError(
@@ -231,19 +230,19 @@ def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | 
 
 
 def check_dims(kind: Type, field: str | None) -> None:
-    """Raise where values of a type cannot be stored as blobs.
+    """Raise if values of a type cannot be stored as blobs.
 
     Raises:
-        SpecError: `[]` stands elsewhere than first, or elements have size 0.
+        SpecError: `[]` is not the first of the dims, or elements have size 0.
     """
     if None in kind.dims[1:]:
-        raise SpecError(f"{str(kind)!r} cannot be stored as blobs: [] may stand only first", field=field)
+        raise SpecError(f"{str(kind)!r} cannot be stored as blobs: [] may only be the first of the dims", field=field)
     if kind.dims[:1] == (None,) and 0 in kind.dims:
         raise SpecError(f"{str(kind)!r}: cannot store a variable number of zero-size elements", field=field)
 
 
 def words(error: Exception) -> str:
-    """Return what an error says, for a message that chains it."""
+    """Return the message of an error, for another error that chains it."""
     if isinstance(error, CodecError | SpecError):
         return error.what
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -272,7 +271,7 @@ def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
         check_part(part, np.array([len(value) for value in column], np.int64), name)
         return [_picked(value, part) for value in column]
     if column.ndim < 2:
-        raise SpecError(f"a scalar has no elements to take {part} of", field=name)
+        raise SpecError(f"cannot take elements {part} of a scalar", field=name)
     check_part(part, np.full(len(column), column.shape[1], np.int64), name)
     return cast("NDArray[Any]", column[:, np.asarray(part, np.int64)])
 
@@ -282,15 +281,15 @@ def _picked(value: Any, part: range) -> Any:
 
 
 def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
-    """Raise where `part` goes past the elements that are available.
+    """Raise if `part` goes past the available elements.
 
     Args:
-        part: The elements asked for.
+        part: The requested elements.
         available: int64[B], elements of each record.
         name: The field's name.
 
     Raises:
-        IndexError: It does.
+        IndexError: A record has too few elements.
     """
     if not len(part) or not len(available):
         return
@@ -301,10 +300,10 @@ def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
 
 
 def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
-    """Return a column of arrays, as the codec `array` gives it, as the column of a number type.
+    """Convert a column of arrays, as the codec `array` decodes it, to the column of a number type.
 
     Args:
-        column: A list of arrays; a column that is of numbers already is returned as it is.
+        column: A list of arrays; a column of numbers is returned unchanged.
         declared: The type that a spec gives the field.
         field: Its name, for errors.
 
@@ -315,7 +314,7 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
     if not isinstance(column, list) or wanted is None:
         return cast("Column", column)
     stacked = column.stacked if isinstance(column, StackedList) else None
-    alike = declared.fixed and stacked is not None and len(stacked)  # then the first one stands for all
+    alike = declared.fixed and stacked is not None and len(stacked)  # so checking the first one is enough
     arrays = [np.asarray(value) for value in (column[:1] if alike else column)]
     for position, array in enumerate(arrays):
         fits = array.ndim == len(declared.dims) and all(

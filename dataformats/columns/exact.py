@@ -1,4 +1,4 @@
-"""Which values fit a number type, exactly."""
+"""Convert values to a number type, exactly or not at all."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ DTYPES: dict[str, np.dtype[Any]] = {
     for name in NUMBER_TYPES
     if name == "bool" or hasattr(np, name)
 }
-"""The dtypes that this platform has: `float128` is not everywhere."""
+"""The dtypes of this platform: not every one has `float128`."""
 
 
 def exact(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
     """Return a value as the array of its type: little-endian, C order, the dims' shape.
 
     Floats are rounded to the type's precision, but a finite one not to infinity. Integers must fit the range
-    of an integer type, and be held exactly by a float type. Only bools are bools, and bools are nothing else:
-    the integers 0 and 1 are refused. Nothing else is cast, no shape is stretched, big-endian is swapped.
+    of an integer type, and be exact in a float type. A bool type takes only bools, not the integers 0 and 1, and
+    no other type takes bools. Nothing else is cast or broadcast; big-endian arrays are swapped.
 
     Args:
         kind: A number type; each `[]` of its dims takes any length.
@@ -71,13 +71,13 @@ def _as_array(kind: Type, value: Any, field: str | None) -> NDArray[Any]:
 
 
 def _empty(kind: Type, array: NDArray[Any]) -> NDArray[Any]:
-    # An empty list has neither a dtype nor inner dimensions of its own.
+    # An empty list has no dtype and no inner dimensions.
     inner = kind.dims[1:] if array.shape == (0,) and kind.dims[:1] == (None,) else ()
     return np.empty(array.shape + tuple(size or 0 for size in inner), kind.dtype)
 
 
 def _as_integers(array: NDArray[Any], value: Any) -> NDArray[Any]:
-    # numpy makes float64 of [2**63, 1]: integers that mix the ranges of int64 and uint64 lose digits there.
+    # numpy converts [2**63, 1] to float64: integers that mix the ranges of int64 and uint64 would lose digits.
     objects = np.asarray(value, dtype=object)
     if not objects.size or not all(type(item) is int for item in objects.flat):
         return array
@@ -95,7 +95,7 @@ def _check_cast(kind: Type, array: NDArray[Any], target: np.dtype[Any], field: s
         limits = np.iinfo(target)
         lowest, highest = int(array.min()), int(array.max())
         if lowest < limits.min or highest > limits.max:
-            raise _misfit(kind, f"{lowest if lowest < limits.min else highest}, which does not fit", field)
+            raise _misfit(kind, f"{lowest if lowest < limits.min else highest}, which is out of range", field)
 
 
 def _check_rounding(kind: Type, array: NDArray[Any], rounded: NDArray[Any], field: str | None) -> None:
@@ -110,7 +110,7 @@ def _check_rounding(kind: Type, array: NDArray[Any], rounded: NDArray[Any], fiel
 
 
 def _inexact(integers: NDArray[Any], rounded: NDArray[Any]) -> NDArray[np.bool_]:
-    # Integers within the mantissa are exact; of those beyond, Python's own integers tell.
+    # Integers within the mantissa are exact; the others are compared as Python integers.
     bound = 2 ** (np.finfo(rounded.dtype).nmant + 1)
     far = (integers > bound) | (integers < -bound) if integers.dtype.kind == "i" else integers > bound
     lost = np.zeros(integers.shape, np.bool_)

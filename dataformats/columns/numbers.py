@@ -1,4 +1,4 @@
-"""Numbers stored as little-endian bytes: from blobs to arrays."""
+"""Decode numbers stored as little-endian bytes into arrays."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dataformats.spec import Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Numbers", "check_counts", "numbers_of", "offsets_of", "record_of"]
+__all__ = ["Numbers", "check_counts", "offsets_of", "record_of"]
 
 
 class Numbers:
-    """How blobs become the column of a number type: what no batch changes, put together once.
+    """Decodes blobs into the column of a number type; what no batch changes is computed once.
 
     Args:
         kind: A number type; `[]` may stand only first.
@@ -33,8 +33,14 @@ class Numbers:
         self._dtype: np.dtype[Any] = DTYPES[kind.codec]
         self._width = self._dtype.itemsize * math.prod(self._inner)
 
-    def column(self, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> NDArray[Any] | Ragged:
-        """Return the numbers of these blobs: see `numbers_of`."""
+    def column(
+        self, blobs: Blobs, counts: NDArray[np.int64] | None = None, field: str | None = None
+    ) -> NDArray[Any] | Ragged:
+        """Return the numbers of these blobs: see `FieldCodecs.decode`.
+
+        Raises:
+            CodecError: A blob has the wrong length, or a bool is neither 0 nor 1.
+        """
         if self._sequence:
             return self._ragged(blobs, counts, field)
         values = blobs.packed(self._width)
@@ -69,19 +75,8 @@ class Numbers:
         )
 
 
-def numbers_of(
-    kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
-) -> NDArray[Any] | Ragged:
-    """Return numbers stored as little-endian bytes in C order: `FieldCodecs.decode` for number types.
-
-    Raises:
-        CodecError: A blob has the wrong length, or a bool is neither 0 nor 1.
-    """
-    return Numbers(kind).column(blobs, counts, field)
-
-
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return int64[n+1]: 0, then the sums of the lengths so far."""
+    """Return int64[n+1]: 0, then the cumulative sum of the lengths."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -108,7 +103,7 @@ def check_counts(kind: Type, counts: NDArray[np.int64] | None, field: str | None
 
 
 def record_of(blob: int, counts: NDArray[np.int64] | None) -> int:
-    """Return the position of the record that a blob is of."""
+    """Return the position of the record that a blob belongs to."""
     return blob if counts is None else int(np.searchsorted(np.cumsum(counts), blob, side="right"))
 
 

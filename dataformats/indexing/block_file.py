@@ -1,8 +1,8 @@
 """Columns of numbers as bytes, in blocks that can be read one by one, each with a checksum.
 
-A block holds `ROWS` rows (the last one what is left): the sum of the first column over all rows before it (int64),
-the rows of each column, and the CRC32 of these bytes, combined with a seal that another set of columns does not have.
-A column that is the same in every row is one number beside the blocks. All integers are little-endian.
+A block holds `ROWS` rows (the last block: the rest): the sum of the first column over all rows before it (int64), the
+rows of each column, and the CRC32 of these bytes, combined with a seal that differs for another set of columns. A
+column with one number in all rows is stored beside the blocks. All integers are little-endian.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ ROWS = 512
 """Rows of a block: a lookup reads a few KB, and the sums and checksums come to 2 % of the rows."""
 
 _DTYPES = ("|u1", "<u2", "<u4", "<i8")
-_AT_ONCE = 128  # blocks that are made at once
+_AT_ONCE = 128  # blocks packed together
 
 Numbers = NDArray[Any]
 Octets = NDArray[np.uint8]
 
 
 class BrokenBlockError(ValueError):
-    """A block that is not what was written, or not there."""
+    """A block is damaged, missing, or of another index."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockColumn:
-    """How a column is kept.
+    """How a column is stored.
 
     Attributes:
         name: Its name.
         dtype: Its dtype in the blocks, as NumPy writes it.
-        constant: The number that stands in every row, which no block holds then; or `None`.
+        constant: The number of every row, which then is in no block; or `None`.
     """
 
     name: str
@@ -49,9 +49,9 @@ class BlockColumn:
 
     def __post_init__(self) -> None:
         if self.dtype not in _DTYPES:
-            raise ValueError(f"no column is kept as {self.dtype!r}")
+            raise ValueError(f"expected a dtype of {', '.join(_DTYPES)}, found {self.dtype!r}")
         if self.constant is not None:
-            np.dtype(self.dtype).type(self.constant)  # OverflowError where it does not fit
+            np.dtype(self.dtype).type(self.constant)  # OverflowError if it does not fit
 
     @property
     def width(self) -> int:
@@ -61,7 +61,7 @@ class BlockColumn:
 
 @dataclass(frozen=True, slots=True)
 class BlockLayout:
-    """Where the rows of some columns stand.
+    """Where the rows of some columns lie.
 
     Attributes:
         n: The number of rows.
@@ -75,11 +75,11 @@ class BlockLayout:
 
     def __post_init__(self) -> None:
         if self.n < 0 or not self.columns:
-            raise ValueError(f"no layout of {self.n} rows and {len(self.columns)} columns")
+            raise ValueError(f"expected rows >= 0 and columns >= 1, found {self.n} and {len(self.columns)}")
         object.__setattr__(self, "width", sum(column.width for column in self.columns))
 
     def place(self, block: int) -> int:
-        """Return where a block begins."""
+        """Return the offset of a block."""
         return block * (ROWS * self.width + 12) if self.width else 0
 
     @property
@@ -91,11 +91,11 @@ class BlockLayout:
 
 @dataclass(frozen=True, slots=True)
 class BlockRows:
-    """Some neighbouring rows.
+    """Consecutive rows.
 
     Attributes:
         columns: Name to (n,) of the column's dtype.
-        before: The sum of the first column over all rows in front of them; 0 where there are none of them.
+        before: The sum of the first column over all rows before these; 0 if there are no rows.
     """
 
     columns: Mapping[str, Numbers]
@@ -103,7 +103,7 @@ class BlockRows:
 
 
 def layout_of(columns: Mapping[str, Numbers]) -> BlockLayout:
-    """Return the smallest layout that holds these columns: integers, of the same length, none negative."""
+    """Return the smallest layout for these columns of non-negative integers, all of the same length."""
     first = next(iter(columns.values()))
     return BlockLayout(len(first), tuple(_narrowed(name, array) for name, array in columns.items()))
 
@@ -113,13 +113,13 @@ def _narrowed(name: str, array: Numbers) -> BlockColumn:
         return BlockColumn(name, "|u1", 0)
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= 2**63:
-        raise ValueError(f"column {name!r} holds numbers outside [0, 2**63)")
+        raise ValueError(f"column {name!r} has numbers outside [0, 2**63): found {low} to {high}")
     dtype = next(dtype for dtype in _DTYPES if high <= np.iinfo(dtype).max)
     return BlockColumn(name, dtype, low if low == high else None)
 
 
 def digest(columns: Mapping[str, Numbers]) -> str:
-    """Return what tells these numbers from others; however they are kept, and whatever their dtype."""
+    """Return a digest of these numbers; their storage and dtype do not matter."""
     state = hashlib.blake2b(digest_size=16)
     for name, array in columns.items():
         state.update(f"{name} {len(array)} ".encode())
@@ -144,7 +144,7 @@ def pack(layout: BlockLayout, columns: Mapping[str, Numbers], seal: int) -> Iter
 
 
 def _blocks(layout: BlockLayout, columns: Mapping[str, Numbers], before: int, seal: int) -> Octets:
-    """Return blocks of equal size, uint8[n_blocks, size]: whole ones, or one that is shorter."""
+    """Return blocks of equal size, uint8[n_blocks, size]: full ones, or a single shorter one."""
     summed = next(iter(columns.values()))
     rows = min(len(summed), ROWS)
     n_blocks = len(summed) // rows
@@ -158,7 +158,7 @@ def _blocks(layout: BlockLayout, columns: Mapping[str, Numbers], before: int, se
 
 
 def _kept_in(layout: BlockLayout, rows: int) -> Iterator[tuple[BlockColumn, slice]]:
-    """Yield each column that blocks hold, and where in a block of so many rows it stands."""
+    """Yield each column that blocks hold, and its place in a block of `rows` rows."""
     at = 8
     for column in layout.columns:
         if column.width:
@@ -167,7 +167,7 @@ def _kept_in(layout: BlockLayout, rows: int) -> Iterator[tuple[BlockColumn, slic
 
 
 def _sealed(blocks: Octets, seal: int) -> Numbers:
-    """Return `<u4[n_blocks]`: the checksums that belong at the end of these blocks."""
+    """Return `<u4[n_blocks]`, the checksums to store at the end of these blocks."""
     n_blocks, size = blocks.shape
     starts = np.arange(n_blocks, dtype=np.int64) * size
     computed = crc32_extents(blocks.reshape(-1), starts, np.full(n_blocks, size - 4, np.int64))
@@ -178,14 +178,14 @@ def unpack(layout: BlockLayout, read: Callable[[int, int], bytes], seal: int, fi
     """Return the rows `[first, stop)`, which lie in `[0, layout.n]`.
 
     Args:
-        layout: Where they stand.
-        read: Returns so many bytes from a byte of the blocks on; fewer at the end.
-        seal: As they were written with.
+        layout: Where the rows lie.
+        read: Takes an offset in the blocks and a length, and returns those bytes; fewer at the end.
+        seal: The seal they were packed with.
         first: The first row.
-        stop: Behind the last.
+        stop: The row after the last.
 
     Raises:
-        BrokenBlockError: A block is not what was written.
+        BrokenBlockError: A block is damaged, missing, or of another index.
     """
     summed = layout.columns[0]
     if not layout.width or first == stop:
@@ -195,7 +195,7 @@ def unpack(layout: BlockLayout, read: Callable[[int, int], bytes], seal: int, fi
     begin, end = layout.place(block), min(layout.place(behind), layout.n_bytes)
     data = read(begin, end - begin)
     if len(data) != end - begin:
-        raise BrokenBlockError(f"its blocks end {end - begin - len(data)} bytes early")
+        raise BrokenBlockError(f"the blocks end early: expected {end - begin} bytes, found {len(data)}")
     rows = _one(layout, data, seal) if behind == block + 1 else _several(layout, data, seal)
     skipped = first - block * ROWS
     kept = {name: array[skipped : skipped + stop - first] for name, array in rows.columns.items()}
@@ -203,7 +203,7 @@ def unpack(layout: BlockLayout, read: Callable[[int, int], bytes], seal: int, fi
 
 
 def _one(layout: BlockLayout, data: bytes, seal: int) -> BlockRows:
-    """Return the rows of one block: what a lookup needs, which waits for it.
+    """Return the rows of one block; a lookup waits for it.
 
     Raises:
         BrokenBlockError: The checksum is wrong.
@@ -219,7 +219,7 @@ def _one(layout: BlockLayout, data: bytes, seal: int) -> BlockRows:
 
 
 def _several(layout: BlockLayout, data: bytes, seal: int) -> BlockRows:
-    """Return the rows of neighbouring blocks, of which the last one may be shorter."""
+    """Return the rows of consecutive blocks; the last one may be shorter."""
     octets, size = np.frombuffer(data, np.uint8), layout.place(1)
     full = len(octets) // size * size
     rows = _rows(layout, octets[:full].reshape(-1, size), seal)
@@ -234,7 +234,7 @@ def _rows(layout: BlockLayout, blocks: Octets, seal: int) -> BlockRows:
     """Return the rows of blocks of equal size, uint8[n_blocks, size].
 
     Raises:
-        BrokenBlockError: A checksum is wrong, or a sum.
+        BrokenBlockError: A checksum or a sum is wrong.
     """
     n_blocks, size = blocks.shape
     if not np.array_equal(_sealed(blocks, seal), _words(blocks[:, -4:], "<u4")):

@@ -1,4 +1,4 @@
-"""Where the records of one file lie: extents that are held, and what is wrong with some of them."""
+"""The index of one file: the extents of its records, and the problems of those that cannot be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FileIndex", "LazyProblems", "RecordIndex"]
 
 
 class RecordIndex(Protocol):
-    """Knows where the records of one file lie, and need not hold it. Thread-safe."""
+    """The index of one file; it may read extents on demand. Thread-safe."""
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -24,27 +24,27 @@ class RecordIndex(Protocol):
 
     @property
     def digest(self) -> str:
-        """What tells these lengths and stored checksums from others, however the index came to be."""
+        """A digest of lengths and stored checksums; how the index was made does not matter."""
         ...
 
     def part(self, first: int, stop: int) -> FileIndex:
-        """Return where the records `[first, stop)` lie.
+        """Return the extents of the records `[first, stop)`.
 
         Raises:
-            FormatError: The index itself is damaged, so that nobody knows.
+            FormatError: The index itself is damaged.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """Where records of one file lie, held in memory.
+    """Extents of records of one file, in memory.
 
     Attributes:
-        offset: int64[n], first byte of each record's blob.
-        length: int64[n], its bytes.
-        stored: uint32[n], its checksum as stored; `None` where the format has none.
-        problems: Records that cannot be read, position to error. A rest of the file that cannot be read is one more
+        offset: int64[n], the first byte of each record's blob.
+        length: int64[n], the bytes of each blob.
+        stored: uint32[n], the stored checksum of each; `None` if the format has no checksums.
+        problems: Records that cannot be read, position to error. If the rest of a file cannot be read, it is one more
             record, of length 0, with its problem.
     """
 
@@ -58,7 +58,7 @@ class FileIndex:
 
     @property
     def digest(self) -> str:
-        """Of lengths and stored checksums."""
+        """A digest of lengths and stored checksums."""
         state = hashlib.blake2b(len(self).to_bytes(8, "little"), digest_size=16)
         state.update(self.length.astype("<i8").tobytes())
         if self.stored is not None:
@@ -78,13 +78,13 @@ class FileIndex:
 
 
 class LazyProblems(Mapping[int, FormatError]):
-    """What is wrong with records, position to error; errors are made when asked for.
+    """The problems of records, position to error; each error is created on access.
 
-    A table of many million wrong entries would otherwise be as many exceptions.
+    A table with millions of wrong entries would otherwise be as many exceptions.
 
     Args:
         wrong: bool[n], which records are wrong.
-        make: Returns the error of one of these.
+        make: Returns the error of a wrong record.
     """
 
     def __init__(self, wrong: NDArray[np.bool_], make: Callable[[int], FormatError]) -> None:
@@ -107,7 +107,7 @@ class LazyProblems(Mapping[int, FormatError]):
         return self._make(position)
 
     def part(self, first: int, stop: int) -> LazyProblems:
-        """Return those of the records `[first, stop)`, counted from `first`."""
+        """Return the problems of the records `[first, stop)`, numbered from `first`."""
         return LazyProblems(self._wrong[first:stop], lambda position: self._make(first + position))
 
 

@@ -1,8 +1,8 @@
-"""Where the indexes of files are kept, and what they say: headers are read at once, rows when they are asked for.
+"""Save and load the indexes of files: a header is read at once, rows are read on demand.
 
 An index is `DFINDEX2`, the length (uint32) and the CRC32 (uint32) of a JSON header, the header, and the blocks of
-`rows`, sealed with the CRC32 of the header's digest: whoever makes the same index again makes the same blocks, so that
-those who hold the first one read on. All integers are little-endian.
+`block_file`, sealed with the CRC32 of the header's digest: building the same index again gives the same blocks, so that
+readers of the first one are not disturbed. All integers are little-endian.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder"]
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFINDEX2"
 _HEADER = struct.Struct("<8sII")
-_FIRST_READ = 4096  # a header has some 400 bytes, more where it tells of damage
-_MOST_HEADER = 2**20
+_FIRST_READ = 4096  # a header has about 400 bytes, more if the file is damaged
+_MAX_HEADER = 2**20
 _UNUSABLE = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError, MemoryError)
 _TICK_NS = 50_000_000
 INDEX_SUFFIX = ".dataformats.idx"
 
 Read = Callable[[int, int], bytes]
-"""Returns so many bytes from a byte on; fewer at the end."""
+"""Takes an offset and a length, and returns those bytes; fewer at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Index:
     """The index of one file. Thread-safe.
 
     Attributes:
-        layout: How many rows there are, and of which columns.
-        total: The sum of the first column over all rows, as the header says.
-        digest: Tells these rows from others, however they are kept.
-        facts: What else is known, as JSON.
-        exact: True where the index was made of this very file (size and time); False where it came with the data
-            and only the size fits: then it is a hint, and every frame must be checked.
-        seal: What the checksums of blocks are combined with.
-        read: Returns bytes of the blocks.
+        layout: The number of rows, and their columns.
+        total: The sum of the first column over all rows, as stored in the header.
+        digest: Identifies these rows, whatever their storage.
+        facts: Further facts, as JSON.
+        exact: True if the index was made of this very file (size and time); False if it came with the data and only
+            the size fits: then it is a hint, and every frame must be checked.
+        seal: Combined with the checksums of blocks.
+        read: Reads bytes of the blocks.
     """
 
     layout: BlockLayout
@@ -80,7 +80,7 @@ class Index:
         """Return the rows `[first, stop)`, which lie in `[0, len(self)]`.
 
         Raises:
-            BrokenBlockError: They are damaged, or the index was replaced by another one.
+            BrokenBlockError: The rows are damaged, or another index replaced this one.
         """
         try:
             return unpack(self.layout, self.read, self.seal, first, stop)
@@ -89,28 +89,28 @@ class Index:
 
 
 class IndexCache:
-    """Where the indexes of the files of a data set are kept. Thread-safe.
+    """Loads and saves the indexes of the files of a dataset. Thread-safe.
 
     Args:
         where: `"cache"`, `"beside"` the data, or a folder.
 
     Attributes:
-        folder: The folder that holds them; empty where each lies beside its file.
+        folder: The folder of the indexes; empty if each lies beside its file.
     """
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self._folders: dict[str, str] = {}  # as named to as resolved: to resolve ten thousand names takes a second
+        self._folders: dict[str, str] = {}  # given to resolved: resolving ten thousand names takes a second
         self.folder: str = (
             "" if where == "beside" else str(cache_folder() / "indexes" if where == "cache" else Path(where))
         )
 
     def load(self, file: StoredFile, kind: str) -> Index | None:
-        """Return the index of a file, or `None` where there is none, an old one or a broken one.
+        """Return the index of a file; `None` if it is missing, outdated or broken.
 
         Args:
             file: The data file.
-            kind: What sort of index; another sort is not this file's.
+            kind: The kind of index; an index of another kind does not count.
         """
         path = self.path(file)
         sidecar = file.sibling(file.basename + INDEX_SUFFIX) if path is None else None
@@ -119,7 +119,7 @@ class IndexCache:
         try:
             if sidecar is not None:
                 return _parse(sidecar.pread, sidecar.size, file, kind)
-            assert path is not None  # one of both is there
+            assert path is not None  # path or sidecar is not None
             with open(path, "rb", buffering=0) as opened:
                 start, size = opened.read(_FIRST_READ), os.fstat(opened.fileno()).st_size
             return _parse(_Local(path, start), size, file, kind)
@@ -130,16 +130,16 @@ class IndexCache:
             return None
 
     def save(self, file: StoredFile, kind: str, columns: Mapping[str, Numbers], facts: Mapping[str, Any]) -> Index:
-        """Keep an index so that others see it whole, and return it; in memory where it cannot be written.
+        """Save an index in one rename, and return it; keep it in memory if it cannot be written.
 
         Args:
             file: The data file.
-            kind: What sort of index.
-            columns: Name to whole numbers in [0, 2**63), all equally long; at least one column.
-            facts: What else is known, as JSON.
+            kind: The kind of index.
+            columns: Name to integers in [0, 2**63), all equally long; at least one column.
+            facts: Further facts, as JSON.
         """
         layout, first = layout_of(columns), next(iter(columns.values()))
-        total, told = int(first.sum(dtype="<i8")), digest(columns)
+        total, name = int(first.sum(dtype="<i8")), digest(columns)
         header = {
             "kind": kind,
             "identity": list(file.identity),
@@ -148,32 +148,32 @@ class IndexCache:
             "n": layout.n,
             "columns": [list(asdict(column).values()) for column in layout.columns],
             "total": total,
-            "digest": told,
+            "digest": name,
         }
         text = json.dumps(header).encode()
         start = _HEADER.pack(_MAGIC, len(text), zlib.crc32(text)) + text
-        seal = zlib.crc32(told.encode())
+        seal = zlib.crc32(name.encode())
         path = self.path(file)
         try:
             if path is None:
-                raise OSError("it would lie beside data that cannot be written")
+                raise OSError("cannot write beside data that are not local")
             _write(path, start, pack(layout, columns, seal))
             read: Read = _Blocks(_Local(path), len(start))
         except (OSError, MemoryError) as error:
-            # The text alone: whoever keeps log records would keep the columns with the error's traceback.
+            # The text alone: a kept log record would keep the columns alive through the error's traceback.
             _LOG.warning("the index of %s is kept in memory only: %s", file.name, str(error))
             read = partial(_slice, b"".join(pack(layout, columns, seal)))
-        return Index(layout, total, told, dict(facts), True, seal, read)
+        return Index(layout, total, name, dict(facts), True, seal, read)
 
     def path(self, file: StoredFile) -> str | None:
-        """Return where the index of a file lies; `None` where it lies beside a file that is not local."""
+        """Return the path of a file's index; `None` if it lies beside a file that is not local."""
         if self.where == "beside":
             return None if file.local is None else str(file.local.with_name(file.basename + INDEX_SUFFIX))
         name = hashlib.blake2b(self.resolved(file).encode(errors="surrogateescape"), digest_size=16).hexdigest()
         return os.path.join(self.folder, name + INDEX_SUFFIX)
 
     def resolved(self, file: StoredFile) -> str:
-        """Return the name of a file that does not depend on links and the current folder."""
+        """Return the name of a file, independent of links and of the current folder."""
         if file.local is None:
             return file.name
         text = str(file.local)
@@ -197,7 +197,7 @@ def cache_folder() -> Path:
 
 
 class _Local:
-    """Reads from a path, which is opened for each call: indexes of many files would be as many descriptors."""
+    """Reads from a path, opened for each call: open indexes of many files would take too many descriptors."""
 
     __slots__ = ("_path", "_start")
 
@@ -215,7 +215,7 @@ class _Local:
             os.close(descriptor)
 
     def without_start(self) -> _Local:
-        """Return the same without what it holds of the file."""
+        """Return a reader of the same path that holds none of its bytes."""
         return _Local(self._path)
 
 
@@ -240,8 +240,8 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str) -> Index | None:
     start = read(0, min(size, _FIRST_READ))
     magic, length, checksum = _HEADER.unpack_from(start)
     base = _HEADER.size + length
-    if magic != _MAGIC or length > _MOST_HEADER:
-        raise ValueError("it is no index of this version, or its header is damaged")
+    if magic != _MAGIC or length > _MAX_HEADER:
+        raise ValueError("not an index of this version, or its header is damaged")
     text = (start if base <= len(start) else read(0, base))[_HEADER.size : base]
     if zlib.crc32(text) != checksum:
         raise ValueError("its header is damaged")
@@ -251,39 +251,39 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str) -> Index | None:
         return None
     layout = BlockLayout(_whole(header["n"]), tuple(BlockColumn(*column) for column in header["columns"]))
     if base + layout.n_bytes != size:
-        raise ValueError(f"it has {size} bytes in place of {base + layout.n_bytes}")
+        raise ValueError(f"expected {base + layout.n_bytes} bytes, found {size}")
     if not isinstance(header["facts"], dict):
-        raise ValueError("its facts are no mapping")
+        raise ValueError(f"expected a mapping of facts, found {type(header['facts']).__name__}")
     exact = identity == file.identity and not _racy(identity, _whole(header["made_ns"]))
     blocks = _Blocks(read.without_start() if isinstance(read, _Local) else read, base)
-    told = str(header["digest"])
-    seal = zlib.crc32(told.encode())
-    return Index(layout, _total(layout, header), told, header["facts"], exact, seal, blocks)
+    name = str(header["digest"])
+    seal = zlib.crc32(name.encode())
+    return Index(layout, _total(layout, header), name, header["facts"], exact, seal, blocks)
 
 
 def _whole(number: object) -> int:
     if not isinstance(number, int):
-        raise TypeError(f"expected a whole number, found {number!r}")
+        raise TypeError(f"expected an integer, found {number!r}")
     return number
 
 
 def _total(layout: BlockLayout, header: Mapping[str, Any]) -> int:
     total, constant = _whole(header["total"]), layout.columns[0].constant
     if constant is not None and total != constant * layout.n:
-        raise ValueError(f"{layout.n} rows of {constant} do not come to {total}")
+        raise ValueError(f"expected the total {constant * layout.n} of {layout.n} rows, found {total}")
     return total
 
 
 def _racy(identity: tuple[str, ...], made_ns: int) -> bool:
-    """Return True where the file may have changed after the index was made without its size and time telling so.
+    """Return True if the file may have changed after the index was made, with the same size and time.
 
-    Times of files are coarse: what is written within the same tick has the same time, as git found out.
+    File times are coarse: two writes within one tick have the same time (git calls such a file racily clean).
     """
     return len(identity) > 1 and identity[1].isdecimal() and made_ns - int(identity[1]) < _TICK_NS
 
 
 def _write(path: str, start: bytes, blocks: Iterable[bytes]) -> None:
-    """Write a file in one rename; not synced, because what a crash tears shows and is made again."""
+    """Write a file in one rename; not synced, because a file that a crash tears is detected and made again."""
     partial_path = f"{path}.{os.getpid()}.{secrets.token_hex(4)}.partial"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""How record numbers find their extents: from arrays over all files, or from blocks of which some are held."""
+"""Look up the extents of record numbers: in arrays over all files, or in blocks that are read on demand."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _AT_ONCE = 1024  # blocks from which records are taken together; each has some 1
 _MOST_BLOCKS = 40  # bits of a block's number in a key
 
 Part = Callable[[int, int, int], FileIndex]
-"""Returns where the records `[first, stop)` of a file lie, given the file's number and these two."""
+"""Takes the number of a file, `first` and `stop`, and returns the extents of those records."""
 
 
 class InMemoryLookup:
-    """Arrays over all files, filled in file by file as records are asked for. Thread-safe.
+    """Arrays over all files, filled in file by file as records are requested. Thread-safe.
 
     Args:
         starts: int64[n_files + 1], the number of each file's first record, and of all records.
@@ -53,7 +53,7 @@ class InMemoryLookup:
         self._lock = threading.Lock()
 
     def find(self, indices: NDArray[np.int64], part: Part) -> Extents:
-        """Return where these records lie, each in `[0, starts[-1])`; `part` reads what is not held."""
+        """Return the extents of these records, each in `[0, starts[-1])`; `part` reads those that are not in memory."""
         file = self._file[indices]
         if not self._complete and not self._there[file].all():
             self._load(np.unique(file[~self._there[file]]).tolist(), part)
@@ -62,7 +62,7 @@ class InMemoryLookup:
         return Extents(file, self._offset[indices], self._length[indices], stored=stored, problems=problems)
 
     def all_extents(self) -> Extents | None:
-        """Return where all records lie, as they are held; `None` where not all files were asked for."""
+        """Return the extents of all records, without a copy; `None` before all files were loaded."""
         if not self._complete:
             return None
         problems = {
@@ -99,12 +99,12 @@ class InMemoryLookup:
 
 
 class PagedLookup:
-    """Blocks of `ROWS` records, read when a record of them is asked for; those used last are held. Thread-safe.
+    """Blocks of `ROWS` records, read when a record in them is requested; an LRU cache. Thread-safe.
 
     Args:
         starts: int64[n_files + 1], the number of each file's first record, and of all records.
-        local: True where the local disk answers.
-        held_bytes: How much may be held.
+        local: True if blocks are read from the local disk.
+        held_bytes: The size of the cache.
     """
 
     def __init__(self, starts: NDArray[np.int64], *, local: bool, held_bytes: int = _HELD_BYTES) -> None:
@@ -119,7 +119,7 @@ class PagedLookup:
         self._lock = threading.Lock()
 
     def find(self, indices: NDArray[np.int64], part: Part) -> Extents:
-        """Return where these records lie, each in `[0, starts[-1])`; `part` reads what is not held."""
+        """Return the extents of these records, each in `[0, starts[-1])`; `part` reads those that are not in memory."""
         file = _file_of(self._starts, indices)
         local = indices - self._starts[file]
         keys, of = np.unique(file.astype(np.int64) << _MOST_BLOCKS | local // ROWS, return_inverse=True)
@@ -136,7 +136,7 @@ class PagedLookup:
         return _put_together(file, parts)
 
     def _blocks(self, keys: list[int], part: Part) -> list[FileIndex]:
-        """Return these blocks, the missing ones read together."""
+        """Return these blocks; the missing ones are read together."""
         found: dict[int, FileIndex] = {}
         with self._lock:
             for key in keys:
@@ -218,7 +218,7 @@ def _file_of(starts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[n
 
 
 def _part_or_problem(part: Part, file: int, first: int, stop: int) -> FileIndex:
-    """Return a part of an index; where nobody can know it, records that are all a problem, and hurt no other file."""
+    """Return a part of an index; if the index is damaged, all its records have that problem, and no other file's."""
     try:
         return part(file, first, stop)
     except FormatError as error:
@@ -228,7 +228,7 @@ def _part_or_problem(part: Part, file: int, first: int, stop: int) -> FileIndex:
 
 
 def _gather(file: NDArray[np.int32], row: NDArray[np.int64], of: NDArray[np.int64], blocks: list[FileIndex]) -> Extents:
-    """Return the records that stand in these rows of blocks; `of` has the number of each one's block."""
+    """Return the records in these rows of blocks; `of` is the block of each."""
     if not blocks:
         none = np.zeros(0, np.int64)
         return Extents(file, none, none, stored=np.zeros(0, np.uint32))
@@ -254,7 +254,7 @@ def _stored(blocks: list[FileIndex], at: NDArray[np.int64]) -> NDArray[np.uint32
 
 
 def _put_together(file: NDArray[np.int32], parts: list[tuple[NDArray[np.int64], Extents]]) -> Extents:
-    """Return the records of parts, each with the positions at which its records belong."""
+    """Return the records of all parts; each part has the positions of its records."""
     n = len(file)
     offset, length = np.empty(n, np.int64), np.empty(n, np.int64)
     has_stored = any(found.stored is not None for _, found in parts)

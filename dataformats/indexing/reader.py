@@ -1,4 +1,4 @@
-"""Readers of formats that store one blob a record: an index a file, made once and looked up by record numbers."""
+"""Base class of readers whose records are one blob: each file has an index, which is built once and looked up."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Made = TypeVar("Made")
 
 
 class IndexedReader(Reader):
-    """A reader whose records are single blobs found through an index of each file.
+    """A reader whose records are single blobs, located by an index of each file.
 
     Args:
         files: The files, in reading order.
-        indexes_are_local: True where indexes lie on the local disk though the files may not.
+        indexes_are_local: True if indexes lie on the local disk even though the files may not.
 
     Attributes:
         head: Bytes of framing before each blob.
@@ -55,22 +55,22 @@ class IndexedReader(Reader):
 
     @abstractmethod
     def load_index(self, file: int) -> RecordIndex:
-        """Return the index of one file, made if need be; called once a file, from several threads."""
+        """Return the index of one file, and build it if necessary; called once per file, from several threads."""
 
     def quick_index(self, file: int) -> RecordIndex | None:
-        """Return the index of one file where that takes a read or two; `None`: `load_index` has to make it."""
+        """Return the index of one file if that takes a read or two; `None` if `load_index` has to build it."""
         return None
 
     @property
     def check(self) -> Check | None:
-        """What verifies the blobs; `None` where nothing can or shall."""
+        """Verifies the blobs; `None` if they have no checksums or the caller turned verification off."""
         return None
 
     @property
     def indexes(self) -> list[RecordIndex]:
-        """The index of each file: those that are there at once, the others in parallel.
+        """The index of each file: existing ones are loaded, the others are built in parallel.
 
-        Each process begins at another file and adopts what appears: many may build at once.
+        Each process begins at another file and adopts indexes that appear: many processes may build at once.
         """
         with self._lock:
             if self._indexes is None:
@@ -87,7 +87,7 @@ class IndexedReader(Reader):
         return [index if index is not None else made[file] for file, index in found.items()]
 
     def each_file(self, quick: Callable[[int], Made]) -> list[Made]:
-        """Return what a function that reads little gives for each file."""
+        """Call a function that reads little for each file, and return its results."""
         return concurrent_map(quick, range(len(self.files)), local=self._is_local)
 
     @property
@@ -105,10 +105,10 @@ class IndexedReader(Reader):
         return self._starts
 
     def part(self, file: int, first: int, stop: int) -> FileIndex:
-        """Return where the records `[first, stop)` of a file lie.
+        """Return the extents of the records `[first, stop)` of a file.
 
         Raises:
-            FormatError: The index itself is damaged, so that nobody knows.
+            FormatError: The index itself is damaged.
         """
         return self.indexes[file].part(first, stop)
 

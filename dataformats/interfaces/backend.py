@@ -85,7 +85,7 @@ class Backend(ABC):
         return sorted(names, key=natural_key)
 
     def find(self, folder: Folder) -> list[StoredFile]:
-        """Return the files of a folder that are this format's, in reading order."""
+        """Return the files of this format in a folder, in reading order."""
         return [folder.file(name) for name in self.order([name for name in folder.names() if self.matches_name(name)])]
 
     @abstractmethod
@@ -142,7 +142,7 @@ class FieldsBackend(Backend):
 
     @abstractmethod
     def stored_spec(self, spec: Spec, **backend_options: Any) -> Spec:
-        """Return the types under which values of these types are stored, by the format's own names.
+        """Return the format's own types for values of these types.
 
         Raises:
             SpecError: The format cannot hold the spec; names every offending field, with the reason.

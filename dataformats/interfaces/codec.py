@@ -1,4 +1,4 @@
-"""What a codec is: it turns one kind of value into bytes and back."""
+"""What a codec is: it converts one kind of value to bytes and back."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ __all__ = [
 
 
 class Codec(ABC):
-    """Between one value and its bytes. Deterministic and thread-safe; never reads outside the blob.
+    """Converts one kind of value to bytes and back: implement `name`, `encode` and `decode`.
+
+    Deterministic and thread-safe; never reads outside the blob.
 
     Attributes:
         name: As in a spec.
-        safe: True where a name found in a file may resolve to this codec: decoding runs no code from the data.
-        copyable: True where a blob means the same in every format, so that a conversion may copy it.
+        safe: True if a file may name this codec: decoding runs no code from the data.
+        portable: True if a blob means the same in every format, so that a conversion may copy it.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Codec(ABC):
         """Return the codec with the arguments that a type gives in parentheses.
 
         Raises:
-            SpecError: It takes none, or not these.
+            SpecError: The codec takes no arguments, or not these.
         """
         if args:
             raise SpecError(f"codec {self.name!r} takes no arguments, found ({','.join(args)})")
@@ -50,14 +52,14 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of a value. What it raises is chained to a `CodecError`."""
+        """Return the bytes of a value. An exception is chained to a `CodecError`."""
 
     @abstractmethod
     def decode(self, blob: bytes) -> Any:
-        """Return the value of these bytes. What it raises is chained to a `CodecError`."""
+        """Return the value of these bytes. An exception is chained to a `CodecError`."""
 
     def decode_batch(self, blobs: Blobs) -> Column:
-        """Return the values of many blobs as a column: a list, unless the codec knows better."""
+        """Return the values of many blobs as a column; by default, a list."""
         return [self.decode(blob) for blob in blobs]
 
 
@@ -78,13 +80,13 @@ class ArrayCodec(Codec):
 
 
 class FieldCodecs(Protocol):
-    """From types to codecs, by the rules of one call: overrides first, unsafe names refused."""
+    """Resolves types to codecs by the rules of one call: overrides first; unsafe names in files are refused."""
 
     def codec(self, element: Type) -> Codec:
         """Return the codec of a type's elements; dims and `?` are ignored. Numbers are little-endian bytes.
 
         Raises:
-            UnknownNameError: Nothing is registered as that, or what is may not be named by a file.
+            UnknownNameError: No such codec, or a file may not name it.
         """
         ...
 
@@ -113,16 +115,16 @@ class FieldCodecs(Protocol):
         ...
 
     def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
-        """Return the blobs of a value: one, or with another codec than a number's and dims, one an element."""
+        """Return the blobs of a value: one; with dims and a codec that is not a number's, one per element."""
         ...
 
 
 class RecordCodec(Codec):
-    """A payload whose values are records with fields. `decode` alone gives the record as its bytes tell it."""
+    """A payload whose values are records with fields. `decode` returns a record as stored, without a spec."""
 
     @abstractmethod
     def matches(self, blob: bytes) -> bool:
-        """Return True where these bytes look like a record of this payload and parse to their end."""
+        """Return True if these bytes look like a record of this payload and parse to their end."""
 
     @abstractmethod
     def infer(self, blobs: Iterable[bytes]) -> Spec:
@@ -130,15 +132,15 @@ class RecordCodec(Codec):
 
     @abstractmethod
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
-        """Return what encodes and decodes records of this spec.
+        """Return the coder for records of this spec.
 
         Args:
             spec: The fields.
-            codecs: Where the fields' codecs come from.
-            inferred: The spec was inferred from a sample: a field that it lacks is an error, not left out.
+            codecs: Resolves the fields' types.
+            inferred: The spec was inferred from samples: a field that it lacks is an error instead of being left out.
 
         Raises:
-            SpecError: The payload cannot hold the spec; every offending field is named.
+            SpecError: The payload cannot hold the spec; the error names every such field.
         """
 
 
@@ -156,7 +158,7 @@ class RecordCoder(ABC):
 
     @abstractmethod
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
-        """Return a column for each field asked for.
+        """Return a column for each requested field.
 
         Raises:
             CorruptRecordError: A blob does not parse.
@@ -165,11 +167,11 @@ class RecordCoder(ABC):
         """
 
     def value_slice(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> ValueSlice | None:
-        """Return a part that these records have at the same place, and that `decode_split` does not look at."""
+        """Return a part at the same place in all blobs whose bytes `decode_split` does not need to parse."""
         return None
 
-    def decode_split(self, around: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
-        """Return what `decode_batch` does; `None` where the window is not what it was thought to be.
+    def decode_split(self, split: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
+        """Return the result of `decode_batch`; `None` if the blobs must be decoded whole.
 
         Raises:
             SpecError: A record does not fit the spec.

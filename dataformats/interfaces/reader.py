@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """Where blobs lie, and how to know that they are sound.
+    """Where blobs lie, and how to verify them.
 
     Attributes:
         file: int32[n], the number of each blob's file in `Reader.files`.
@@ -39,10 +39,10 @@ class Extents:
         length: int64[n], its bytes.
         head: Bytes before each blob that are read with it, for `check`.
         tail: Bytes behind each blob that are read with it, for `check`.
-        stored: uint32[n], checksums known from an index, for `check`; `None` where there are none.
-        check: Called with the bytes read (head and tail included) and these extents; returns what is wrong,
-            position to error. `None` where the format has nothing to check.
-        problems: What is known to be unreadable before anything is read, position to error.
+        stored: uint32[n], checksums known from an index, for `check`; `None` if there are none.
+        check: Called with the bytes read (head and tail included) and these extents; returns the error of each
+            damaged blob, by position. `None` if the format has nothing to check.
+        problems: Blobs known to be unreadable before anything is read, position to error.
     """
 
     file: NDArray[np.int32]
@@ -59,25 +59,25 @@ class Extents:
 
 
 class Check(Protocol):
-    """Verifies blobs that were read; pure, vectorised, thread-safe."""
+    """Verifies blobs that were read; pure, vectorized, thread-safe."""
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        """Return what is wrong, position to error with `offset_bytes` (path and record are filled in later)."""
+        """Return the error of each damaged blob, by position, with `offset_bytes`; path and record are added later."""
         ...
 
 
 class KernelCheck(ABC):
-    """A check that a kernel does as well, faster: that one says whether, this one says what.
+    """A check that a kernel also does, faster: the kernel finds out whether a blob is damaged, this check how.
 
     Attributes:
-        kernel: The kernel's check, which finds fault with the same blobs.
+        kernel: The kernel's check, which rejects the same blobs.
     """
 
     kernel: FrameCheck
 
     @abstractmethod
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        """Return what is wrong: see `Check`."""
+        """Return the error of each damaged blob: see `Check`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Located:
 
     Attributes:
         extents: All blobs, record after record.
-        counts: int64[n], how many blobs each record has; `None` where each has exactly one.
+        counts: int64[n], how many blobs each record has; `None` if each has exactly one.
     """
 
     extents: Extents
@@ -95,11 +95,11 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class RecordChunk:
-    """Neighbouring records of one file as a sequential reader found them.
+    """Consecutive records of one file, from a sequential reader.
 
     Attributes:
         blobs: The stored bytes, one blob a record.
-        problems: Positions in `blobs` that are unreadable, with the error.
+        problems: Blobs that are unreadable, position to error.
         base: Where in the file the first byte of the blobs' buffer lies.
     """
 
@@ -109,13 +109,13 @@ class RecordChunk:
 
 
 class Reader(ABC):
-    """An opened data set of one format: it knows where the blobs are and reads none.
+    """An opened dataset of one format: it locates blobs, and reads none.
 
     Thread-safe. It is not pickled: a source opens it again.
 
     Attributes:
-        files: The files that extents speak of, in reading order.
-        spec: The fields, for formats that store them apart; `None` where a record is one blob.
+        files: The files that extents number, in reading order.
+        spec: The fields, for formats that store them apart; `None` if a record is one blob.
     """
 
     files: Sequence[StoredFile]
@@ -124,26 +124,26 @@ class Reader(ABC):
     @property
     @abstractmethod
     def counts(self) -> NDArray[np.int64]:
-        """int64[n_files], records of each file; builds the index where there is none."""
+        """int64[n_files], the records of each file; builds missing indexes."""
 
     @abstractmethod
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        """Return where the blobs of these records lie, for each field asked for.
+        """Return the extents of these records, for each requested field.
 
         Args:
             indices: int64[n], each in `[0, sum(counts))`.
-            fields: The fields, each whole (`True`) or a range of a sequence's elements; formats that store one
-                blob a record are asked for `VALUE`.
+            fields: The fields, each whole (`True`) or a range of a sequence's elements; `VALUE` in formats
+                that store one blob a record.
         """
 
     def all_extents(self, field: str) -> Extents | None:
-        """Return where the blob of every record lies, problems included; asked for where that is not much to hold.
+        """Return the extents of all records, problems included; called only if they fit in memory.
 
         Args:
-            field: One that is stored apart; in formats that store one blob a record, `VALUE`.
+            field: A stored field; `VALUE` in formats that store one blob a record.
 
         Returns:
-            As many extents as records; `None` where not all are known yet, or records may have several blobs.
+            As many extents as records; `None` if not all are known yet, or records may have several blobs.
         """
         located = self.locate(np.arange(int(self.counts.sum())), {field: True})[field]
         return located.extents if located.counts is None else None
@@ -153,26 +153,26 @@ class Reader(ABC):
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
     def file_summaries(self) -> list[tuple[str, int, int]]:
-        """Return name, records and bytes of each part that is written as one: a file, or a folder of files."""
+        """Return name, records and bytes of each shard: a file, or a folder of files."""
         sizes = [file.stored_size for file in self.files]
         return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
-        """Return the type that decodes the blobs of a field which a spec declares as `declared`.
+        """Return the type that decodes the stored blobs of a field, given the type that the spec declares.
 
-        `bytes`, with the dims of a sequence, is always allowed: the blobs as they are.
+        `bytes` (with dims, for a sequence) is always allowed: the blobs as they are.
 
         Raises:
-            SpecError: What is stored cannot be that type.
+            SpecError: The stored values cannot be that type.
         """
-        raise SpecError("the format has no fields of its own", field=field)
+        raise SpecError("the format does not store fields apart", field=field)
 
     def metadata(self) -> dict[str, str]:
-        """Return what else the files say of themselves, for `info`: compression, a version."""
+        """Return further facts of the files, for `info`: compression, a version."""
         return {}
 
     def available(self, index: int) -> dict[str, bool | range] | None:
-        """Return what record `index` has, field by field; `None` where only its blob can tell."""
+        """Return the fields of record `index`: see `RecordSource.available`; `None` if only its blob shows them."""
         return None
 
 
@@ -181,5 +181,5 @@ class SequentialReader(Protocol):
     """A reader that can go through a file without an index."""
 
     def iter_chunks(self, file: int) -> Iterator[RecordChunk]:
-        """Yield the records of one file, in order; damage that ends the file is the last stretch's last problem."""
+        """Yield the records of one file, in order; damage that ends the file is the last problem of the last chunk."""
         ...

@@ -1,4 +1,4 @@
-"""A file that is only read, and a folder of such files, wherever they lie."""
+"""A file to read, and a folder of such files: on a disk, behind a URL, or in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class StoredFile(ABC):
-    """One file that is only read. Thread-safe, usable after a fork.
+    """One file to read. Thread-safe, usable after a fork.
 
     Attributes:
         name: The path or URL, for messages.

@@ -233,5 +233,5 @@ def test_places_that_cannot_be_written(file: LocalFile, caplog: pytest.LogCaptur
 
 def test_a_layout_needs_columns() -> None:
     for n, columns in ((-1, COLUMNS), (3, {})):
-        with pytest.raises(ValueError, match="layout"):
+        with pytest.raises(ValueError, match="rows >= 0 and columns >= 1"):
             BlockLayout(n, layout_of(COLUMNS).columns if columns else ())
