@@ -1,4 +1,4 @@
-"""The cases of the conformance suites: one row a format and way of writing it."""
+"""The cases of the conformance suites: one row a format and way of writing it, one a codec."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
+
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import NUMBER_TYPES
-from dataformats.testing import FormatCase
+from dataformats.testing import CodecCase, FormatCase
 from dataformats.testing.records import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -121,5 +123,133 @@ FORMATS = [
         cut_refused=("spec.json", "refs.bag"),
         read_once=("refs.bag",),
         flip_every=5,
+    ),
+]
+
+
+# ---- codecs
+
+GRAY = np.full((8, 8), 96, np.uint8)
+COLORS = (np.arange(5 * 7 * 3) * 11 % 256).astype(np.uint8).reshape(5, 7, 3)
+GRID = np.arange(6, dtype="<i2").reshape(2, 3)
+DOCUMENTS = [{"b": [1, None, "é"], "a": 0.5}, [], "text", -7, True, None, {"inner": {"x": [1.5, [2]]}}]
+NOT_NUMBERS = (True, 1.0, "1", b"1", None, [1])
+NOT_IMAGES = (np.zeros((3, 3)), np.zeros((0, 3), np.uint8), np.zeros((3, 3, 5), np.uint8), b"RIFF", "text", None)
+
+FEATURES = {"i": "int64[]", "f": "float32?", "t": "utf8[]"}
+FEATURE_RECORDS = [
+    {"i": np.array([1, -1, 300]), "f": 0.5, "t": ["ab", ""]},
+    {"i": np.array([2**62]), "t": ["é"]},
+]
+
+CODECS = [
+    CodecCase("bytes", [b"", b"some bytes"], frozen=[(b"ab", "6162")], refuses=["text", 5, [1], None]),
+    CodecCase("utf8", ["", "añ€😀"], frozen=[("é", "c3a9")], refuses=[b"a", "\ud800"], damaged=[b"\xff", b"\xc3"]),
+    CodecCase(
+        "json",
+        DOCUMENTS,
+        frozen=[({"b": [1, None, "é"], "a": 0.5}, '{"b":[1,null,"é"],"a":0.5}'.encode().hex())],
+        refuses=[{1: 2}, [{"a": {None: 1}}], object(), {1, 2}],
+        damaged=[b"NaN", b"-Infinity", b"[1", b"{}{}", b"\xff", b"", b"9" * 5000, b"[" * 100_000, b'{"a":' * 5000],
+    ),
+    CodecCase(
+        "msgpack",
+        [*DOCUMENTS, {"bytes": b"x"}],
+        frozen=[({"a": b"x", "b": [1, -1]}, "82a161c40178a1629201ff")],
+        refuses=[{1: 2}, [{"a": {None: 1}}], object(), {1, 2}],
+        damaged=[b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000, b"\x81\x01\x02", b"\x01\x02", b"\xc1", b"\xa1\xff", b""],
+        cuts=True,
+    ),
+    CodecCase("pickle", [*DOCUMENTS, {1: (2, 3)}]),
+    CodecCase(
+        "tree",
+        [{"x": GRID, "n": [1, None, ["a", b"b"]]}, [np.array(1.5)], "text", ["_", 1]],
+        frozen=[({"x": np.array([1, 2], "<i2")}, "81a17894a15fa33c69329102c40401000200")],
+        refuses=[["_", 1, 2, 3], object(), {1: 2}, np.array([None])],
+        damaged=[b"", b"\xc1", b"\x91" * 10_000, b"\x94\xa1_\xa3<i2\x91\x02\xc4\x03\x01\0\x02"],
+        cuts=True,
+    ),
+    CodecCase(
+        "array",
+        [GRID, np.array(3, "u1"), np.zeros((0, 4)), np.array([1.0], ">f4"), np.array([[True, False]])],
+        frozen=[
+            (np.array([1, -2], "<i2"), "93a33c69329102c4040100feff"),
+            (np.array([1.0], ">f4"), "93a33e66349101c4043f800000"),
+        ],
+        refuses=[[1, 2], 1.5, None, "text", np.array([None]), np.array(["text"]), np.zeros(2, [("a", "i4")])],
+        damaged=[b"", b"\x05", b"\xdd\xff\xff\xff\xff", b"\x91" * 10_000],
+        bad_args=["object,2", "O", "V10", "S4", "M8[s]", "float32,-1", "float32,x", "float32,99999999999", "2"],
+        cuts=True,
+    ),
+    CodecCase("array(int16,2)", [np.array([1, 2], "i2"), np.zeros(2, "i2")], damaged=[bytes(3), bytes(5)], cuts=True),
+    CodecCase(
+        "npy",
+        [GRID, np.array(2.5), np.zeros((0, 4), "u1")],
+        refuses=[[1, 2], 1.5, None, "text", np.array([None]), np.array(["text"])],
+        damaged=[b"", b"\x93NUMPY"],
+        cuts=True,
+        flip_every=3,
+    ),
+    CodecCase(
+        "int",
+        [0, -1, 127, 128, -129, 2**127 - 1],
+        frozen=[(0, "00"), (128, "8000"), (-1, "ff"), (-129, "7fff"), (32768, "008000")],
+        refuses=[*NOT_NUMBERS, 2**127, -(2**127) - 1],
+        damaged=[bytes(1025)],
+        bad_args=["0", "-1", "x", "1025", "8,middle", "8,big,1", "signed", "unsigned,8", "٣"],
+    ),
+    CodecCase(
+        "int(unsigned)",
+        [0, 200, 65536],
+        frozen=[(0, ""), (200, "c8"), (65536, "000001")],
+        refuses=[*NOT_NUMBERS, -1, 2**128],
+    ),
+    CodecCase("int(3,big)", [0, 258], frozen=[(258, "000102")], refuses=[*NOT_NUMBERS, -1], damaged=[b""], cuts=True),
+    CodecCase("i64", [0, -2], frozen=[(-2, "fe" + "ff" * 7)], refuses=[*NOT_NUMBERS, 2**63], cuts=True),
+    CodecCase("u64", [0, 2**63], frozen=[(2**63, "00" * 7 + "80")], refuses=[*NOT_NUMBERS, -1], cuts=True),
+    CodecCase("float32[2]", [np.array([1, 0.5], "f4"), np.zeros(2, "f4")], damaged=[bytes(7), bytes(9)], cuts=True),
+    CodecCase("bool", [True, False], frozen=[(True, "01")], damaged=[b"\2", b""], cuts=True),
+    CodecCase(
+        "png", [COLORS, GRAY], refuses=NOT_IMAGES, damaged=[b"", b"\x89PNG"], cuts=True, flips=True, flip_every=7
+    ),
+    CodecCase(
+        "jpg", [GRAY, COLORS], refuses=NOT_IMAGES, bad_args=["0", "x"], damaged=[b""], lossless=False, flip_every=29
+    ),
+    CodecCase("jpeg", [GRAY, COLORS], refuses=NOT_IMAGES, bad_args=["0"], damaged=[b""], lossless=False, flip_every=97),
+    CodecCase(
+        "webp(lossless)",
+        [COLORS, COLORS[:, ::-1]],
+        refuses=[*NOT_IMAGES, GRAY],
+        damaged=[b"", b"RIFF"],
+        bad_args=["0", "x", "90,lossless"],
+        cuts=True,
+        flip_every=7,
+    ),
+    CodecCase(
+        "feature",
+        [np.array([1, 300]), [b"text", b""], np.array([0.5], "f4"), None],
+        refuses=[object(), "text"],
+        damaged=[b"\x0a\xff"],
+    ),
+    CodecCase(
+        "example",
+        FEATURE_RECORDS,
+        spec=FEATURES,
+        refuses=[{"f": 1e39}, {"i": [2**63]}, {"t": [b"x"]}, {"more": 1}],
+        damaged=[b"\x0a"],
+    ),
+    CodecCase(
+        "ofrecord",
+        [{"i": np.array([1, -1, 300], "i4"), "d": 0.5, "t": ["ab", ""]}, {"i": np.array([7], "i4"), "t": ["é"]}],
+        spec={"i": "int32[]", "d": "float64?", "t": "utf8[]"},
+        refuses=[{"i": [2**31]}, {"t": [b"x"]}, {"more": 1}],
+        damaged=[b"\x0a"],
+    ),
+    CodecCase(
+        "sequence_example",
+        [{"id": 1, "n": np.array([1, 300]), "t": [["ab"], ["", "é"]]}, {"id": -2, "n": np.array([5]), "t": []}],
+        spec={"id": "int64", "n": "int64[]", "t": "utf8[][]"},
+        refuses=[{"id": None}, {"id": 1, "n": 5}, {"id": 1, "t": "text"}],
+        damaged=[b"\x0a"],
     ),
 ]

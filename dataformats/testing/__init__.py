@@ -1,4 +1,4 @@
-"""The conformance suite for backends; needs pytest.
+"""The conformance suites for backends and codecs; they need pytest.
 
     import pytest
     from dataformats.testing import BackendConformance, BackendDurability, FormatCase
@@ -21,6 +21,13 @@ and reads in other processes. A test that exceeds `timeout_s` of its class fails
 A `FormatCase` describes the limits of a format; override no test. If the backend is registered by a call of
 `register_backend` and not by an entry point, name that call in `setup="module:function"`: new processes do not know the
 format otherwise. If the format holds lines of text and not arbitrary bytes, set `records="documents"`.
+
+A codec has a suite, too:
+
+    class TestCodec(CodecConformance):
+        @pytest.fixture
+        def case(self):
+            return CodecCase("mine", [1, 2], frozen=[(1, "01")], damaged=[b""], codecs={"mine": Mine()})
 """
 
 from __future__ import annotations
@@ -40,10 +47,12 @@ _TOPICS = (
     "converting",
     "dataset_fixture",
     "subprocess_entry",
+    "codec_suite",
 )
 pytest.register_assert_rewrite(*(f"dataformats.testing.{topic}" for topic in _TOPICS))
 
 from dataformats.testing.case import FormatCase  # noqa: E402  # asserts are rewritten in modules imported from here on
+from dataformats.testing.codec_suite import CodecCase, CodecConformance  # noqa: E402
 from dataformats.testing.suite import BackendConformance, BackendDurability  # noqa: E402
 
-__all__ = ["BackendConformance", "BackendDurability", "FormatCase"]
+__all__ = ["BackendConformance", "BackendDurability", "CodecCase", "CodecConformance", "FormatCase"]
