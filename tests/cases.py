@@ -129,12 +129,28 @@ FORMATS = [
 
 # ---- codecs
 
+
+def webp(chunk_name: bytes, data: bytes) -> bytes:
+    body = b"WEBP" + chunk_name + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
 GRAY = np.full((8, 8), 96, np.uint8)
 COLORS = (np.arange(5 * 7 * 3) * 11 % 256).astype(np.uint8).reshape(5, 7, 3)
 GRID = np.arange(6, dtype="<i2").reshape(2, 3)
 DOCUMENTS = [{"b": [1, None, "é"], "a": 0.5}, [], "text", -7, True, None, {"inner": {"x": [1.5, [2]]}}]
-NOT_NUMBERS = (True, 1.0, "1", b"1", None, [1])
-NOT_IMAGES = (np.zeros((3, 3)), np.zeros((0, 3), np.uint8), np.zeros((3, 3, 5), np.uint8), b"RIFF", "text", None)
+NOT_NUMBERS = (True, np.bool_(True), 1.0, np.float64(1), "1", b"1", None, [1], np.array([1]))
+NOT_ARRAYS = (
+    *([1, 2], 1.5, None, "text", b"bytes", np.array([None]), np.array(["text"]), np.array([b"bytes"])),
+    *(np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "i4")]), np.ma.masked_array([1, 2], [True, False])),
+)
+NOT_IMAGES = (
+    *(np.zeros((3, 3)), np.zeros((3, 3), bool), np.zeros((0, 3), np.uint8), np.zeros(3, np.uint8)),
+    *(np.zeros((3, 3, 1), np.uint8), np.zeros((3, 3, 5), np.uint8), b"RIFF", "text", None),
+)
+
+FRAMES = np.broadcast_to(np.linspace(20, 160, 8, dtype=np.uint8)[None, None, :, None], (2, 8, 8, 3)).copy()
+BAD_RATES = ("0", "0/5", "30/0", "x", "-1", "1e9", "1001", "30,30", "", "0.0")
 
 FEATURES = {"i": "int64[]", "f": "float32?", "t": "utf8[]"}
 FEATURE_RECORDS = [
@@ -157,7 +173,11 @@ CODECS = [
         [*DOCUMENTS, {"bytes": b"x"}],
         frozen=[({"a": b"x", "b": [1, -1]}, "82a161c40178a1629201ff")],
         refuses=[{1: 2}, [{"a": {None: 1}}], object(), {1, 2}],
-        damaged=[b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000, b"\x81\x01\x02", b"\x01\x02", b"\xc1", b"\xa1\xff", b""],
+        damaged=[
+            *(b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xffx", b"\xdb\x7f\xff\xff\xffx"),
+            *(b"\x91" * 100_000, (b"\xdd" + (90_000).to_bytes(4, "big")) * 1000 + b"\x01" * 90_000),
+            *(b"\x81\x01\x02", b"\x01\x02", b"\xc1", b"\xa1\xff", b""),
+        ],
         cuts=True,
     ),
     CodecCase("pickle", [*DOCUMENTS, {1: (2, 3)}]),
@@ -174,18 +194,35 @@ CODECS = [
         [GRID, np.array(3, "u1"), np.zeros((0, 4)), np.array([1.0], ">f4"), np.array([[True, False]])],
         frozen=[
             (np.array([1, -2], "<i2"), "93a33c69329102c4040100feff"),
+            (np.array(3, "u1"), "93a37c753190c40103"),
+            (np.array([[True, False]]), "93a37c6231920102c4020100"),
             (np.array([1.0], ">f4"), "93a33e66349101c4043f800000"),
+            (np.zeros((0, 4)), "93a33c6638920004c400"),
+            (np.array([1j], "c8"), "93a33c63389101c408000000000000803f"),
         ],
-        refuses=[[1, 2], 1.5, None, "text", np.array([None]), np.array(["text"]), np.zeros(2, [("a", "i4")])],
+        refuses=NOT_ARRAYS,
         damaged=[b"", b"\x05", b"\xdd\xff\xff\xff\xff", b"\x91" * 10_000],
-        bad_args=["object,2", "O", "V10", "S4", "M8[s]", "float32,-1", "float32,x", "float32,99999999999", "2"],
+        bad_args=[
+            "object,2",
+            "O",
+            "V10",
+            "S4",
+            "M8[s]",
+            "float32,-1",
+            "float32,x",
+            "float32,99999999999",
+            "2",
+            "nothing",
+        ],
         cuts=True,
     ),
     CodecCase("array(int16,2)", [np.array([1, 2], "i2"), np.zeros(2, "i2")], damaged=[bytes(3), bytes(5)], cuts=True),
+    CodecCase("array(int16)", [1, -2], damaged=[b""], cuts=True),
+    CodecCase("array(bool,2)", [np.array([True, False]), np.zeros(2, bool)], damaged=[b"\0\2"], cuts=True),
     CodecCase(
         "npy",
         [GRID, np.array(2.5), np.zeros((0, 4), "u1")],
-        refuses=[[1, 2], 1.5, None, "text", np.array([None]), np.array(["text"])],
+        refuses=NOT_ARRAYS,
         damaged=[b"", b"\x93NUMPY"],
         cuts=True,
         flip_every=3,
@@ -193,38 +230,75 @@ CODECS = [
     CodecCase(
         "int",
         [0, -1, 127, 128, -129, 2**127 - 1],
-        frozen=[(0, "00"), (128, "8000"), (-1, "ff"), (-129, "7fff"), (32768, "008000")],
+        frozen=[
+            *((0, "00"), (127, "7f"), (128, "8000"), (255, "ff00"), (256, "0001"), (32767, "ff7f"), (32768, "008000")),
+            *((-1, "ff"), (-128, "80"), (-129, "7fff"), (2**127 - 1, "ff" * 15 + "7f"), (-(2**127), "00" * 15 + "80")),
+        ],
         refuses=[*NOT_NUMBERS, 2**127, -(2**127) - 1],
         damaged=[bytes(1025)],
-        bad_args=["0", "-1", "x", "1025", "8,middle", "8,big,1", "signed", "unsigned,8", "٣"],
+        bad_args=["0", "-1", "x", "1025", "9999", "8,middle", "8,big,1", "signed", "unsigned,8", "٣"],
     ),
     CodecCase(
         "int(unsigned)",
         [0, 200, 65536],
         frozen=[(0, ""), (200, "c8"), (65536, "000001")],
         refuses=[*NOT_NUMBERS, -1, 2**128],
+        damaged=[bytes(1025)],
     ),
-    CodecCase("int(3,big)", [0, 258], frozen=[(258, "000102")], refuses=[*NOT_NUMBERS, -1], damaged=[b""], cuts=True),
-    CodecCase("i64", [0, -2], frozen=[(-2, "fe" + "ff" * 7)], refuses=[*NOT_NUMBERS, 2**63], cuts=True),
-    CodecCase("u64", [0, 2**63], frozen=[(2**63, "00" * 7 + "80")], refuses=[*NOT_NUMBERS, -1], cuts=True),
+    CodecCase("int(2)", [0, 258], frozen=[(258, "0201")], refuses=NOT_NUMBERS, damaged=[bytes(1), bytes(3)], cuts=True),
+    CodecCase("int(2,little)", [0, 258], frozen=[(258, "0201")], cuts=True),
+    CodecCase("int(3,big)", [0, 258], frozen=[(258, "000102")], refuses=[-1], damaged=[b""], cuts=True),
+    CodecCase("int(8)", [0, 2**64 - 1], frozen=[(2**64 - 1, "ff" * 8)], cuts=True),
+    CodecCase(
+        "i64",
+        [0, -2],
+        frozen=[(-2, "fe" + "ff" * 7)],
+        refuses=NOT_NUMBERS,
+        damaged=[bytes(7)],
+        bad_args=["8"],
+        cuts=True,
+    ),
+    CodecCase("u64", [0, 2**63], frozen=[(2**63, "00" * 7 + "80")], refuses=NOT_NUMBERS, damaged=[bytes(9)], cuts=True),
     CodecCase("float32[2]", [np.array([1, 0.5], "f4"), np.zeros(2, "f4")], damaged=[bytes(7), bytes(9)], cuts=True),
     CodecCase("bool", [True, False], frozen=[(True, "01")], damaged=[b"\2", b""], cuts=True),
     CodecCase(
         "png", [COLORS, GRAY], refuses=NOT_IMAGES, damaged=[b"", b"\x89PNG"], cuts=True, flips=True, flip_every=7
     ),
     CodecCase(
-        "jpg", [GRAY, COLORS], refuses=NOT_IMAGES, bad_args=["0", "x"], damaged=[b""], lossless=False, flip_every=29
+        "jpg",
+        [GRAY, COLORS],
+        refuses=NOT_IMAGES,
+        bad_args=["0", "x"],
+        damaged=[b""],
+        lossless=False,
+        cuts=True,
+        flip_every=29,
     ),
-    CodecCase("jpeg", [GRAY, COLORS], refuses=NOT_IMAGES, bad_args=["0"], damaged=[b""], lossless=False, flip_every=97),
+    CodecCase(
+        "jpeg",
+        [GRAY, COLORS],
+        refuses=NOT_IMAGES,
+        bad_args=["0"],
+        damaged=[b""],
+        lossless=False,
+        cuts=True,
+        flip_every=97,
+    ),
     CodecCase(
         "webp(lossless)",
         [COLORS, COLORS[:, ::-1]],
-        refuses=[*NOT_IMAGES, GRAY],
-        damaged=[b"", b"RIFF"],
+        refuses=[*NOT_IMAGES, GRAY, np.zeros((3, 3, 2), np.uint8)],
+        damaged=[
+            *(b"", b"RIFF", webp(b"VP8L", b"\x2f\xff\xff\xff\x0f" + bytes(20)), webp(b"VP8 ", bytes(20))),
+            *(webp(b"ICCP", bytes(20)), webp(b"VP8X", bytes(10))),
+        ],
         bad_args=["0", "x", "90,lossless"],
         cuts=True,
         flip_every=7,
     ),
+    CodecCase("webp", [COLORS, COLORS[:, ::-1]], damaged=[b""], lossless=False, cuts=True, flip_every=31),
+    CodecCase("mp4", [FRAMES, FRAMES[:, ::-1]], bad_args=BAD_RATES, lossless=False, cuts=True, flip_every=211),
+    CodecCase("webm", [FRAMES, FRAMES[:, ::-1]], bad_args=BAD_RATES, lossless=False, cuts=True, flip_every=211),
     CodecCase(
         "feature",
         [np.array([1, 300]), [b"text", b""], np.array([0.5], "f4"), None],

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -68,22 +67,6 @@ def test_golden_bytes_there_and_back(granular_values: Values, name: str, field: 
     column = decode(kind, *[blob for blob, _ in pairs])
     assert all(same(found, expected) for found, (_, expected) in zip(column, pairs, strict=True))
     assert [CODECS.encode(Type.parse(kind), value) for _, value in pairs] == [[blob] for blob, _ in pairs]
-
-
-@pytest.mark.parametrize(
-    ("value", "blob"),
-    [
-        (np.array([1, -2], "<i2"), "93a33c69329102c40401 00feff"),
-        (np.array(3, "u1"), "93a37c753190c40103"),
-        (np.array([[True, False]]), "93a37c6231920102c4020100"),
-        (np.array([1.0], ">f4"), "93a33e66349101c4043f800000"),
-        (np.zeros((0, 4)), "93a33c6638920004c400"),
-        (np.array([1j], "c8"), "93a33c63389101c408000000000000803f"),
-    ],
-)
-def test_frozen_bytes(value: np.ndarray, blob: str) -> None:
-    assert ARRAY.encode(value) == bytes.fromhex(blob)
-    assert same(ARRAY.decode(bytes.fromhex(blob)), value)
 
 
 def test_frozen_bytes_of_npy() -> None:
@@ -162,28 +145,6 @@ def test_arrays_that_begin_alike_are_checked_one_by_one() -> None:
     assert caught.value.index == 1
 
 
-@pytest.mark.parametrize("codec", [ARRAY, NPY], ids=["array", "npy"])
-@pytest.mark.parametrize(
-    "value",
-    [
-        [1, 2],
-        1.5,
-        None,
-        "text",
-        b"bytes",
-        np.array([None]),
-        np.array(["text"]),
-        np.array([b"bytes"]),
-        np.array(["2020-01-01"], "M8[D]"),
-        np.zeros(2, [("a", "i4")]),
-        np.ma.masked_array([1, 2], [True, False]),
-    ],
-)
-def test_what_is_no_plain_array_is_refused(codec: Codec, value: Any) -> None:
-    with pytest.raises(TypeError, match="expected"):
-        codec.encode(value)
-
-
 @pytest.mark.parametrize(
     "blob",
     [
@@ -256,22 +217,6 @@ def test_bad_npy(blob: bytes) -> None:
         decode("npy", blob)
 
 
-@pytest.mark.parametrize("kind", ["array", "npy"])
-def test_damage(kind: str) -> None:
-    blob = bytearray(CODECS.encode(Type(kind), np.arange(6, dtype=np.int16).reshape(2, 3))[0])
-    for size in range(len(blob)):
-        with pytest.raises(CodecError):
-            decode(kind, bytes(blob[:size]))
-    tracemalloc.start()
-    for bit in range(len(blob) * 8):
-        blob[bit // 8] ^= 1 << bit % 8
-        with suppress(CodecError):
-            assert len(decode(kind, bytes(blob))) == 1
-        blob[bit // 8] ^= 1 << bit % 8
-    assert tracemalloc.get_traced_memory()[1] < 2**22
-    tracemalloc.stop()
-
-
 @given(st.binary(max_size=60))
 def test_any_bytes_give_an_array_or_our_error(blob: bytes) -> None:
     for kind in ("array", "npy"):
@@ -300,25 +245,6 @@ def test_fixed_arrays_take_what_fits_exactly() -> None:
             CODECS.encode(kind, value)
     with pytest.raises(CodecError, match="expected complex64"):
         CODECS.encode(Type.parse("array(complex64,1)"), [1.0])
-
-
-@pytest.mark.parametrize(
-    ("kind", "blob"),
-    [("array(int16,2)", bytes(3)), ("array(int16,2)", bytes(5)), ("array(int16)", b""), ("array(bool,2)", b"\0\x02")],
-)
-def test_wrong_bytes_name_the_record(kind: str, blob: bytes) -> None:
-    good = bytes({"array(int16)": 2, "array(bool,2)": 2}.get(kind, 4))
-    with pytest.raises(CodecError, match="expected") as caught:
-        decode(kind, good, blob, good)
-    assert (caught.value.field, caught.value.index) == ("x", 1)
-
-
-@pytest.mark.parametrize(
-    "args", ["object,2", "O", "V10", "S4", "M8[s]", "float32,-1", "float32,x", "float32,99999999999", "2", "nothing"]
-)
-def test_arguments(args: str) -> None:
-    with pytest.raises(SpecError, match="array takes"):
-        CODECS.codec(Type("array", tuple(args.split(","))))
 
 
 @pytest.mark.parametrize("sizes", [["2"] * 33, ["65536"] * 4])

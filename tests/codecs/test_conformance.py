@@ -13,10 +13,11 @@ class TestCodecs(CodecConformance):
     @pytest.fixture(params=CODECS, ids=str)
     def case(self, request: pytest.FixtureRequest) -> CodecCase:
         found: CodecCase = request.param
+        if found.kind in ("mp4", "webm"):
+            pytest.importorskip("av", reason="needs the extra 'video'")
         return found
 
 
 def test_every_codec_has_a_case() -> None:
-    """Videos take seconds to encode: test_videos.py has their damage."""
     shipped = {name for name in codecs if codecs.shipped(name)}
-    assert shipped - {case.coder.kind.codec for case in CODECS} == {"mp4", "webm"}
+    assert shipped - {case.coder.kind.codec for case in CODECS} == set()

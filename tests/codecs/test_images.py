@@ -3,7 +3,6 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
@@ -107,25 +106,6 @@ def test_encoded_bytes_pass_unchanged(codec: Codec, other: Codec) -> None:
             method(blob)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pixels(3),
-        pixels(3, 3, 1),
-        pixels(3, 3, 5),
-        pixels(0, 3),
-        np.zeros((3, 3)),
-        np.zeros((3, 3), bool),
-        "text",
-        None,
-    ],
-)
-@pytest.mark.parametrize("codec", [JPG, PNG], ids=["jpg", "png"])
-def test_what_is_no_image_is_refused(codec: Codec, value: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="expected"):
-        codec.encode(value)
-
-
 def test_16_bit_colour_is_refused_on_both_sides() -> None:
     with pytest.raises(ValueError, match="8 bits"):
         PNG.encode(pixels(3, 3, 3, dtype=np.uint16))
@@ -144,32 +124,6 @@ def test_bombs_are_refused_before_anything_is_allocated() -> None:
     for codec in (Jpg(max_pixels=8), Png(max_pixels=8)):
         with pytest.raises(ValueError, match="at most 8 pixels, found 3 x 3"):
             codec.decode(codec.encode(pixels(3, 3)))
-
-
-@pytest.mark.parametrize("kind", ["jpg", "png"])
-def test_cut_at_every_byte(kind: str) -> None:
-    blob = CODECS.encode(Type(kind), pixels(9, 9, 3))[0]
-    for size in range(len(blob)):
-        with pytest.raises(CodecError):
-            CODECS.decode(Type(kind), Blobs.join([blob[:size]]))
-
-
-def test_every_flipped_bit_of_a_png_is_found() -> None:
-    blob = bytearray(PNG.encode(pixels(2, 2)))
-    for bit in range(len(blob) * 8):
-        blob[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(CodecError):
-            CODECS.decode(Type("png"), Blobs.join([bytes(blob)]))
-        blob[bit // 8] ^= 1 << bit % 8
-
-
-def test_flipped_bits_of_a_jpg_give_pixels_or_our_error() -> None:
-    blob = bytearray(JPG.encode(pixels(8, 8)))
-    for bit in range(0, len(blob) * 8, 3):
-        blob[bit // 8] ^= 1 << bit % 8
-        with suppress(CodecError):
-            CODECS.decode(Type("jpg"), Blobs.join([bytes(blob)]))
-        blob[bit // 8] ^= 1 << bit % 8
 
 
 # ---- golden images of Granular
@@ -234,12 +188,6 @@ def test_lossy_webp_is_close_and_has_a_quality() -> None:
             WEBP.with_args(args)
 
 
-@pytest.mark.parametrize("value", [pixels(3, 3), pixels(3, 3, 2), pixels(0, 3, 3), np.zeros((3, 3, 3)), b"RIFF", None])
-def test_what_is_no_webp_is_refused(value: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="expected"):
-        WEBP.encode(value)
-
-
 def webp(chunk_name: bytes, data: bytes) -> bytes:
     body = b"WEBP" + chunk_name + struct.pack("<I", len(data)) + data
     return b"RIFF" + struct.pack("<I", len(body)) + body
@@ -257,21 +205,6 @@ def test_large_webp_is_refused_before_anything_is_allocated(blob: bytes) -> None
         CODECS.decode(Type("webp"), Blobs.join([blob]))
 
 
-@pytest.mark.parametrize(
-    "blob",
-    [
-        webp(b"VP8L", b"\x2f\xff\xff\xff\x0f" + bytes(20)),
-        webp(b"VP8 ", bytes(20)),
-        webp(b"ICCP", bytes(20)),
-        webp(b"VP8X", bytes(10)),
-        b"RIFF",
-    ],
-)
-def test_bad_webp(blob: bytes) -> None:
-    with pytest.raises(CodecError):
-        CODECS.decode(Type("webp"), Blobs.join([blob]))
-
-
 def test_webp_of_few_pixels_and_animations() -> None:
     for options in ({"quality": 80}, {"lossless": True}):
         blob = saved(Image.fromarray(pixels(4, 4, 3)), "WEBP", **options)
@@ -283,17 +216,3 @@ def test_webp_of_few_pixels_and_animations() -> None:
     for method in (WEBP.encode, WEBP.decode):
         with pytest.raises(ValueError, match="animation"):
             method(moving)
-
-
-@pytest.mark.parametrize("array", [pixels(9, 9, 3), pixels(9, 9, 4)])
-@pytest.mark.parametrize("kind", ["webp", "webp(lossless)"])
-def test_damaged_webp(kind: str, array: np.ndarray) -> None:
-    blob = bytearray(CODECS.encode(Type.parse(kind), array)[0])
-    for size in range(len(blob)):
-        with pytest.raises(CodecError):
-            CODECS.decode(Type("webp"), Blobs.join([bytes(blob[:size])]))
-    for bit in range(len(blob) * 8):
-        blob[bit // 8] ^= 1 << bit % 8
-        with suppress(CodecError):
-            CODECS.decode(Type("webp"), Blobs.join([bytes(blob)]))
-        blob[bit // 8] ^= 1 << bit % 8

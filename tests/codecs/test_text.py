@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,17 +31,3 @@ def test_a_batch_is_checked_as_its_parts_are(values: list[bytes]) -> None:
         return True
 
     assert sound(UTF8.decode_batch, Blobs.join(values)) == all(sound(UTF8.decode, value) for value in values)
-
-
-@pytest.mark.parametrize("value", ["text", 5, [1], None])
-def test_bytes_are_bytes(value: Any) -> None:
-    with pytest.raises(TypeError, match="expected bytes"):
-        BYTES.encode(value)
-    assert BYTES.encode(bytearray(b"a")) == BYTES.encode(memoryview(b"a")) == b"a"
-
-
-def test_text_is_str() -> None:
-    with pytest.raises(TypeError, match="expected str"):
-        UTF8.encode(b"a")
-    with pytest.raises(UnicodeEncodeError):
-        UTF8.encode("\ud800")
