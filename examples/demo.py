@@ -1,8 +1,8 @@
-"""Real TFRecords, shown, converted round all five formats and back, compared, and trained on by a run that is resumed.
+"""Show real TFRecords, convert them through all five formats and back, compare, and train with an interruption.
 
-Run it with `make demo`, or `python examples/demo.py` where the package is installed. It exits 1 if anything
-that came back is not what went in, if the classifier has not learned its digits, or if a run that was cut off and
-resumed came to other weights than one that was not.
+Run it with `make demo`, or `python examples/demo.py` if the package is installed. It exits 1 if a converted dataset
+differs from the original, if the classifier has not learned the digits, or if an interrupted and resumed run has
+other weights than an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Weights = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class Step:
-    """One conversion; its source is what the step before it wrote."""
+    """One conversion; its source is the output of the step before."""
 
     format: str
     suffix: str
 
 
-# The last one is TFRecord again, so that the way leads back to where it began. Granular's data sets are folders.
+# The last step is TFRecord again, the format of the originals. Granular's datasets are folders.
 STEPS = (
     Step("ffrecord", ".ffr"),
     Step("ofrecord", ".ofrecord"),
@@ -52,7 +52,7 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Row:
-    """What one step did to one data set."""
+    """The result of one step for one dataset."""
 
     data: str
     format: str
@@ -63,7 +63,7 @@ class Row:
     equal: bool
 
 
-# ---- what the data are known to hold
+# ---- the known content of the data
 
 
 def digits_are_known(source: dataformats.RecordSource, expected: dict[str, Any]) -> bool:
@@ -107,7 +107,7 @@ DATA_SETS = (
 
 
 def convert(data: DataSet, folder: Path, expected: dict[str, Any]) -> Iterator[Row]:
-    """Take a data set through all steps; each must hold what the first one read, to the last bit."""
+    """Take a dataset through all steps, and compare the result of each with the original, bit by bit."""
     original = dataformats.open(DATA / data.pattern, spec=data.spec)
     before = original
     for number, step in enumerate(STEPS):
@@ -123,7 +123,7 @@ def convert(data: DataSet, folder: Path, expected: dict[str, Any]) -> Iterator[R
 
 
 def timed(source: dataformats.RecordSource) -> float:
-    """Return the seconds that reading every record takes."""
+    """Return the seconds it takes to read every record."""
     begin = time.perf_counter()
     for _ in source:
         pass
@@ -131,7 +131,7 @@ def timed(source: dataformats.RecordSource) -> float:
 
 
 def same(one: dataformats.RecordSource, other: dataformats.RecordSource) -> bool:
-    """Return True where all records have the same fields with the same values, types included."""
+    """Return True if all records have the same fields with the same values, types included."""
     return len(one) == len(other) and all(
         a.keys() == b.keys() and all(same_value(a[name], b[name]) for name in a)
         for a, b in zip(one, other, strict=True)
@@ -148,12 +148,13 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def train(path: Path) -> float:
-    """Fit a softmax classifier to the digits of a file; return its accuracy on those that it never saw.
+    """Fit a softmax classifier to the digits of a file; return its accuracy on held-out digits.
 
-    It is fitted in one go, and again by a run that is cut off in the middle of an epoch and goes on with other workers.
+    It is fitted once without an interruption, and once by a run that is interrupted in the middle of an epoch and
+    resumed with another number of workers.
 
     Raises:
-        RuntimeError: The two came to other weights.
+        RuntimeError: The two runs have different weights.
     """
     learned, held_out = dataformats.open(path).split(0.8, seed=0)
     end = EPOCHS * len(learned)
@@ -161,7 +162,7 @@ def train(path: Path) -> float:
     half, state = fit(learned, np.zeros((65, 10)), None, end // 2)
     resumed, _ = fit(learned, half, json.loads(json.dumps(state)), end, workers=1)
     if not np.array_equal(whole, resumed):
-        raise RuntimeError("the run that was cut off and resumed came to other weights")
+        raise RuntimeError("the interrupted and resumed run has other weights than the uninterrupted one")
     batch = held_out.read(range(len(held_out)))
     return float(np.mean((features(batch["image"]) @ whole).argmax(axis=1) == batch["label"]))
 
@@ -169,7 +170,7 @@ def train(path: Path) -> float:
 def fit(
     source: dataformats.RecordSource, weights: Weights, state: dict[str, Any] | None, end: int, workers: int = 2
 ) -> tuple[Weights, dict[str, Any]]:
-    """Train from a state on until `end` records were seen; return the weights, and the state to go on from."""
+    """Train from a state until `end` records were consumed; return the weights and the new state."""
     weights = weights.copy()
     with dataformats.Loader(source, BATCH, seed=0, workers=workers) as loader:
         if state is not None:
@@ -184,7 +185,7 @@ def fit(
 
 
 def features(images: np.ndarray[Any, np.dtype[np.uint8]]) -> Weights:
-    """Return the pixels of each digit as 64 numbers in [0, 1], and a 1."""
+    """Return the 64 pixels of each digit, scaled to [0, 1], and a constant 1."""
     pixels = images.reshape(len(images), 64) / 16
     return np.hstack([pixels, np.ones((len(images), 1))])
 
@@ -198,7 +199,7 @@ def probabilities(scores: Weights) -> Weights:
 
 
 def show(*arguments: str) -> None:
-    """Run the command line as a user would, in the folder of the data."""
+    """Run a command as a user would, in the folder of the data."""
     print(f"$ dataformats {shlex.join(arguments)}", flush=True)
     subprocess.run([sys.executable, "-m", "dataformats", *arguments], cwd=DATA, check=True)
     print(flush=True)
@@ -225,8 +226,8 @@ def main() -> int:
         number, step = next((number, step) for number, step in enumerate(STEPS) if step.format == TRAINED_ON)
         accuracy = train(Path(name) / f"digits-{number}{step.suffix}")
     print_table(rows, accuracy)
-    print("(So little data says nothing about speed on a disk full of it.)")
-    unequal = [f"{row.data} in {row.format} are not what the TFRecords hold" for row in rows if not row.equal]
+    print("(These files are too small to measure speed on a disk.)")
+    unequal = [f"{row.data} in {row.format} differ from the original TFRecords" for row in rows if not row.equal]
     weak = [f"the accuracy is {accuracy:.3f}, expected more than {ACCURACY}"] if accuracy <= ACCURACY else []
     for problem in unequal + weak:
         print(f"failed: {problem}", file=sys.stderr)

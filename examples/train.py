@@ -1,10 +1,10 @@
-"""Train on records, be killed at any moment, go on to the very same weights.
+"""Train on records; may be killed at any moment, and resumes to exactly the same weights.
 
     python examples/train.py checkpoint.pt
 
-Every few steps the weights, the optimizer, torch's random numbers and the loader's position go into one file, which
-appears whole or not at all. Started again, the script goes on from there, batch for batch as if nothing had happened,
-also with other `--workers` and another `--worker-type`.
+Every few steps the weights, the optimizer, torch's random state and the loader's state go into one file, which is
+complete or absent. A restarted script resumes from it, batch for batch as if there had been no interruption, also with
+other `--workers` and another `--worker-type`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPEC = {"image": "uint8[8,8]", "label": "int64"}
 
 
 def augmented(record: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """Return a digit moved by at most a pixel; `rng` depends on seed and position alone, not on who computes it."""
+    """Return a digit moved by at most a pixel; `rng` depends on seed and position alone, not on the worker."""
     down, right = rng.integers(-1, 2, 2)
     image = np.roll(record["image"], (down, right), (0, 1))
     return {"image": image.astype(np.float32)[None] / 16, "label": record["label"]}
@@ -43,7 +43,7 @@ def new_model() -> torch.nn.Module:
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint beside the last one and put it in its place in one step."""
+    """Write a checkpoint under a temporary name, then replace the last one in one rename."""
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
         torch.save(state, file)
@@ -93,7 +93,7 @@ def learn(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: dict[
 
 
 def digest(model: torch.nn.Module) -> str:
-    """Return what tells these weights from any that differ in a bit."""
+    """Return a digest of the weights: two that differ in one bit have different digests."""
     parts = [tensor.numpy().tobytes() for tensor in model.state_dict().values()]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--worker-type", choices=["thread", "process"], default="thread")
     given = parser.parse_args()
-    torch.set_num_threads(1)  # sums of floats depend on how many threads share them
+    torch.set_num_threads(1)  # sums of floats depend on the number of threads
     model = train(
         given.checkpoint, given.epochs, given.save_every, workers=given.workers, worker_type=given.worker_type
     )

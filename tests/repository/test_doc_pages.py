@@ -35,12 +35,31 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "{literalinclude}" in page.read_text("utf-8")], ids=str)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "{literalinclude}" in page.read_text("utf-8")], ids=lambda page: page.stem
+)
 def test_included_code_exists(page: Path) -> None:
     included = re.findall(r"\{literalinclude\} (\S+)\n:language: python\n:pyobject: (\w+)", page.read_text("utf-8"))
     assert included
     missing = [name for path, name in included if f" {name}(" not in (page.parent / path).read_text("utf-8")]
     assert missing == []
+
+
+# CONTRIBUTING.md, "Prose": private phrases, and British spelling.
+FORBIDDEN = re.compile(
+    r"gone on with|as ever|is none|of its own|\btold\b|said of|by the way|what there is|whoever|nobody"
+    r"|data sets?\b|neighbour|colour|behaviour|recognis|initialis|licence"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, CHECKOUT / "README.md", CHECKOUT / "CHANGELOG.md"],
+    ids=lambda page: f"{page.parent.name}-{page.stem}",
+)
+def test_pages_use_plain_words(page: Path) -> None:
+    lines = page.read_text("utf-8").splitlines()
+    assert [line for line in lines if FORBIDDEN.search(line)] == []
 
 
 def test_the_index_leads_to_every_page() -> None:

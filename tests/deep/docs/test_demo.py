@@ -70,7 +70,7 @@ def test_it_fails_on_a_difference(
 ) -> None:
     monkeypatch.setattr(demo, "same", lambda one, other: other.format != "ffrecord")
     assert demo.main() == 1
-    assert capsys.readouterr().err.count("digits in ffrecord are not") == 1
+    assert capsys.readouterr().err.count("digits in ffrecord differ") == 1
 
 
 def test_values_differ_by_content_and_type(demo: ModuleType) -> None:
