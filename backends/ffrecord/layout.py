@@ -22,7 +22,7 @@ __all__ = [
     "PREFIX",
     "Prefix",
     "RecordCheck",
-    "Table",
+    "RecordTable",
     "build_header",
     "header_bytes",
     "parse_entries",
@@ -49,16 +49,16 @@ class Prefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Neighbouring entries of the index of a file as stored; offsets may be anything.
+class RecordTable:
+    """Consecutive entries of the table of a file, as stored: offsets may be wrong.
 
     Attributes:
         checksums: uint32[n], the CRC-32 of each record.
-        offsets: int64[n], its first byte.
-        stop: Where the last of them ends: the offset that follows, or the end of the file.
+        offsets: int64[n], the first byte of each.
+        stop: Where the last of them ends: the next offset, or the end of the file.
         size: Bytes of the file.
-        n_records: Entries of the whole index.
-        at: The number of the first record.
+        n_records: Entries of the whole table.
+        at: The number of the first of these records.
     """
 
     checksums: NDArray[np.uint32]
@@ -70,11 +70,11 @@ class Table:
 
     @property
     def first(self) -> int:
-        """Where the first record of the file must begin."""
+        """The byte at which the first record of the file must begin."""
         return header_bytes(self.n_records)
 
     def bounds(self) -> NDArray[np.int64]:
-        """Return int64[n + 1]: the offsets, and where the last record ends."""
+        """Return int64[n + 1]: the offsets, and the end of the last record."""
         return np.append(self.offsets, np.int64(self.stop))
 
     def impossible(self) -> NDArray[np.bool_]:
@@ -89,8 +89,8 @@ class Table:
     def doubtful(self) -> NDArray[np.bool_]:
         """Return bool[n]: records with a bound out of order with the next or the last one.
 
-        Either of the two bounds may be the wrong one. The first and the last record of a part are judged without
-        their neighbours.
+        Either of the two bounds may be the wrong one. The first and the last record of a part are checked without
+        their neighbors.
         """
         bounds = self.bounds()
         inside = self._inside(bounds)
@@ -106,7 +106,7 @@ class Table:
         return lengths
 
     def problem(self, position: int, path: str) -> FormatError:
-        """Return what is wrong with the bounds of a record that `impossible` or `doubtful` names."""
+        """Return the error of a record that `impossible` or `doubtful` marks."""
         start = int(self.offsets[position])
         stop = int(self.offsets[position + 1]) if position + 1 < len(self.offsets) else self.stop
         error = (
@@ -121,7 +121,7 @@ class Table:
 
 
 def header_bytes(n_records: int) -> int:
-    """Return the size of the header of a file with so many records."""
+    """Return the size of the header of a file with `n_records` records."""
     return PREFIX.size + ENTRY_BYTES * n_records
 
 
@@ -129,24 +129,26 @@ def parse_prefix(data: bytes, size: int, path: str) -> Prefix:
     """Return the prefix of a file of `size` bytes, the number of records checked against it.
 
     Args:
-        data: The file's first bytes, `PREFIX.size` of them or what there is.
+        data: The file's first `PREFIX.size` bytes, or all bytes of a shorter file.
         size: The file's bytes.
         path: For messages.
 
     Raises:
         TruncatedError: The file is too short for its header.
-        FormatError: The number of records is negative, or records cannot be where the header leaves none.
+        FormatError: The number of records is negative, or 0 before data.
     """
     if len(data) < PREFIX.size:
         expected, found = f"at least {PREFIX.size} bytes", f"{len(data)} bytes"
-        raise TruncatedError("the file has no whole header", path=path, expected=expected, found=found)
+        raise TruncatedError("the file is too short for a header", path=path, expected=expected, found=found)
     checksum, n = PREFIX.unpack_from(data)
     if n < 0:
-        raise FormatError("the number of records", path=path, offset_bytes=4, expected=">= 0", found=n)
+        raise FormatError("the number of records is negative", path=path, offset_bytes=4, expected=">= 0", found=n)
     if header_bytes(n) > size:
         room = (size - PREFIX.size) // ENTRY_BYTES
         expected = f"at most {room} records, whose header fits into {size} bytes"
-        raise TruncatedError("the number of records", path=path, offset_bytes=4, expected=expected, found=n)
+        raise TruncatedError(
+            "the file is too short for the number of records", path=path, offset_bytes=4, expected=expected, found=n
+        )
     if n == 0 and size > PREFIX.size:
         raise _data_without_records(checksum, size, path)
     return Prefix(checksum, n)
@@ -156,33 +158,33 @@ def verify_header(header: bytes | bytearray, path: str) -> None:
     """Check the CRC of a whole header.
 
     Raises:
-        ChecksumError: It does not fit.
+        ChecksumError: It is wrong.
     """
     (stored, _), computed = PREFIX.unpack_from(header), crc32(memoryview(header)[4:])
     if stored != computed:
-        what = "the checksum of the header"
+        what = "the checksum of the header is wrong"
         raise ChecksumError(what, stored=stored, computed=computed, path=path, offset_bytes=0)
 
 
 def parse_entries(
     checksums: bytes | memoryview, offsets: bytes | memoryview, *, size: int, n_records: int, at: int = 0
-) -> Table:
-    """Return neighbouring entries; arrays of their own.
+) -> RecordTable:
+    """Return consecutive entries of the table, as new arrays.
 
     Args:
         checksums: 4 bytes a record.
-        offsets: 8 bytes a record, and those of the record that follows, if one does.
+        offsets: 8 bytes a record, and 8 of the next record, if there is one.
         size: Bytes of the file.
-        n_records: Entries of the whole index.
-        at: The number of the first record.
+        n_records: Entries of the whole table.
+        at: The number of the first of these records.
     """
     crcs, starts = np.frombuffer(checksums, "<u4"), np.frombuffer(offsets, "<i8").astype(np.int64)
     stop = int(starts[len(crcs)]) if len(starts) > len(crcs) else size
-    return Table(crcs.astype(np.uint32), starts[: len(crcs)], stop, size, n_records, at)
+    return RecordTable(crcs.astype(np.uint32), starts[: len(crcs)], stop, size, n_records, at)
 
 
-def parse_table(header: bytes | bytearray, n_records: int, size: int) -> Table:
-    """Return the table of a whole header; arrays of its own."""
+def parse_table(header: bytes | bytearray, n_records: int, size: int) -> RecordTable:
+    """Return the table of a whole header, as new arrays."""
     crcs, end = memoryview(header)[PREFIX.size :], header_bytes(n_records) - PREFIX.size
     return parse_entries(crcs[: 4 * n_records], crcs[4 * n_records : end], size=size, n_records=n_records)
 
@@ -202,18 +204,18 @@ def build_header(lengths: ArrayLike, checksums: ArrayLike) -> bytes:
 
 
 class RecordCheck(KernelCheck):
-    """The format's `Check`: the CRC-32 of each record, empty ones too, is the stored one."""
+    """The check of the format: compares the CRC-32 of each record, including empty ones, with the stored one."""
 
     kernel = FrameCheck.CRC32
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        """Return the records whose checksum is another one, position to error."""
+        """Return the records whose checksum is wrong, position to error."""
         if extents.stored is None:
             return {}
         computed = crc32_extents(frames.buffer, frames.starts, frames.lengths)
         return {
             position: ChecksumError(
-                "the checksum of a record",
+                "the checksum of a record is wrong",
                 stored=int(extents.stored[position]),
                 computed=int(computed[position]),
                 offset_bytes=int(extents.offset[position]),
@@ -225,30 +227,30 @@ class RecordCheck(KernelCheck):
 def _data_without_records(checksum: int, size: int, path: str) -> FormatError:
     if checksum == 0:
         return FormatError(
-            "unfinished: its writer was killed before close, the header is all zeros",
+            "unfinished: the writer was killed before close, so the header is all zeros",
             path=path,
             offset_bytes=0,
             expected="a header",
             found=f"{PREFIX.size} zero bytes before {size - PREFIX.size} bytes of data",
-            remedy="Write the file again; where the records begin and end is not known",
+            remedy="Write the file again; the records cannot be located",
         )
-    expected, found = f"{PREFIX.size} bytes, as there are no records", f"{size} bytes"
+    expected, found = f"{PREFIX.size} bytes, because there are no records", f"{size} bytes"
     return FormatError("data behind a header of no records", path=path, expected=expected, found=found)
 
 
-def _wrong_start(position: int, start: int, table: Table) -> FormatError | None:
+def _wrong_start(position: int, start: int, table: RecordTable) -> FormatError | None:
     within = f"an offset in [{table.first}, {table.size}]"
     if start > table.size:
         return TruncatedError("a record begins behind the end of the file", expected=within, found=start)
     if start < table.first:
         return FormatError("a record begins inside the header", expected=within, found=start)
     if position == 0 and start != table.first:
-        what = "the first record does not begin right behind the header"
+        what = "the first record does not begin directly behind the header"
         return FormatError(what, expected=table.first, found=start)
     return None
 
 
-def _wrong_stop(start: int, stop: int, table: Table) -> FormatError | None:
+def _wrong_stop(start: int, stop: int, table: RecordTable) -> FormatError | None:
     within = f"an end in [{start}, {table.size}]"
     if stop > table.size:
         return TruncatedError("a record ends behind the end of the file", expected=within, found=stop)
@@ -259,8 +261,8 @@ def _wrong_stop(start: int, stop: int, table: Table) -> FormatError | None:
 
 def _in_doubt(start: int, stop: int) -> FormatError:
     return FormatError(
-        "a bound of a record is out of order with its neighbour",
+        "an offset of a record is out of order with its neighbors",
         expected="increasing offsets",
         found=f"[{start}, {stop}) between others",
-        remedy="Open with verify_checksums=True, which tells whether this record is sound",
+        remedy="Open with verify_checksums=True, which finds out if this record is sound",
     )

@@ -26,9 +26,9 @@ _MAX_STRUCTURE_BYTES = 2**30
 
 
 class PackedFolder:
-    """Files by path, out of a packed folder. Thread-safe; nothing in the file is ever run.
+    """The files of a packed folder, by path. Thread-safe; nothing in the file is ever executed.
 
-    Paths are relative, with "/" between names; "." and doubled slashes do not matter, ".." leads nowhere.
+    Paths are relative, with "/" between names. "." and doubled slashes are ignored, ".." is never found.
 
     Args:
         path: The `.ffr` file: a path, a URL that fsspec knows, or a path object.
@@ -36,7 +36,7 @@ class PackedFolder:
         storage_options: For the fsspec file system.
 
     Raises:
-        FormatError: No FFRecord file, or no packed folder.
+        FormatError: Not an FFRecord file, or not a packed folder.
 
     Example:
         >>> from dataformats.backends.ffrecord import PackedFolder
@@ -55,7 +55,7 @@ class PackedFolder:
 
     @property
     def num_files(self) -> int:
-        """How many files there are."""
+        """Number of files."""
         return self._n_files
 
     def list(
@@ -66,7 +66,7 @@ class PackedFolder:
         folders: bool = True,
         recursive: bool = False,
     ) -> list[str]:
-        """Return the names in a folder, in stored order; with `recursive` paths relative to it, depth first.
+        """Return the names in a folder, in stored order; with `recursive`, relative paths, depth first.
 
         Raises:
             FileNotFoundError: There is no such folder.
@@ -79,36 +79,36 @@ class PackedFolder:
         return [name for name, child in found if (files if isinstance(child, int) else folders)]
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Return True where there is a file or a folder of that path."""
+        """True if there is a file or a folder of that path."""
         return self._look(path) is not None
 
     def is_file(self, path: str | os.PathLike[str]) -> bool:
-        """Return True where there is a file of that path."""
+        """True if there is a file of that path."""
         return isinstance(self._look(path), int)
 
     def is_dir(self, path: str | os.PathLike[str]) -> bool:
-        """Return True where there is a folder of that path."""
+        """True if there is a folder of that path."""
         return isinstance(self._look(path), dict)
 
     def read(self, paths: Iterable[str | os.PathLike[str]]) -> builtins.list[bytes]:
-        """Return the contents of these files, read in one go.
+        """Return the contents of these files, read together.
 
         Raises:
-            FileNotFoundError: One is not there.
+            FileNotFoundError: One does not exist.
             IsADirectoryError: One is a folder.
             FormatError: The record of one is damaged.
-            TypeError: A single path where several are expected.
+            TypeError: `paths` is a single path.
         """
         if isinstance(paths, (str, os.PathLike)):
-            raise TypeError("read() takes several paths; read_one() takes one")
+            raise TypeError("read() expects several paths, found one. Use read_one()")
         return [*self._records([self._index(path) for path in paths])]
 
     def read_one(self, path: str | os.PathLike[str]) -> bytes:
-        """Return the content of one file; raises as `read`."""
+        """Return the content of one file; raises the errors of `read`."""
         return self._records([self._index(path)])[0]
 
     def close(self) -> None:
-        """Let go of the file; reading again opens it again."""
+        """Close the file; reading opens it again."""
         self._file.release()
 
     def __enter__(self) -> Self:
@@ -123,7 +123,7 @@ class PackedFolder:
     def _read_structure(self) -> Tree:
         n = int(self._reader.starts[-1])
         if n == 0:
-            what = "not a packed folder: there are no records, and the last one holds the structure"
+            what = "not a packed folder: there is no last record with the folder structure"
             raise FormatError(what, path=self._file.name)
         offset = int(self._reader.part(0, n - 1, n).offset[0])
         record = self._records([n - 1], _MAX_STRUCTURE_BYTES)[0]
@@ -162,14 +162,14 @@ class PackedFolder:
 
 
 def pack_folder(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
-    """Write the files of a folder as a packed folder, as the original's `pack_folder` does, byte for byte.
+    """Write the files of a folder as a packed folder, byte for byte like the original's `pack_folder`.
 
-    Links are followed. The file gets its name when it is complete.
+    Follows links. The file is published when it is complete.
 
     Raises:
-        NotADirectoryError: `folder` is none.
-        ValueError: Something in it is neither a file nor a folder, or folders are nested too deep (a link to
-            a folder above, say).
+        NotADirectoryError: `folder` is not a folder.
+        ValueError: An entry is neither a file nor a folder, or folders are nested too deep, for example by a link
+            to a parent folder.
     """
     files: list[Path] = []
     tree = _scan(Path(folder), files, 1)
@@ -187,9 +187,9 @@ def pack_folder(folder: str | os.PathLike[str], path: str | os.PathLike[str]) ->
 
 
 def _scan(folder: Path, files: list[Path], depth: int) -> Tree:
-    """Return the tree of a folder, its files added to `files` in the order of their numbers."""
+    """Return the tree of a folder, and append its files to `files` in the order of their numbers."""
     if depth > MAX_DEPTH:
-        raise ValueError(f"{str(folder)!r}: folders are nested more than {MAX_DEPTH} deep")
+        raise ValueError(f"cannot pack {str(folder)!r}: folders are nested more than {MAX_DEPTH} deep")
     tree: Tree = {}
     for name in sorted(os.listdir(folder)):
         child = folder / name
@@ -199,19 +199,19 @@ def _scan(folder: Path, files: list[Path], depth: int) -> Tree:
             tree[name] = len(files)
             files.append(child)
         else:
-            raise ValueError(f"{str(child)!r} is neither a file nor a folder")
+            raise ValueError(f"cannot pack {str(child)!r}: expected a file or a folder")
     return tree
 
 
 def _one_file(path: Any, storage_options: dict[str, Any] | None) -> StoredFile:
     found = resolve(path, storage_options)
     if len(found) != 1 or not isinstance(found[0], StoredFile):
-        raise IsADirectoryError(f"{str(path)!r}: a packed folder is one file")
+        raise IsADirectoryError(f"cannot open {str(path)!r}: a packed folder is one file")
     return found[0]
 
 
 def _walk(tree: Tree) -> Iterator[tuple[str, int | Tree]]:
-    """Yield what is in a folder and the folders below it, depth first, with paths."""
+    """Yield path and node of everything in a folder and the folders below it, depth first."""
     for name, node in tree.items():
         yield name, node
         if isinstance(node, dict):

@@ -1,8 +1,8 @@
-"""The structure of a packed folder: a pickle of nested `OrderedDict`, walked opcode by opcode.
+"""The structure of a packed folder: a pickle of nested `OrderedDict`, parsed opcode by opcode.
 
-The pickle module's loader is never used: it runs what the data say. Here an opcode outside a short list is an
-error, and so is any global but `collections.OrderedDict`, any call with arguments, and any folder used twice.
-What comes out is a tree of names, whatever the bytes.
+The pickle module's loader is never used, because it executes code from the data. Here an opcode outside a short list
+is an error, and so is any global but `collections.OrderedDict`, any call with arguments, and any folder used twice.
+The result is a tree of names, whatever the bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["MAGIC", "MAX_DEPTH", "Tree", "build_structure", "parse_structure"]
 MAGIC = b"piouhjgbr"
 MAX_DEPTH = 64
 MAX_FOLDERS = 2**20
-_PROTOCOL = 4  # what Python 3.8 to 3.13 write, and so the original on any of them
+_PROTOCOL = 4  # the default of Python 3.8 to 3.13, and so of the original on any of them
 _MAX_PROTOCOL = 5
 _CLASS = "collections OrderedDict"
 
@@ -31,28 +31,28 @@ Tree: TypeAlias = "dict[str, int | Tree]"
 
 
 def build_structure(tree: Tree) -> bytes:
-    """Return the record that holds a structure, byte for byte as the original's."""
+    """Return the record of a structure, byte for byte like the original's."""
     return MAGIC + pickle.dumps(_ordered(tree), protocol=_PROTOCOL)
 
 
 def parse_structure(record: bytes, n_files: int, *, path: str, offset_bytes: int) -> Tree:
-    """Return the tree that a record holds.
+    """Return the tree in a record.
 
     Args:
         record: The last record of the file.
         n_files: Records before it; every index must be in [0, n_files).
         path: The file, for messages.
-        offset_bytes: Where the record begins in it.
+        offset_bytes: The offset of the record in the file.
 
     Raises:
-        FormatError: No structure, or one that holds anything but names, indices and folders.
+        FormatError: Not a structure, or one that holds more than names, indices and folders.
     """
     if not record.startswith(MAGIC):
         found = record[: len(MAGIC)]
-        what = "not a packed folder: the last record is no folder structure"
+        what = "not a packed folder: the last record is not a folder structure"
         raise FormatError(what, path=path, offset_bytes=offset_bytes, expected=MAGIC, found=found)
-    walk = _Walk(n_files, path, offset_bytes + len(MAGIC))
-    tree = walk.run(record[len(MAGIC) :])
+    parser = _PickleParser(n_files, path, offset_bytes + len(MAGIC))
+    tree = parser.run(record[len(MAGIC) :])
     if _depth(tree) > MAX_DEPTH:
         what = "folders are nested too deep"
         raise FormatError(what, path=path, offset_bytes=offset_bytes, expected=f"<= {MAX_DEPTH} levels")
@@ -61,7 +61,7 @@ def parse_structure(record: bytes, n_files: int, *, path: str, offset_bytes: int
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """What stands on the stack and is no value: a mark, an empty tuple, the class."""
+    """An item of the stack that is not a value: a mark, an empty tuple, the class."""
 
     what: str
 
@@ -70,8 +70,8 @@ _MARK, _EMPTY, _ORDERED = _Token("a mark"), _Token("an empty tuple"), _Token("th
 _Item: TypeAlias = "str | int | Tree | _Token"
 
 
-class _Walk:
-    """One pass over a pickle, with the stack and the memo of its little machine."""
+class _PickleParser:
+    """Parses a pickle in one pass, with the stack and the memo of the pickle machine."""
 
     def __init__(self, n_files: int, path: str, start: int) -> None:
         self._n_files = n_files
@@ -88,9 +88,9 @@ class _Walk:
         for name, argument in self._opcodes(pickled):
             self._step(name, argument)
         if self._at + 1 != len(pickled):
-            raise self._error("bytes behind the end of the pickle")
+            raise self._error("bytes follow the end of the pickle")
         if len(self._stack) != 1 or not isinstance(self._stack[0], dict):
-            raise self._error("the pickle holds no folder")
+            raise self._error("the pickle does not hold a folder")
         return self._stack[0]
 
     def _opcodes(self, pickled: bytes) -> Iterator[tuple[str, object]]:
@@ -113,7 +113,7 @@ class _Walk:
         elif name in _ACTIONS:
             _ACTIONS[name](self, argument)
         elif name not in _SILENT:
-            raise self._error("an opcode that a folder structure does not need")
+            raise self._error("an opcode that folder structures do not use")
 
     def _protocol(self, version: object) -> None:
         if not isinstance(version, int) or version > _MAX_PROTOCOL:
@@ -121,7 +121,7 @@ class _Walk:
 
     def _global(self, name: object) -> None:
         if name != _CLASS:
-            raise self._error(f"a structure may name only {_CLASS!r}, found {name!r}; it was not run")
+            raise self._error(f"a structure may name only {_CLASS!r}, found {name!r}, which was not executed")
         self._stack.append(_ORDERED)
 
     def _stack_global(self, _: object) -> None:
@@ -143,13 +143,13 @@ class _Walk:
     def _put(self, slot: object) -> None:
         item = self._stack[-1] if self._stack else _MARK
         if item is _MARK:
-            raise self._error("nothing to remember")
+            raise self._error("the stack has no item to store in the memo")
         self._memo[len(self._memo) if slot is None else slot] = item  # type: ignore[index]  # an int, by the opcode
 
     def _get(self, slot: object) -> None:
         item = self._memo.get(slot)  # type: ignore[call-overload]  # an int, by the opcode
         if item is None:
-            raise self._error(f"nothing was remembered as {slot}")
+            raise self._error(f"the memo has no item {slot}")
         if isinstance(item, dict):
             # A folder inside itself, or in two places.
             raise self._error("a folder is used twice")
@@ -174,9 +174,9 @@ class _Walk:
 
     def _name(self, key: _Item, folder: Tree) -> str:
         if not isinstance(key, str):
-            raise self._error("a name is no text")
+            raise self._error("a name is not a string")
         if key in ("", ".", "..") or "/" in key or "\0" in key:
-            raise self._error(f"{key!r} is no name of a file")
+            raise self._error(f"{key!r} cannot be the name of a file")
         if key in folder:
             raise self._error(f"the name {key!r} occurs twice in one folder")
         return key
@@ -187,7 +187,7 @@ class _Walk:
         if not isinstance(value, int):
             raise self._error("a file is neither a record index nor a folder")
         if not 0 <= value < self._n_files:
-            raise self._error(f"record index {value} is outside [0, {self._n_files})")
+            raise self._error(f"record index {value} is out of range [0, {self._n_files})")
         self._left -= 1
         if self._left < 0:
             raise self._error(f"more files than the {self._n_files} records")
@@ -196,7 +196,7 @@ class _Walk:
     def _pop(self, *, mark: bool = False) -> _Item:
         item = self._stack.pop() if self._stack else _MARK
         if item is _MARK and not (mark and self._opcode == "SETITEMS"):
-            raise self._error("the pickle takes more than it put there")
+            raise self._error("the pickle pops from an empty stack")
         return item
 
     def _error(self, what: str) -> FormatError:
@@ -213,19 +213,19 @@ _INTEGERS = frozenset({"BININT", "BININT1", "BININT2", "LONG1"})
 _FIXED = {"MARK": _MARK, "EMPTY_TUPLE": _EMPTY}
 _SILENT = frozenset({"FRAME", "STOP"})
 _ACTIONS = {
-    "PROTO": _Walk._protocol,
-    "GLOBAL": _Walk._global,
-    "STACK_GLOBAL": _Walk._stack_global,
-    "REDUCE": _Walk._call,
-    "NEWOBJ": _Walk._call,
-    "EMPTY_DICT": _Walk._new_folder,
-    "BINPUT": _Walk._put,
-    "LONG_BINPUT": _Walk._put,
-    "MEMOIZE": _Walk._put,
-    "BINGET": _Walk._get,
-    "LONG_BINGET": _Walk._get,
-    "SETITEM": _Walk._set_item,
-    "SETITEMS": _Walk._set_items,
+    "PROTO": _PickleParser._protocol,
+    "GLOBAL": _PickleParser._global,
+    "STACK_GLOBAL": _PickleParser._stack_global,
+    "REDUCE": _PickleParser._call,
+    "NEWOBJ": _PickleParser._call,
+    "EMPTY_DICT": _PickleParser._new_folder,
+    "BINPUT": _PickleParser._put,
+    "LONG_BINPUT": _PickleParser._put,
+    "MEMOIZE": _PickleParser._put,
+    "BINGET": _PickleParser._get,
+    "LONG_BINGET": _PickleParser._get,
+    "SETITEM": _PickleParser._set_item,
+    "SETITEMS": _PickleParser._set_items,
 }
 
 
@@ -234,7 +234,7 @@ def _ordered(tree: Tree) -> OrderedDict[str, object]:
 
 
 def _depth(tree: Tree) -> int:
-    """Return how many folders lie in each other; without recursion, as the depth is what is in doubt."""
+    """Return the depth of nested folders; without recursion, because the depth may be too great for it."""
     depth, level = 0, [tree]
     while level:
         depth += 1

@@ -1,4 +1,4 @@
-"""Reads headers of FFRecord files and says where their records are."""
+"""Reads the headers of FFRecord files and locates their records."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["FFRecordReader"]
 
 
 class FFRecordReader(IndexedReader):
-    """The records of FFRecord files. The beginnings of all headers are read when it is made.
+    """The records of FFRecord files. The constructor reads the beginning of each header.
 
-    Where the headers together are small, they are verified then; else each is when a record of its file is first
-    asked for, and one that is broken makes the records of its file unreadable, and no others.
+    It also verifies the headers, if all together are small. Otherwise each header is verified at the first read of a
+    record of its file, and a broken header makes only the records of its file unreadable.
 
     Args:
         files: In reading order.
         verify_checksums: Check the CRCs of headers and records; the structure is always checked.
 
     Raises:
-        FormatError: A header is broken. A record whose offsets alone are broken raises when it is read.
+        FormatError: A header is broken. If only the offsets of a record are broken, reading that record raises.
     """
 
     def __init__(self, files: Sequence[StoredFile], *, verify_checksums: bool = True) -> None:
@@ -34,25 +34,25 @@ class FFRecordReader(IndexedReader):
         self._verify = verify_checksums
         tables = self.each_file(self.load_index)
         if fits_in_memory(sum(map(len, tables))):
-            self.each_file(lambda file: tables[file].prove())
+            self.each_file(lambda file: tables[file].verify())
         self._indexes = [*tables]
-        _warn_of_old([file.name for file, table in zip(self.files, tables, strict=True) if table.is_old])
+        _warn_of_old_version([file.name for file, table in zip(self.files, tables, strict=True) if table.is_old])
 
     @property
     def check(self) -> Check | None:
-        """What verifies records; `None` where nobody wants it."""
+        """The check of records; `None` without `verify_checksums`."""
         return RecordCheck() if self._verify else None
 
     def load_index(self, file: int) -> TableIndex:
         """Return the table of one file.
 
         Raises:
-            FormatError: The number of records cannot be right.
+            FormatError: The number of records is impossible.
         """
         return TableIndex(self.files[file], verify=self._verify)
 
 
-def _warn_of_old(names: Sequence[str]) -> None:
+def _warn_of_old_version(names: Sequence[str]) -> None:
     for name in sorted(names):
         message = f"{name!r} is of an old version of FFRecord: its header has no checksum to verify"
         warnings.warn(message, UserWarning, stacklevel=4)

@@ -1,11 +1,11 @@
-"""The index of an FFRecord file is the table in its header: verified once, and read in parts."""
+"""The index of an FFRecord file: the table in its header, verified once and read in parts."""
 
 from __future__ import annotations
 
 import hashlib
 from functools import partial
 
-from dataformats.backends.ffrecord.layout import PREFIX, Table, header_bytes, parse_entries, parse_prefix
+from dataformats.backends.ffrecord.layout import PREFIX, RecordTable, header_bytes, parse_entries, parse_prefix
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.file_index import FileIndex, LazyProblems
 from dataformats.interfaces.stored_file import StoredFile
@@ -17,35 +17,35 @@ _STEP = 2**20
 
 
 class TableIndex:
-    """Where the records of one file lie; nothing of the table is held. Thread-safe.
+    """Locates the records of one file by its table, and holds nothing of it in memory. Thread-safe.
 
     Args:
         file: The file.
-        verify: Check the CRC of the header, which is 12 bytes a record, before anything is read by it.
+        verify: Check the CRC of the header, 12 bytes a record, before the first use of the table.
 
     Raises:
-        FormatError: The number of records cannot be right.
+        FormatError: The number of records is impossible.
     """
 
-    __slots__ = ("_file", "_prefix", "_proven", "_verify")
+    __slots__ = ("_file", "_is_verified", "_prefix", "_verify")
 
     def __init__(self, file: StoredFile, *, verify: bool) -> None:
         self._file = file
         self._prefix = parse_prefix(file.pread(0, PREFIX.size), file.size, file.name)
         self._verify = verify
-        self._proven = False
+        self._is_verified = False
 
     def __len__(self) -> int:
         return self._prefix.n_records
 
     @property
     def is_old(self) -> bool:
-        """True where the header has no checksum."""
+        """True if the header has no checksum."""
         return self._prefix.checksum == 0
 
     @property
     def digest(self) -> str:
-        """The CRC of the table, or where there is none a digest of it: to read all tables may take minutes."""
+        """The CRC of the table, because to read all tables may take minutes; a digest if there is no CRC."""
         if not self.is_old:
             return f"{len(self)} {self._prefix.checksum:08x}"
         state = hashlib.blake2b(digest_size=16)
@@ -53,19 +53,19 @@ class TableIndex:
             state.update(self._read(at, min(_STEP, header_bytes(len(self)) - at)))
         return state.hexdigest()
 
-    def prove(self) -> None:
+    def verify(self) -> None:
         """Check the header, once.
 
         Raises:
             FormatError: It is broken.
         """
-        if self._proven:
+        if self._is_verified:
             return
         if self._verify and not self.is_old:
             self._check_crc()
         elif len(self):
             self._check_first_offset()
-        self._proven = True
+        self._is_verified = True
 
     def part(self, first: int, stop: int) -> FileIndex:
         """Return where the records `[first, stop)` lie.
@@ -73,18 +73,18 @@ class TableIndex:
         Raises:
             FormatError: The header is broken.
         """
-        self.prove()
-        low, high = max(first - 1, 0), min(stop + 1, len(self))  # a record is judged with its neighbours
+        self.verify()
+        low, high = max(first - 1, 0), min(stop + 1, len(self))  # a record is checked with its neighbors
         table = self._table(low, high)
         wrong = table.impossible()
         if not self._verify:
-            # A record between two offsets of which one is wrong: its CRC would have told.
+            # Records next to a wrong offset: with checksums, their CRC shows which of them are sound.
             wrong |= table.doubtful()
         problems = LazyProblems(wrong, partial(table.problem, path=self._file.name)) if wrong.any() else {}
         whole = FileIndex(table.offsets, table.lengths(), table.checksums, problems)
         return whole.part(first - low, stop - low)
 
-    def _table(self, low: int, high: int) -> Table:
+    def _table(self, low: int, high: int) -> RecordTable:
         n = len(self)
         checksums = self._read(PREFIX.size + 4 * low, 4 * (high - low))
         offsets = self._read(PREFIX.size + 4 * n + 8 * low, 8 * (min(high + 1, n) - low))
@@ -94,7 +94,7 @@ class TableIndex:
         data = self._file.pread(offset, n_bytes)
         if len(data) != n_bytes:
             raise TruncatedError(
-                "the file ends early",
+                "the file ends inside its header",
                 path=self._file.name,
                 offset_bytes=offset,
                 expected=f"{n_bytes} bytes of the header",
@@ -107,16 +107,16 @@ class TableIndex:
         for at in range(4, end, _STEP):
             computed = crc32(self._read(at, min(_STEP, end - at)), computed)
         if computed != self._prefix.checksum:
-            what, stored = "the checksum of the header", self._prefix.checksum
+            what, stored = "the checksum of the header is wrong", self._prefix.checksum
             raise ChecksumError(what, stored=stored, computed=computed, path=self._file.name, offset_bytes=0)
 
     def _check_first_offset(self) -> None:
-        """Refuse a table that no CRC vouches for where the first offset says that N may be wrong."""
+        """Refuse a table without a CRC if its first offset contradicts the number of records."""
         place = PREFIX.size + 4 * len(self)
         found = int.from_bytes(self._read(place, 8), "little", signed=True)
         if found != header_bytes(len(self)):
             raise FormatError(
-                "the first offset does not fit the number of records, and no checksum says which is right",
+                "the first offset contradicts the number of records, and there is no checksum to decide",
                 path=self._file.name,
                 offset_bytes=place,
                 expected=header_bytes(len(self)),

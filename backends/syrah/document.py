@@ -1,8 +1,7 @@
-"""The elements of a BSON document, of the few kinds that Syrah has, without a copy and without trust.
+"""Parses the elements of a BSON document, of the few kinds in Syrah files, without copies.
 
-A general BSON decoder follows lengths into any depth and builds every value. Here each length is checked against the
-document that holds it before it is followed, and a value is a place in the buffer: tables of many megabytes are not
-copied.
+A general BSON decoder follows lengths to any depth and builds every value. Here each length is checked against the
+document around it before it is used, and a value is a place in the buffer, so tables of many megabytes are not copied.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ STRING = 0x02
 DOCUMENT = 0x03
 BINARY = 0x05
 _FIXED = {0x10: 4, 0x12: 8}  # int32 and int64: syrah 0.1.1 has them
-_OVERHEAD = {STRING: 4, DOCUMENT: 0, BINARY: 5}  # bytes of a value that its length does not count
+_OVERHEAD = {STRING: 4, DOCUMENT: 0, BINARY: 5}  # bytes of a value that its length does not include
 _LEAST = {STRING: 1, DOCUMENT: 5, BINARY: 0}
 
 
@@ -29,11 +28,11 @@ class Element:
     """One named value.
 
     Attributes:
-        kind: BSON's number of its type.
+        kind: The BSON type, a number.
         name: Its name.
-        start: First byte of the value in the buffer: of the text, of the binary's content, of the document's length.
-        stop: The byte behind it; the zero that ends a text is left out.
-        subtype: Of a binary; 0 otherwise.
+        start: First byte of the value in the buffer: of a text, of a binary's content, of a document's length.
+        stop: The byte behind the value, without the zero that ends a text.
+        subtype: The subtype of a binary; 0 otherwise.
     """
 
     kind: int
@@ -44,29 +43,29 @@ class Element:
 
 
 def elements(data: bytes | bytearray, start: int, stop: int, path: str, base: int) -> Iterator[Element]:
-    """Yield the elements of the document that fills `data[start:stop]`; it goes into none of them.
+    """Yield the elements of the document that fills `data[start:stop]`, without descending into them.
 
     Args:
-        data: A buffer that holds at least five bytes from `start` on.
+        data: A buffer with at least five bytes from `start` on.
         start: Where the document begins.
         stop: Where it must end.
         path: The file, for errors.
-        base: Where in the file the buffer begins, for errors.
+        base: The offset of the buffer in the file, for errors.
 
     Raises:
-        FormatError: A length leads out of the document, a name or a kind is none, or bytes are left over.
+        FormatError: A length leads out of the document, a name or a kind is invalid, or bytes are left over.
     """
     (length,) = INT32.unpack_from(data, start)
     if length != stop - start:
         raise FormatError(
-            "a BSON document of another length",
+            "a BSON document has the wrong length",
             path=path,
             offset_bytes=base + start,
             expected=f"{stop - start} bytes",
             found=f"{length} bytes",
         )
     if data[stop - 1]:
-        raise _error("a BSON document that does not end in a zero byte", path, base + stop - 1)
+        raise _error("a BSON document does not end in a zero byte", path, base + stop - 1)
     at, last = start + 4, stop - 1
     while at < last:
         element, at = _element(data, at, last, path, base)
@@ -74,7 +73,7 @@ def elements(data: bytes | bytearray, start: int, stop: int, path: str, base: in
 
 
 def _element(data: bytes | bytearray, at: int, last: int, path: str, base: int) -> tuple[Element, int]:
-    """Return the element at `at` and where the next one begins, at most `last`."""
+    """Return the element at `at`, and the start of the next one, at most `last`."""
     kind, behind = data[at], data.find(b"\0", at + 1, last) + 1
     if not behind:
         raise _error("a name of the BSON document has no end", path, base + at)
@@ -88,18 +87,18 @@ def _element(data: bytes | bytearray, at: int, last: int, path: str, base: int) 
     elif kind in _OVERHEAD:
         start, stop, end = _extent(data, kind, behind, last, path=path, base=base)
     else:
-        raise _error(f"{name!r} is of BSON type {kind:#04x}, which Syrah does not have", path, base + at)
+        raise _error(f"{name!r} is of BSON type {kind:#04x}, which Syrah files do not use", path, base + at)
     if end > last:
         raise _error(f"{name!r} reaches out of its BSON document", path, base + behind)
     if kind == STRING and data[end - 1]:
-        raise _error(f"{name!r} is a text that does not end in a zero byte", path, base + end - 1)
+        raise _error(f"the text {name!r} does not end in a zero byte", path, base + end - 1)
     return Element(kind, name, start, stop, data[start - 1] if kind == BINARY else 0), end
 
 
 def _extent(data: bytes | bytearray, kind: int, at: int, last: int, *, path: str, base: int) -> tuple[int, int, int]:
-    """Return start, stop and end of a value whose length stands in front of it; the end may be out of bounds."""
+    """Return start, stop and end of a value that begins with its length; the end may be out of bounds."""
     if at + 4 > last:
-        raise _error("a value of the BSON document has no whole length", path, base + at)
+        raise _error("the length of a value is cut off by the end of the BSON document", path, base + at)
     (length,) = INT32.unpack_from(data, at)
     if length < _LEAST[kind]:
         raise _error(f"a value of the BSON document is {length} bytes long", path, base + at)

@@ -1,4 +1,4 @@
-"""Under which types Syrah stores values, and which it cannot hold."""
+"""The types under which Syrah stores the values of a spec."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["dtypes_of", "stored_types"]
 def stored_types(spec: Spec) -> Spec:
     """Return the types under which values of a spec are stored.
 
-    Numbers are native, with the dims that only our sibling file keeps; `utf8` is `str`; the blob of any other codec
-    is an array of uint8.
+    Numbers are native; only the sidecar keeps their dims. `utf8` is stored as `str`, and the blob of any other codec
+    as an array of uint8.
 
     Raises:
-        SpecError: There are no fields, or one that an item cannot hold; all of them are named.
+        SpecError: There are no fields, or some that an item cannot hold; names all of them.
     """
     if not len(spec):
         raise SpecError("syrah stores fields", remedy=Remedy("Pass {spec} with a type for each field.", spec=...))
@@ -28,7 +28,7 @@ def stored_types(spec: Spec) -> Spec:
 
 
 def dtypes_of(stored: Spec) -> dict[str, str]:
-    """Return array name to dtype, as it stands in the file, for what `stored_types` gave."""
+    """Return array name to dtype in the file, for a result of `stored_types`."""
     return {name: kind.codec for name, kind in stored.items()}
 
 
@@ -39,21 +39,21 @@ def _stored(kind: Type) -> Type:
 
 
 def _objection(name: str, kind: Type) -> str | None:
-    """Return why an item cannot hold a field, or `None`."""
+    """Return the reason why an item cannot hold a field, or `None`."""
     if "\0" in name:
         return "a name with a zero byte"
     if not _is_text(name):
-        return "a name that is no UTF-8"
+        return "a name that is not UTF-8"
     if kind.optional:
         return f"{kind}: every item has every array"
     if kind.codec not in NUMBER_TYPES or kind.args:
         return f"{kind}: an item has one array of a name, so one value of a codec" if kind.dims else None
     try:
-        kind.dtype  # noqa: B018  # raises where this platform has no such dtype
+        kind.dtype  # noqa: B018  # raises if this platform has no such dtype
         check_dims(kind, None)
     except SpecError as error:
         return error.what
-    return None if kind.codec in ITEM_BYTES else f"{kind}, which is none of its dtypes"
+    return None if kind.codec in ITEM_BYTES else f"{kind}, which is not one of its dtypes"
 
 
 def _is_text(name: str) -> bool:

@@ -38,34 +38,34 @@ def parse_header(data: bytes, size: int, path: str) -> Header:
     """Return the header of a file.
 
     Args:
-        data: The first 22 bytes, or all there are.
+        data: The first 22 bytes, or all bytes of a shorter file.
         size: Bytes of the file.
         path: Its name, for errors.
 
     Raises:
-        FormatError: It is no header, or one that does not fit the file.
+        FormatError: It is not a header, or does not fit the file.
     """
     if len(data) < HEADER.size:
         raise TruncatedError(
-            "no whole header",
+            "the file is too short for a header",
             path=path,
             offset_bytes=0,
             expected=f"{HEADER.size} bytes",
             found=f"{len(data)} bytes",
-            remedy="The original's writer leaves an empty file when it was given no item" if size == 0 else None,
+            remedy="The original's writer leaves an empty file if it gets no items" if size == 0 else None,
         )
     magic, _, *version, offset, length = HEADER.unpack(data[: HEADER.size])
     if not any(data[: HEADER.size]):
         raise FormatError(
-            "unfinished: the header was never written, so nothing says where the arrays are",
+            "unfinished: the header is all zeros, so the arrays cannot be located",
             path=path,
             offset_bytes=0,
             expected=MAGIC,
             found=magic,
-            remedy="Its writer was killed before close; write the file again",
+            remedy="The writer was killed before close; write the file again",
         )
     if magic != MAGIC:
-        raise FormatError("no Syrah file", path=path, offset_bytes=0, expected=MAGIC, found=magic)
+        raise FormatError("not a Syrah file", path=path, offset_bytes=0, expected=MAGIC, found=magic)
     _check_fit(offset, length, size, path)
     return Header(".".join(map(str, version)), offset, length)
 
@@ -78,7 +78,7 @@ def build_header(offset: int, length: int) -> bytes:
 def _check_fit(offset: int, length: int, size: int, path: str) -> None:
     if offset < HEADER.size:
         raise FormatError(
-            "the metadata cannot begin inside the header",
+            "the metadata begin inside the header",
             path=path,
             offset_bytes=6,
             expected=f"an offset >= {HEADER.size}",
@@ -86,7 +86,7 @@ def _check_fit(offset: int, length: int, size: int, path: str) -> None:
         )
     if not _EMPTY_DOCUMENT_BYTES <= length <= MAX_METADATA_BYTES:
         raise FormatError(
-            "no length of a BSON document",
+            "the length of the metadata is impossible",
             path=path,
             offset_bytes=14,
             expected=f"{_EMPTY_DOCUMENT_BYTES} to {MAX_METADATA_BYTES} bytes of metadata",
@@ -94,7 +94,7 @@ def _check_fit(offset: int, length: int, size: int, path: str) -> None:
         )
     if offset + length > size:
         raise TruncatedError(
-            "the file ends before its metadata do",
+            "the file ends inside its metadata",
             path=path,
             offset_bytes=size,
             expected=f"{offset + length} bytes",
@@ -102,7 +102,7 @@ def _check_fit(offset: int, length: int, size: int, path: str) -> None:
         )
     if offset + length < size:
         raise FormatError(
-            "bytes follow the metadata, which end the file",
+            "bytes follow the metadata, which must end the file",
             path=path,
             offset_bytes=offset + length,
             expected=f"{offset + length} bytes",

@@ -1,4 +1,4 @@
-"""The metadata of a Syrah file, without I/O: which arrays there are, of what dtype, and where each item's lies."""
+"""The metadata of a Syrah file, without I/O: the names and dtypes of arrays, and the place of each item."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataformats.backends.syrah.document import BINARY, DOCUMENT, INT32, STRING,
 from dataformats.backends.syrah.layout import HEADER
 from dataformats.errors import FormatError
 
-__all__ = ["ITEM_BYTES", "Table", "build_metadata", "metadata_bytes", "parse_metadata", "unsound"]
+__all__ = ["ITEM_BYTES", "ArrayTable", "build_metadata", "metadata_bytes", "parse_metadata", "unsound"]
 
 ITEM_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8", "str"), 1),
@@ -28,13 +28,13 @@ _FRAME_BYTES = len(b"\x05offset\0\x05size\0\x02dtype\0") + 2 * 5 + 4  # an array
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Where the arrays of one name lie, item by item, as stored; offsets and sizes may be anything.
+class ArrayTable:
+    """The places of the arrays of one name, item by item, as stored: offsets and sizes may be wrong.
 
     Attributes:
-        dtype: As stored, perhaps none of `ITEM_BYTES`.
-        offset: int64[n], first byte of the array in the file; a view of the metadata, perhaps unaligned.
-        size: int64[n], its bytes; likewise.
+        dtype: As stored; may be missing in `ITEM_BYTES`.
+        offset: int64[n], first byte of the array in the file; a view of the metadata, which may be unaligned.
+        size: int64[n], its bytes; also a view.
     """
 
     dtype: str
@@ -45,23 +45,23 @@ class Table:
         return len(self.offset)
 
 
-def parse_metadata(data: bytes | bytearray, path: str, base: int) -> dict[str, Table]:
+def parse_metadata(data: bytes | bytearray, path: str, base: int) -> dict[str, ArrayTable]:
     """Return the tables by array name, in the order of the file; all are of the same length.
 
     Args:
         data: The BSON document; the tables are views of it.
         path: The file, for errors.
-        base: Where in the file the document begins, for errors.
+        base: The offset of the document in the file, for errors.
 
     Raises:
-        FormatError: It is no such document.
+        FormatError: It is not such a document.
     """
-    tables: dict[str, Table] = {}
+    tables: dict[str, ArrayTable] = {}
     for element in elements(data, 0, len(data), path, base):
         if element.name in tables:
             raise FormatError(f"two arrays are called {element.name!r}", path=path, offset_bytes=base + element.start)
         if element.kind != DOCUMENT:
-            raise FormatError(f"{element.name!r} is no array", path=path, offset_bytes=base + element.start)
+            raise FormatError(f"{element.name!r} is not an array", path=path, offset_bytes=base + element.start)
         tables[element.name] = _table(data, element, path, base)
     if not tables:
         raise FormatError("the metadata name no array", path=path, offset_bytes=base)
@@ -69,15 +69,15 @@ def parse_metadata(data: bytes | bytearray, path: str, base: int) -> dict[str, T
     return tables
 
 
-def unsound(table: Table, end: int) -> NDArray[np.bool_]:
-    """Return bool[n]: arrays that lie outside the data, or hold no whole number of items.
+def unsound(table: ArrayTable, end: int) -> NDArray[np.bool_]:
+    """Return bool[n]: arrays that lie outside the data, or have a part of an item.
 
     Args:
-        table: Where they lie.
+        table: Their places.
         end: The byte behind the data.
     """
     offset, size, width = table.offset, table.size, ITEM_BYTES.get(table.dtype, 1)
-    # end - offset may overflow only where the offset is negative, which is wrong anyway.
+    # end - offset can overflow only if the offset is negative, which is wrong anyway.
     wrong: NDArray[np.bool_] = (offset < HEADER.size) | (offset > end) | (size < 0) | (size > end - offset)
     return wrong | ((size & (width - 1)) != 0) if width > 1 else wrong
 
@@ -87,8 +87,8 @@ def build_metadata(dtypes: Mapping[str, str], offsets: Sequence[bytes], sizes: S
 
     Args:
         dtypes: Array name to dtype.
-        offsets: For each array, in the same order, the little-endian int64 table.
-        sizes: Likewise.
+        offsets: The little-endian int64 table of offsets of each array, in the same order.
+        sizes: The table of sizes of each array.
     """
     entry_bytes = sum(map(len, (*offsets[:1], *sizes[:1]))) // 16
     pieces = [INT32.pack(metadata_bytes(dtypes, entry_bytes))]
@@ -101,7 +101,7 @@ def build_metadata(dtypes: Mapping[str, str], offsets: Sequence[bytes], sizes: S
 
 
 def metadata_bytes(dtypes: Mapping[str, str], n_items: int) -> int:
-    """Return the bytes of the document for so many items."""
+    """Return the size of the document for `n_items` items."""
     return 5 + sum(len(name.encode()) + 2 + _array_bytes(dtype, n_items) for name, dtype in dtypes.items())
 
 
@@ -109,12 +109,12 @@ def _array_bytes(dtype: str, n_items: int) -> int:
     return 5 + _FRAME_BYTES + 16 * n_items + len(dtype.encode()) + 1
 
 
-def _table(data: bytes | bytearray, array: Element, path: str, base: int) -> Table:
+def _table(data: bytes | bytearray, array: Element, path: str, base: int) -> ArrayTable:
     parts: dict[str, Element] = {}
     for part in elements(data, array.start, array.stop, path, base):
         if part.kind == DOCUMENT:
             raise FormatError(
-                "the layout of syrah 0.1.1, with one document an item, is not read",
+                "the layout of syrah 0.1.1, with one document an item, is not supported",
                 path=path,
                 offset_bytes=base + part.start,
                 expected="the layout of syrah 0.1.3 and later, with one document an array",
@@ -129,14 +129,14 @@ def _table(data: bytes | bytearray, array: Element, path: str, base: int) -> Tab
         dtype = str(data[parts["dtype"].start : parts["dtype"].stop], "utf-8")
     except UnicodeDecodeError as error:
         raise _no_table(array, path, base + parts["dtype"].start, "a dtype that is not UTF-8") from error
-    return Table(dtype, *(_numbers(data, parts[name], array.name, path, base) for name in ("offset", "size")))
+    return ArrayTable(dtype, *(_numbers(data, parts[name], array.name, path, base) for name in ("offset", "size")))
 
 
 def _numbers(data: bytes | bytearray, part: Element, array: str, path: str, base: int) -> NDArray[np.int64]:
     length = part.stop - part.start
     if length % 8:
         raise FormatError(
-            f"array {array!r}: the table {part.name!r} is no list of int64",
+            f"array {array!r}: the table {part.name!r} is not a list of int64",
             path=path,
             offset_bytes=base + part.start,
             expected="a multiple of 8 bytes",
@@ -147,13 +147,13 @@ def _numbers(data: bytes | bytearray, part: Element, array: str, path: str, base
     return numbers
 
 
-def _check_lengths(tables: Mapping[str, Table], path: str, base: int) -> None:
+def _check_lengths(tables: Mapping[str, ArrayTable], path: str, base: int) -> None:
     n_items = len(next(iter(tables.values())))
     for name, table in tables.items():
         found = {len(table.offset), len(table.size)} - {n_items}
         if found:
             raise FormatError(
-                f"array {name!r}: its tables are of another length",
+                f"array {name!r}: its tables have another length than those of the first array",
                 path=path,
                 offset_bytes=base,
                 expected=f"{n_items} items",
@@ -163,7 +163,7 @@ def _check_lengths(tables: Mapping[str, Table], path: str, base: int) -> None:
 
 def _no_table(array: Element, path: str, offset_bytes: int, found: str) -> FormatError:
     return FormatError(
-        f"array {array.name!r} is not described",
+        f"array {array.name!r} has no valid description",
         path=path,
         offset_bytes=offset_bytes,
         expected="the binaries offset and size, and the text dtype",

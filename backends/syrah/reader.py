@@ -1,4 +1,4 @@
-"""Opens Syrah files: from the metadata of each to where the arrays of any items lie."""
+"""Reads Syrah files: locates the arrays of any items by the metadata of each file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.syrah.layout import HEADER, Header, parse_header
-from dataformats.backends.syrah.metadata import ITEM_BYTES, Table, parse_metadata, unsound
+from dataformats.backends.syrah.metadata import ITEM_BYTES, ArrayTable, parse_metadata, unsound
 from dataformats.errors import CorruptRecordError, FormatError, Remedy, SpecError, TruncatedError
 from dataformats.indexing.lookup import RecordsByFile, split_by_file
 from dataformats.interfaces import Extents, Located, Reader
@@ -25,16 +25,16 @@ _MAX_SIZE = 2**31  # of a dimension, in the grammar of types
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is known of one file.
+    """One file.
 
     Attributes:
         header: Its header.
-        tables: Array name to where its items lie.
-        unsound: Array name to bool[n], for those arrays of which an item cannot be read.
+        tables: Array name to the places of its items.
+        unsound: Array name to bool[n], items that cannot be read; only for arrays that have some.
     """
 
     header: Header
-    tables: Mapping[str, Table]
+    tables: Mapping[str, ArrayTable]
     unsound: Mapping[str, NDArray[np.bool_]]
 
     def __len__(self) -> int:
@@ -50,15 +50,15 @@ class _Part:
 
 
 class SyrahReader(Reader):
-    """One or more files with the same arrays, in any order; all metadata are read when it is made.
+    """The items of files with the same arrays, in any order. The constructor reads all metadata.
 
-    The tables stay where they were read to: 16 bytes an item and array.
+    The tables stay in memory: 16 bytes an item and array.
 
     Args:
         files: The files, in reading order.
 
     Raises:
-        FormatError: A header or metadata are broken, or the files have not the same arrays and dtypes.
+        FormatError: A header or metadata are broken, or the files differ in arrays or dtypes.
     """
 
     def __init__(self, files: Sequence[StoredFile]) -> None:
@@ -87,20 +87,20 @@ class SyrahReader(Reader):
                 update(part.tables[name].size.tobytes())
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
-        """Return `declared`, if arrays of the stored dtype can be that.
+        """Return `declared`, if arrays of the stored dtype can be read as that.
 
-        The bytes carry no shape: numbers may have any dims, and arrays of uint8 may be the blobs of any codec.
+        Files do not store shapes: numbers may have any dims, and arrays of uint8 may be the blobs of any codec.
 
         Raises:
-            CorruptRecordError: The stored dtype is none of the format.
-            SpecError: Its arrays cannot be `declared`.
+            CorruptRecordError: The format has no such dtype.
+            SpecError: Arrays of this dtype cannot be read as `declared`.
         """
         dtype = self._dtypes[field]
         if declared == Type("bytes") or (declared.codec == dtype and dtype in NUMBER_TYPES and not declared.optional):
             return declared
         if dtype not in ITEM_BYTES:
             raise CorruptRecordError(
-                f"field {field!r}: its dtype is none that Syrah has",
+                f"field {field!r}: Syrah has no such dtype",
                 expected=", ".join(ITEM_BYTES),
                 found=dtype,
                 remedy=Remedy(
@@ -108,29 +108,31 @@ class SyrahReader(Reader):
                 ),
             )
         if declared.optional:
-            raise SpecError(f"expected {declared.required}: every item has every array", field=field)
+            raise SpecError(
+                f"expected {declared.required}, because every item has every array, found {declared}", field=field
+            )
         if not declared.dims and _holds(dtype, declared.codec):
             return declared
         remedy = Remedy(f"Pass {{spec}} with {_choices(dtype)}.", spec=...)
         raise SpecError(f"expected {declared}, found arrays of {dtype}", field=field, remedy=remedy)
 
     def metadata(self) -> dict[str, str]:
-        """Return the versions that the headers name."""
+        """Return the versions in the headers."""
         return {"version": ", ".join(sorted({part.header.version for part in self._parts}))}
 
     def _check_alike(self) -> None:
         for file, part in zip(self.files, self._parts, strict=True):
             if part.dtypes != self._parts[0].dtypes:
                 raise FormatError(
-                    f"other arrays than {self.files[0].name!r} has",
+                    f"the arrays differ from those of {self.files[0].name!r}",
                     path=file.name,
                     expected=self._parts[0].dtypes,
                     found=part.dtypes,
-                    remedy="Open them apart, and join what they share: concat([a.select(...), b.select(...)])",
+                    remedy="Open them apart, and join the common fields: concat([a.select(...), b.select(...)])",
                 )
 
     def _type(self, name: str, dtype: str) -> Type:
-        """Return the type of an array when nothing but the files says it: one-dimensional."""
+        """Return the type of an array without a declared one: one-dimensional."""
         if dtype == "str":
             return Type("utf8")
         if dtype not in ITEM_BYTES:
@@ -158,7 +160,7 @@ class SyrahReader(Reader):
 
 
 def _load(file: StoredFile) -> _Part:
-    """Read header and metadata of one file; nothing is allocated before its length fits the file."""
+    """Read header and metadata of one file; checks their length against the file before it allocates memory."""
     header = parse_header(file.pread(0, HEADER.size), file.size, file.name)
     data = bytearray(header.length)
     found = file.read_into(header.offset, memoryview(data))
@@ -176,7 +178,7 @@ def _load(file: StoredFile) -> _Part:
 
 
 def _holds(dtype: str, codec: str) -> bool:
-    """Return True where arrays of a dtype can be blobs of a codec."""
+    """True if arrays of a dtype can be blobs of a codec."""
     return codec == "utf8" if dtype == "str" else dtype == "uint8" and codec not in NUMBER_TYPES
 
 
@@ -187,19 +189,19 @@ def _choices(dtype: str) -> str:
 
 
 def _problem(name: str, dtype: str, offset: int, size: int, end: int) -> FormatError:
-    """Return what is wrong with the place of one array."""
+    """Return the error of one array with a wrong place."""
     if not HEADER.size <= offset <= end:
         expected = f"an offset in [{HEADER.size}, {end}]"
         return FormatError(f"array {name!r} lies outside the data", expected=expected, found=offset)
     if not 0 <= size <= end - offset:
         return TruncatedError(
-            f"array {name!r} reaches out of the data",
+            f"array {name!r} reaches past the end of the data",
             offset_bytes=offset,
-            expected=f"0 to {end - offset} bytes, to where the metadata begin",
+            expected=f"0 to {end - offset} bytes, up to the metadata",
             found=f"{size} bytes",
         )
     return FormatError(
-        f"array {name!r} holds no whole number of items",
+        f"array {name!r} ends inside a number",
         offset_bytes=offset,
         expected=f"a multiple of {ITEM_BYTES[dtype]} bytes for {dtype}",
         found=f"{size} bytes",

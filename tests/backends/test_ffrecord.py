@@ -189,7 +189,7 @@ def test_a_table_of_wrong_offsets_makes_no_heap_of_errors(tmp_path: Path) -> Non
         (pack("<Iq", 0x6522DF69, 0) + b"more", "data behind a header of no records"),
         (pack("<Iq", 0, 0) + b"more", "unfinished"),
         (pack("<Iq", 1, 0), "checksum of the header"),
-        (b"", "no whole header"),
+        (b"", "too short for a header"),
     ],
 )
 def test_no_records(tmp_path: Path, data: bytes, message: str) -> None:

@@ -68,7 +68,7 @@ def test_refused(entry: dict[str, Any]) -> None:
 
 
 def test_what_the_error_says() -> None:
-    with pytest.raises(FormatError, match=r"'builtins exec'; it was not run \(opcode STACK_GLOBAL\)"):
+    with pytest.raises(FormatError, match=r"'builtins exec', which was not executed \(opcode STACK_GLOBAL\)"):
         PackedFolder(GOLDEN / "corrupt/packed_evil.ffr")
 
 

@@ -225,7 +225,7 @@ def test_an_unknown_dtype_leaves_the_other_arrays() -> None:
     [
         ("killed_writer", r"killed before close"),
         ("layout_0_1_1", r"syrah 0\.1\.1"),
-        ("empty_file", r"given no item"),
+        ("empty_file", r"gets no items"),
         ("bad_magic", r"expected b'GS', found b'SG'"),
         ("fewer_sizes", r"'x'.* expected 6 items, found 5 items"),
     ],
@@ -239,7 +239,7 @@ def test_errors_say_what_happened(name: str, message: str) -> None:
     ("name", "message"),
     [
         ("size_odd", "expected a multiple of 8 bytes for float64, found 7 bytes"),
-        ("size_into_metadata", "to where the metadata begin, found 48 bytes"),
+        ("size_into_metadata", "up to the metadata, found 48 bytes"),
         ("size_past_eof", "found 1000000 bytes"),
     ],
 )
@@ -397,7 +397,7 @@ def test_an_item_of_one_of_several_files_that_lies_outside(tmp_path: Path) -> No
         (tmp_path / name).write_bytes(whole(data, document({"n": ("int32", [22, 26, 30], sizes)})))
     src = dataformats.open(tmp_path, spec={"n": "int32"})
     assert src.read([8, 0, 5, 1])["n"].tolist() == [2, 0, 2, 1]
-    with pytest.raises(FormatError, match=r"record 4 of .*a2\.syr.*reaches out of the data") as caught:
+    with pytest.raises(FormatError, match=r"record 4 of .*a2\.syr.*reaches past the end of the data") as caught:
         src.read([8, 4])
     assert caught.value.offset_bytes == 26
     assert src.read([8, 4, 3], on_corrupt="omit")["n"].tolist() == [2, 0]
@@ -414,7 +414,7 @@ def test_files_with_other_arrays(tmp_path: Path, spec: dict[str, str]) -> None:
     with pytest.raises(FormatError, match=r"a2\.syr.*sidecar and that of .* disagree about the spec"):
         dataformats.open(tmp_path)
     forget_siblings(tmp_path)
-    with pytest.raises(FormatError, match=r"a2\.syr.*other arrays"):
+    with pytest.raises(FormatError, match=r"a2\.syr.*the arrays differ"):
         dataformats.open(tmp_path)
 
 

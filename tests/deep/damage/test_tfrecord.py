@@ -1,7 +1,5 @@
 """Damaged TFRecords with an index beside them, and unfinished ones, cut at every byte and resumed."""
 
-import gzip
-import zlib
 from pathlib import Path
 
 import tests.backends.test_tfrecord as fast
@@ -19,8 +17,6 @@ from tests.backends.test_tfrecord import (
 )
 
 compression = fast.compression  # fixtures
-
-SMALL_FILES = {"plain": SMALL, "gzip": gzip.compress(SMALL, mtime=0), "zlib": zlib.compress(SMALL)}
 
 
 def test_a_text_index_does_not_hide_damage(tmp_path: Path) -> None:
