@@ -1,1 +1,1 @@
-"""The loader: which records a batch holds, how it is made ahead of time, and a state that continues exactly."""
+"""The loader: shuffled batches, prefetched, with a state from which a run resumes exactly."""

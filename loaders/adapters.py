@@ -1,4 +1,4 @@
-"""Any sequence with `len` and `[]` as something that the loader reads: a list, an array, a Grain source."""
+"""Sources for the loader from any sequence with `len` and `[]`: a list, an array, a Grain source."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FIXED_RECORDS = 64
 
 
 class Readable(Protocol):
-    """What the loader reads records from. Thread-safe; pickles where worker processes shall read."""
+    """The part of a source that the loader uses. Thread-safe; must pickle for worker processes."""
 
     @property
     def fingerprint(self) -> str:
-        """Tells these records from others."""
+        """A digest that differs for other records."""
         ...
 
     def __len__(self) -> int: ...
@@ -35,34 +35,34 @@ class Readable(Protocol):
         ...
 
     def origin(self, index: int) -> tuple[str, int] | None:
-        """Return the file of a record and its number there, where that is known."""
+        """Return the file of a record and its number there, or `None` if unknown."""
         ...
 
 
 def as_readable(data: Any) -> Readable:
-    """Return what reads a source, or any sequence.
+    """Return a source itself, or a sequence as a source.
 
     Raises:
-        TypeError: It has no `len` or no `[]`.
+        TypeError: `data` is neither.
     """
     if isinstance(data, RecordSource):
         return data
     if isinstance(data, (str, bytes)):
-        raise TypeError(f"expected a source or a sequence of records, found {data!r}: dataformats.open reads files")
+        raise TypeError(f"expected a source or a sequence of records, found {data!r}. Open files with dataformats.open")
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__") or isinstance(data, Mapping):
         raise TypeError(f"expected a source or a sequence of records, found {type(data).__name__}")
     return _Items(data)
 
 
 class _Items:
-    """The items of a sequence as records."""
+    """The items of a sequence, as records."""
 
     def __init__(self, items: Any) -> None:
         self._items = items
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the number of items, and of 64 of them at fixed places as far as they are plain values."""
+        """A digest of the number of items, and of 64 of them at fixed indices, as far as they are plain values."""
         n = len(self)
         state = hashlib.blake2b(str(n).encode(), digest_size=16)
         if isinstance(self._items, np.ndarray):
@@ -75,7 +75,7 @@ class _Items:
         return len(self._items)
 
     def read(self, indices: NDArray[np.int64], *, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
-        """Return these items; an item that cannot be had raises whatever `on_corrupt` says."""
+        """Return these items. An item that raises does so with any `on_corrupt`."""
         numbers = as_indices(indices, len(self))
         if isinstance(self._items, np.ndarray):
             return RecordBatch({VALUE: self._items[numbers]}, numbers, single=True)
@@ -88,7 +88,7 @@ class _Items:
 
 
 def _digest(update: Callable[[bytes], None], value: Any) -> None:
-    """Digest a value so that equal ones give the same, in any process; of unknown ones only their type counts."""
+    """Digest a value, so that equal ones agree in any process; only the type of an unknown value counts."""
     update(type(value).__name__.encode() + b"\0")
     if isinstance(value, np.ndarray) and value.dtype != object:
         update(repr((value.dtype.str, value.shape)).encode() + value.tobytes())

@@ -1,4 +1,4 @@
-"""Batch: a dict of columns that knows which positions it holds."""
+"""Batch: a dict of columns with the positions of its rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Batch(dict[str, Any]):
     """The columns of a batch, field to column.
 
     Attributes:
-        positions: int64[B], the position of each row in the training run; `loader.locate` has their records.
-        padding: bool[B], True in rows that `pad_last=True` repeated to fill the batch.
+        positions: int64[B], the position of each row in the training run; `loader.locate` returns their records.
+        padding: bool[B], True for rows that `pad_last=True` repeated to fill the batch.
 
-    Both are arrays of NumPy whatever the columns are. Libraries that rebuild a batch from its columns alone
-    (`type(batch)(columns)`) get one without them.
+    Both are NumPy arrays, even if the columns are tensors. A library that rebuilds a batch from its columns alone
+    (`type(batch)(columns)`) gets one without them.
 
     Example:
         >>> import dataformats
@@ -59,8 +59,8 @@ class Batch(dict[str, Any]):
     def __getattr__(self, name: str) -> Any:
         if name in ("positions", "padding"):
             raise AttributeError(
-                f"this batch has no {name}: something rebuilt it from its columns alone; take them from the batch that "
-                "the loader gave, before"
+                f"this batch has no {name}: a library rebuilt it from its columns alone. Take {name} from the batch "
+                "that the loader returned"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

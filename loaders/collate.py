@@ -1,4 +1,4 @@
-"""From records to the columns of a batch: equal things are stacked, everything else stays a list, nothing is cast."""
+"""Collate: stack records to columns. Equal shapes and dtypes stack, other values stay lists; no value is cast."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from dataformats.batch import Nullable, Ragged, StackedList, take_column
 from dataformats.errors import SpecError
 from dataformats.spec import VALUE
 
-__all__ = ["plain", "rows_of", "stacked"]
+__all__ = ["as_array", "plain", "row_name", "rows_of", "stacked"]
 
-_REMEDY = "declare a shape in the spec, pass collate=, or make them alike in transform="
+_REMEDY = "Declare a shape in the spec, pass collate=, or make them alike in transform="
 
 
-def plain(columns: Mapping[str, Any], numbers: NDArray[np.int64] | None = None) -> dict[str, Any]:
-    """Return columns with the lists among them stacked where their values are arrays or numbers.
+def plain(columns: Mapping[str, Any], indices: NDArray[np.int64] | None = None) -> dict[str, Any]:
+    """Return columns in which lists of arrays or numbers are stacked.
 
     Args:
-        columns: As `RecordBatch` has them.
-        numbers: The records' numbers, for errors.
+        columns: The columns of a `RecordBatch`.
+        indices: The records' indices, for errors.
 
     Raises:
         SpecError: Arrays of one field differ in shape or dtype.
     """
-    return {name: _plain(name, column, numbers) for name, column in columns.items()}
+    return {name: _plain(name, column, indices) for name, column in columns.items()}
 
 
-def stacked(records: Sequence[Any], numbers: NDArray[np.int64] | None = None) -> dict[str, Any]:
-    """Return the columns of some records: dicts of the same keys, or single values as the column `"value"`.
+def stacked(records: Sequence[Any], indices: NDArray[np.int64] | None = None) -> dict[str, Any]:
+    """Return the columns of some records: dicts with the same keys, or single values as the column `"value"`.
 
     Numbers and arrays of one dtype and shape are stacked; Python's `int`, `float` and `bool` become int64, float64 and
-    bool; tensors of torch become arrays; text, bytes and everything else are lists.
+    bool; torch tensors become arrays; text, bytes and all other values become lists.
 
     Args:
         records: Some records.
-        numbers: Their numbers, for errors.
+        indices: Their indices, for errors.
 
     Raises:
         SpecError: Keys, shapes or dtypes differ.
@@ -48,25 +48,26 @@ def stacked(records: Sequence[Any], numbers: NDArray[np.int64] | None = None) ->
         return {}
     first = records[0]
     if not isinstance(first, Mapping):
-        return {VALUE: _stack(VALUE, list(records), numbers)}
+        return {VALUE: _stack(VALUE, list(records), indices)}
     for row, record in enumerate(records):
         if not isinstance(record, Mapping) or record.keys() != first.keys():
             found = sorted(map(str, record)) if isinstance(record, Mapping) else type(record).__name__
             raise SpecError(
-                f"{_named(numbers, 0)} has the fields {sorted(map(str, first))}, {_named(numbers, row)} has {found}: "
-                "pass collate=, or return the same fields from every transform"
+                f"fields differ: {row_name(indices, 0)} has the fields {sorted(map(str, first))}, "
+                f"{row_name(indices, row)} has {found}",
+                remedy="Pass collate=, or return the same fields from every transform",
             )
-    return {name: _stack(name, [record[name] for record in records], numbers) for name in first}
+    return {name: _stack(name, [record[name] for record in records], indices) for name in first}
 
 
 def rows_of(column: Any, rows: NDArray[np.int64]) -> Any:
-    """Return some rows of a column that a collate made: an array, a tensor, a list, or a column of ours.
+    """Return some rows of a column that `collate` returned: an array, tensor, list, `Ragged` or `Nullable`.
 
     Raises:
-        TypeError: It is nothing of the kind.
+        TypeError: It is no such column.
     """
     if isinstance(column, (str, bytes, int, float, np.generic, type(None))) or getattr(column, "ndim", 1) == 0:
-        return column  # a number or name of the whole batch
+        return column  # one value for the whole batch
     if isinstance(column, (Nullable, Ragged, np.ndarray, list)):
         return take_column(column, rows)
     if hasattr(column, "shape") and hasattr(column, "__getitem__"):
@@ -75,56 +76,61 @@ def rows_of(column: Any, rows: NDArray[np.int64]) -> Any:
         return tuple(rows_of(part, rows) for part in column)
     if isinstance(column, Mapping):
         return {name: rows_of(part, rows) for name, part in column.items()}
-    raise TypeError(f"expected a column of rows from collate or batch_transform, found {type(column).__name__}")
+    raise TypeError(
+        f"collate or batch_transform returned a column without rows: expected an array, a tensor or a list, "
+        f"found {type(column).__name__}"
+    )
 
 
-def _plain(name: str, column: Any, numbers: NDArray[np.int64] | None) -> Any:
+def _plain(name: str, column: Any, indices: NDArray[np.int64] | None) -> Any:
     if not isinstance(column, list):
         return column
-    return column.stacked if isinstance(column, StackedList) else _stack(name, column, numbers)
+    return column.stacked if isinstance(column, StackedList) else _stack(name, column, indices)
 
 
-def _stack(name: str, values: list[Any], numbers: NDArray[np.int64] | None) -> Any:
-    values = [_as_array(value) for value in values]
+def _stack(name: str, values: list[Any], indices: NDArray[np.int64] | None) -> Any:
+    values = [as_array(value) for value in values]
     if any(isinstance(value, tuple) for value in values):
         raise SpecError(
-            "tuples are no columns: let transform return a dict of fields, as {'image': image, 'label': label}, "
-            "or pass collate=",
+            "tuples cannot be stacked",
             field=name,
+            remedy="Let transform return a dict of fields, as {'image': image, 'label': label}, or pass collate=",
         )
     if not values or not any(isinstance(value, (np.ndarray, np.generic, int, float)) for value in values):
         return values
     arrays = [_number(name, value) for value in values]
-    wanted = _form(arrays[0])
+    wanted = _described(arrays[0])
     for row, array in enumerate(arrays):
-        if _form(array) != wanted:
+        if (found := _described(array)) != wanted:
             raise SpecError(
-                f"values do not stack: {_named(numbers, 0)} has {wanted}, {_named(numbers, row)} has {_form(array)}; "
-                + _REMEDY,
+                f"values do not stack: {row_name(indices, 0)} has {wanted}, {row_name(indices, row)} has {found}",
                 field=name,
+                remedy=_REMEDY,
             )
     return np.stack(arrays)
 
 
 def _number(name: str, value: Any) -> Any:
-    """Return numbers as arrays, and what else there may be as it is."""
+    """Return a number as an array, and any other value unchanged."""
     if isinstance(value, bool):
         return np.array(value)
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise SpecError(f"{value} does not fit int64; {_REMEDY}", field=name)
+            raise SpecError(f"{value} does not fit int64", field=name, remedy=_REMEDY)
         return np.array(value, np.int64)
     return np.array(value) if isinstance(value, (float, np.generic)) else value
 
 
-def _as_array(value: Any) -> Any:
-    torch = sys.modules.get("torch")  # whoever returns a tensor has imported it
+def as_array(value: Any) -> Any:
+    """Return a torch tensor as an array, and any other value unchanged."""
+    torch = sys.modules.get("torch")  # imported if the value is a tensor
     return value.detach().cpu().numpy() if torch is not None and isinstance(value, torch.Tensor) else value
 
 
-def _form(value: Any) -> str:
+def row_name(indices: NDArray[np.int64] | None, row: int) -> str:
+    """Return the name of a row for errors: its record if the indices are known."""
+    return f"row {row}" if indices is None else f"record {indices[row]}"
+
+
+def _described(value: Any) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
-
-
-def _named(numbers: NDArray[np.int64] | None, row: int) -> str:
-    return f"row {row}" if numbers is None else f"record {numbers[row]}"

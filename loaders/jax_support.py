@@ -1,4 +1,4 @@
-"""Batches as JAX sees them: it goes into no subclass of dict unless it is told how."""
+"""Register `Batch` with JAX, which does not look into subclasses of dict by itself."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _REGISTERED: set[Any] = set()
 
 
 def register_with_jax() -> None:
-    """Tell JAX, if it is imported, that a `Batch` is a tree of its columns; cheap, and may be called again.
+    """Register `Batch` as a tree of its columns if JAX is imported; cheap, and may be called again.
 
-    `jax.device_put(batch)` and `jax.tree.map(function, batch)` return a plain dict: positions and padding are int64 and
-    of the host, and stay with the batch.
+    `jax.device_put(batch)` and `jax.tree.map(function, batch)` return a plain dict: positions and padding are int64
+    arrays of the host, and stay with the batch.
     """
     jax = sys.modules.get("jax")
-    if jax is None or not hasattr(jax, "tree_util"):  # or another thread is still importing it
+    if jax is None or not hasattr(jax, "tree_util"):  # another thread may still be importing it
         return
     with _LOCK:
         if jax.tree_util not in _REGISTERED:

@@ -1,4 +1,4 @@
-"""Mixture: several sources that are read in turns, by weights."""
+"""Mixture: several sources, read in turns by weight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from dataformats.errors import UnknownNameError
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.plan import Plan, Shuffle
-from dataformats.loaders.schedule import History, Until, changed, checked_weights, epoch_length
+from dataformats.loaders.schedule import History, Until, changed_history, checked_weights, epoch_length
 from dataformats.reading.concat import check_alike
 from dataformats.reading.scan import digest_of
 from dataformats.reading.source import RecordSource, declared_spec
@@ -21,15 +21,15 @@ __all__ = ["Mixture", "mix"]
 
 
 class Mixture:
-    """Several sources that a `Loader` reads in turns, by weights: what `dataformats.mix` returns.
+    """Several sources that a `Loader` reads in turns by weight; `dataformats.mix` returns it.
 
-    Each component is walked without replacement, over and over, in an order of its own. `len(mixture)` is the records
-    of an epoch of the loader.
+    Each component is read without replacement, again and again, in a separate order. `len(mixture)` is the number of
+    records in an epoch of the loader.
 
     Attributes:
-        names: The components, in the order of their numbers.
-        sources: The source of each.
-        weights: The weight of each.
+        names: The names of the components, in the order of their numbers.
+        sources: The source of each component.
+        weights: The weight of each component.
         until: When an epoch ends.
 
     Example:
@@ -37,7 +37,7 @@ class Mixture:
         >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord")
         >>> mixture = dataformats.mix({"few": digits[:100], "many": digits[100:]}, {"few": 1, "many": 9})
         >>> mixture
-        Mixture: 995 records an epoch, until the first component was walked
+        Mixture: 995 records per epoch, until the first component is complete
           few   1 of 10, 100 records
           many  9 of 10, 1,697 records
     """
@@ -60,27 +60,27 @@ class Mixture:
         return digest_of(["mixture", json.dumps([self.names, prints, self.until])])
 
     def plan(self, shuffle: Shuffle, seed: int, history: History | None = None, position: int = 0) -> Plan:
-        """Return the plan of this mixture, or the one that goes on with its weights.
+        """Return the plan of this mixture, or of a resumed run that continues with its weights.
 
         Args:
             shuffle: The order of records within each component.
-            seed: Another seed, other orders; the turns of the components do not depend on it.
-            history: The weights so far, from a state; `None`: there were none.
-            position: Where this mixture's weights begin to hold.
+            seed: Another seed gives other orders; the turns of the components do not depend on it.
+            history: The weights so far, from a state; `None` for a new run.
+            position: Where this mixture's weights take effect.
 
         Raises:
             ValueError: The weights do not fit the components.
         """
-        history = changed(history, position, self.weights) if history else ((0, self.weights),)
-        # Were an epoch as long as the weights of now say, positions would lose their epoch.
+        history = changed_history(history, position, self.weights) if history else ((0, self.weights),)
+        # Of the first weights: if its length changed with the weights, past positions would change their epoch.
         first = checked_weights(history[0][1], self.names, self.lengths)
         n = epoch_length(self.lengths, first, self.until)
         return Plan(self.lengths, n, shuffle, seed, history, self.names)
 
     def __repr__(self) -> str:
-        ends = {"first": "until the first component was walked", "all": "until each component was walked"}
+        ends = {"first": "until the first component is complete", "all": "until every component is complete"}
         width = max(map(len, self.names))
-        lines = [f"Mixture: {len(self):,} records an epoch, {ends.get(str(self.until), 'as asked for')}"]
+        lines = [f"Mixture: {len(self):,} records per epoch, {ends.get(str(self.until), 'as requested')}"]
         for name, weight, n in zip(self.names, self.weights, self.lengths, strict=True):
             lines.append(f"  {name:{width}}  {weight} of {sum(self.weights)}, {n:,} records")
         return "\n".join(lines)
@@ -89,26 +89,24 @@ class Mixture:
 def mix(sources: Mapping[str, Any], weights: Mapping[str, int] | None = None, until: Until = "first") -> Mixture:
     """Return a mixture of sources for a `Loader`, which takes records from them in turns.
 
-    The turns follow the weights as closely as whole records can: of any `sum(weights)` records in a row that begin at a
-    multiple of it, each component has exactly its weight. No component repeats a record before all of its records were
-    given.
+    The turns follow the weights as closely as whole records allow: each block of `sum(weights)` records, counted from
+    position 0, has exactly `weight` records of each component. A component repeats no record before all of its records
+    were returned.
 
-    To go on with other weights, give the `Loader` a mixture of the same sources with other weights, and load the state:
-    they hold from there on, and no component repeats or loses a record by it.
+    To continue a run with other weights, pass the `Loader` a mixture of the same sources with these weights, and load
+    the state: they hold from its position on, and no component repeats or loses a record.
 
     Args:
         sources: Name to source, all with the same spec; or to any sequence with `len` and `[]`.
-        weights: Name to weight, a whole number, for each source; 0 leaves one out, for the time being. `None` is 1 for
-            each.
-        until: When an epoch ends: `"first"`: when the first component was walked once, so that no record comes twice in
-            the first epoch; `"all"`: when each was walked at least once, and the short ones more often; or after that
-            many records.
+        weights: Name to weight, a whole number, for each source; 0 leaves it out for now. `None` is 1 for each.
+        until: When an epoch ends: `"first"`: when one component is complete, so no record repeats in the first epoch;
+            `"all"`: when every component is complete, and short ones have repeated; or after this many records.
 
     Raises:
-        ValueError: No source; a weight is missing, negative, or positive for a source without records; all are 0; or
-            `until` is none of these.
-        TypeError: A weight is not a whole number, or a component neither a source nor a sequence.
-        UnknownNameError: A weight for a source that is not there.
+        ValueError: There is no source; a weight is missing, negative, or positive for a source without records; all
+            are 0; or `until` is invalid.
+        TypeError: A weight is not a whole number, or a component is neither a source nor a sequence.
+        UnknownNameError: A weight has the name of no source.
         SpecError: The specs differ.
 
     Example:
@@ -127,9 +125,9 @@ def mix(sources: Mapping[str, Any], weights: Mapping[str, int] | None = None, un
 
 def _check_names(sources: object) -> None:
     if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
-        raise TypeError(f"a mixture is made of a dict of sources by name, found {sources!r}")
+        raise TypeError(f"mix: expected a dict of sources by name, found {sources!r}")
     if not sources:
-        raise ValueError("a mixture has one source or more, found none")
+        raise ValueError("mix: expected at least one source, found none")
 
 
 def _by_name(weights: Mapping[str, int] | None, names: tuple[str, ...]) -> list[object]:
@@ -140,14 +138,14 @@ def _by_name(weights: Mapping[str, int] | None, names: tuple[str, ...]) -> list[
             raise UnknownNameError("component", name=name, known=names)
     for name in names:
         if name not in weights:
-            raise ValueError(f"component {name!r} has no weight: give it one, or 0 to leave it out for now")
+            raise ValueError(f"component {name!r} has no weight. Pass one, or 0 to leave it out for now")
     return [weights[name] for name in names]
 
 
 def _declared(source: Any) -> Spec | None:
     if isinstance(source, RecordSource):
         return declared_spec(source)
-    as_readable(source)  # refuses what cannot be read
+    as_readable(source)  # raises if it is not a sequence
     if isinstance(source, np.ndarray):
         dims = ",".join(map(str, source.shape[1:]))
         return Spec({VALUE: f"{source.dtype}[{dims}]" if dims else f"{source.dtype}"})

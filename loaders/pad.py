@@ -1,8 +1,7 @@
-"""Padding: a collate that fills up fields of different lengths."""
+"""Pad: a collate function that pads fields of different lengths to arrays."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,26 +11,26 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Ragged
 from dataformats.errors import SpecError
-from dataformats.loaders.collate import plain, stacked
+from dataformats.loaders.collate import as_array, plain, row_name, stacked
 
 __all__ = ["Pad", "pad"]
 
-Numbers = NDArray[np.int64] | None
+Indices = NDArray[np.int64] | None
 
 
 def pad(*fields: str, to: int | None = None, value: Any = 0, truncate: bool = False, lengths: str | None = None) -> Pad:
-    """Return a collate that makes arrays `(B, to, ...)` of these fields; all others become what they are without it.
+    """Return a collate function that pads these fields to arrays `(B, to, ...)`; other fields are not affected.
 
     Args:
-        *fields: Sequences of numbers, or of arrays of one shape.
-        to: The length of every row; `None` takes the longest of each batch.
-        value: What short ones are filled up with; the field's dtype must hold it.
-        truncate: Cut what is longer than `to`, which is an error otherwise.
-        lengths: Adds, for each field, a column int64[B] under the field's name and this suffix: how much of each row
-            is from its record.
+        *fields: Names of fields that hold sequences of numbers, or of arrays of one shape.
+        to: The length of every row; `None` takes the longest one of each batch.
+        value: The padding value; the field's dtype must hold it.
+        truncate: Cut rows longer than `to`, which otherwise raise.
+        lengths: A suffix: adds, for each field, a column int64[B] under the field's name with this suffix, the length
+            of each row before padding.
 
     Raises:
-        ValueError: No field, or arguments that make no sense.
+        ValueError: No field is named, or the arguments contradict each other.
 
     Example:
         >>> import dataformats
@@ -49,14 +48,14 @@ def pad(*fields: str, to: int | None = None, value: Any = 0, truncate: bool = Fa
 
 @dataclass(frozen=True, slots=True)
 class Pad:
-    """A collate that `pad` made: the meaning of the attributes stands there. Pickles.
+    """The collate function that `pad` returns; see there. Pickles.
 
     Attributes:
-        fields: What is padded.
-        to: The length of every row.
-        value: The filler.
-        truncate: Whether longer ones are cut.
-        lengths: The suffix of the columns of lengths.
+        fields: The names of the fields to pad.
+        to: The length of every row; `None`: the longest of the batch.
+        value: The padding value.
+        truncate: True if longer rows are cut.
+        lengths: The suffix of the columns of lengths, or `None`.
     """
 
     fields: tuple[str, ...]
@@ -65,91 +64,94 @@ class Pad:
     truncate: bool
     lengths: str | None
 
-    def __call__(self, records: Sequence[Any], numbers: Numbers = None) -> dict[str, Any]:
-        """Return the columns of some records, as dicts; one that lacks a field gets a row of fillers.
+    def __call__(self, records: Sequence[Any], indices: Indices = None) -> dict[str, Any]:
+        """Return the columns of some records, which are dicts; a record that lacks a field gets a row of padding.
 
-        Empty Python lists have no dtype: where all of a batch are empty, it is float64.
+        Empty Python lists have no dtype: if all of a batch are empty, it is float64.
 
         Args:
             records: Some records.
-            numbers: Their numbers, for errors.
+            indices: Their indices, for errors.
 
         Raises:
-            SpecError: A value is too long, is none that can be padded, or differs in shape or dtype from the others.
+            SpecError: A value is too long, cannot be padded, or differs in shape or dtype from the others.
         """
         if not records:
             return {}
         for record in records:
             if not isinstance(record, Mapping):
-                raise SpecError(f"only fields can be padded, and a record is a {type(record).__name__}: pass collate=")
+                found = type(record).__name__
+                raise SpecError(f"expected records with fields to pad, found a {found}", remedy="Pass another collate=")
         names = list(dict.fromkeys(name for record in records for name in record))
-        self._check_there(names)
+        self._check_present(names)
         others = [{name: record[name] for name in record if name not in self.fields} for record in records]
-        ragged = {field: _of_values(field, [record.get(field) for record in records], numbers) for field in self.fields}
-        return self._merged(names, ragged, stacked(others, numbers), numbers)
+        ragged = {field: _of_values(field, [record.get(field) for record in records], indices) for field in self.fields}
+        return self._merged(names, ragged, stacked(others, indices), indices)
 
-    def of_columns(self, columns: Mapping[str, Any], numbers: Numbers = None) -> dict[str, Any]:
-        """Return what calling it with the records of these columns gives, without making them; same errors."""
-        self._check_there(list(columns))
+    def of_columns(self, columns: Mapping[str, Any], indices: Indices = None) -> dict[str, Any]:
+        """Return the same as a call with the records of these columns, without creating them; same errors."""
+        self._check_present(list(columns))
         others = {name: column for name, column in columns.items() if name not in self.fields}
-        ragged = {field: _of_column(field, columns[field], numbers) for field in self.fields}
-        return self._merged(columns, ragged, plain(others, numbers), numbers)
+        ragged = {field: _of_column(field, columns[field], indices) for field in self.fields}
+        return self._merged(columns, ragged, plain(others, indices), indices)
 
-    def _check_there(self, names: Sequence[str]) -> None:
+    def _check_present(self, names: Sequence[str]) -> None:
         missing = [field for field in self.fields if field not in names]
         if missing:
-            there = ", ".join(map(str, names)) or "none"
-            raise SpecError(f"there is no such field to pad; there are {there}", field=missing[0])
+            found = ", ".join(map(str, names)) or "none"
+            raise SpecError(f"expected a field of the records to pad, found only {found}", field=missing[0])
 
     def _merged(
-        self, names: Iterable[str], ragged: Mapping[str, Ragged], others: Mapping[str, Any], numbers: Numbers
+        self, names: Iterable[str], ragged: Mapping[str, Ragged], others: Mapping[str, Any], indices: Indices
     ) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for name in names:
-            columns = self._padded(name, ragged[name], numbers) if name in ragged else {name: others[name]}
-            if twice := made.keys() & columns:
-                raise SpecError("lengths= gives a column the name of a field: pass another suffix", field=twice.pop())
-            made |= columns
-        return made
+            columns = self._padded(name, ragged[name], indices) if name in ragged else {name: others[name]}
+            if taken := merged.keys() & columns:
+                raise SpecError(
+                    "lengths= gives a column the name of a field", field=taken.pop(), remedy="Pass another suffix"
+                )
+            merged |= columns
+        return merged
 
-    def _padded(self, field: str, ragged: Ragged, numbers: Numbers) -> dict[str, Any]:
+    def _padded(self, field: str, ragged: Ragged, indices: Indices) -> dict[str, Any]:
         if self.to is not None and int(ragged.lengths.max(initial=0)) > self.to:
             if not self.truncate:
-                raise _too_long(field, ragged, self.to, numbers)
+                raise _too_long(field, ragged, self.to, indices)
             ragged = _cut(ragged, self.to)
-        value = _filler(field, self.value, ragged)
-        made: dict[str, Any] = {field: ragged.pad(self.to, value)}
+        value = _padding_value(field, self.value, ragged)
+        columns: dict[str, Any] = {field: ragged.pad(self.to, value)}
         if self.lengths is not None:
-            made[field + self.lengths] = ragged.lengths
-        return made
+            columns[field + self.lengths] = ragged.lengths
+        return columns
 
 
 def _check_arguments(fields: Any, to: Any, truncate: bool, lengths: Any) -> None:
     if not fields or not all(isinstance(field, str) for field in fields):
         raise ValueError(f"expected the names of the fields to pad, found {fields!r}")
     if to is not None and (not isinstance(to, (int, np.integer)) or isinstance(to, bool) or to < 1):
-        raise ValueError(f"expected to= as a whole number of at least 1, or None, found {to!r}")
+        raise ValueError(f"to: expected a whole number of at least 1, or None, found {to!r}")
     if truncate and to is None:
-        raise ValueError("truncate=True needs to=, the length to cut at")
+        raise ValueError("truncate=True needs a length to cut at, found to=None. Pass to=")
     if lengths is not None and (not isinstance(lengths, str) or not lengths):
-        raise ValueError(f"expected lengths= as a suffix, '_length' say, found {lengths!r}")
+        raise ValueError(f"lengths: expected a suffix such as '_length', found {lengths!r}")
 
 
-# ---- what a field is made of
+# ---- a field as a ragged column
 
 
-def _of_column(field: str, column: Any, numbers: Numbers) -> Ragged:
+def _of_column(field: str, column: Any, indices: Indices) -> Ragged:
     if isinstance(column, Ragged) and column.item == "array" and isinstance(column.values, np.ndarray):
         return column
     if isinstance(column, Ragged):
-        raise _unfit(field, "text, bytes or sequences of sequences", "pad it in transform=")
+        raise _unfit(field, "text, bytes or sequences of sequences", "Pad it in transform=")
     if isinstance(column, np.ndarray) and column.ndim > 1:
         n_rows, length = column.shape[:2]
         return Ragged(column.reshape(n_rows * length, *column.shape[2:]), np.arange(n_rows + 1) * length)
-    return _of_values(field, list(column), numbers)
+    return _of_values(field, list(column), indices)
 
 
-def _of_values(field: str, values: list[Any], numbers: Numbers) -> Ragged:
+def _of_values(field: str, values: list[Any], indices: Indices) -> Ragged:
     arrays = [_array(field, value) for value in values]
     forms = [array for array in arrays if array is not None]
     if not forms:
@@ -158,28 +160,27 @@ def _of_values(field: str, values: list[Any], numbers: Numbers) -> Ragged:
     for row, array in enumerate(arrays):
         if array is not None and (array.dtype, array.shape[1:]) != (first.dtype, first.shape[1:]):
             raise SpecError(
-                f"{_named(numbers, row)} has {_form(array)}, another {_form(first)}: make them alike in transform=",
+                f"values differ: {row_name(indices, row)} has {_described(array)}, another record {_described(first)}",
                 field=field,
+                remedy="Make them alike in transform=",
             )
     lengths = [0 if array is None else len(array) for array in arrays]
     return Ragged(np.concatenate(forms), np.cumsum([0, *lengths], dtype=np.int64))
 
 
 def _array(field: str, item: Any) -> NDArray[Any] | None:
-    """Return a value as an array; `None` for one that is missing, or an empty list, which has no dtype."""
-    torch = sys.modules.get("torch")  # whoever returns a tensor has imported it
-    is_tensor = torch is not None and isinstance(item, torch.Tensor)
-    value: Any = item.detach().cpu().numpy() if is_tensor else item
+    """Return a value as an array; `None` for a missing one, or an empty list, which has no dtype."""
+    value = as_array(item)
     if value is None or (isinstance(value, (list, tuple)) and not value):
         return None
     if isinstance(value, (list, tuple)) and all(isinstance(one, (int, float, np.number, np.bool_)) for one in value):
         value = np.array(value)
     if isinstance(value, (int, float, np.generic)):
-        raise _unfit(field, "a single number", "leave it out")
+        raise _unfit(field, "a single number", "Do not name this field")
     if not isinstance(value, np.ndarray) or value.dtype.kind in "OSU":
-        raise _unfit(field, f"a {type(value).__name__}", "make it an array in transform=")
+        raise _unfit(field, f"a {type(value).__name__}", "Make it an array in transform=")
     if not value.ndim:
-        raise _unfit(field, "a single number", "leave it out")
+        raise _unfit(field, "a single number", "Do not name this field")
     return value
 
 
@@ -192,44 +193,40 @@ def _cut(ragged: Ragged, to: int) -> Ragged:
     return Ragged(values[first:last][within < to], np.cumsum([0, *lengths], dtype=np.int64))
 
 
-def _filler(field: str, value: Any, ragged: Ragged) -> Any:
-    """Return the filler in the field's dtype; a float may be rounded.
+def _padding_value(field: str, value: Any, ragged: Ragged) -> Any:
+    """Return the padding value in the field's dtype; a float may be rounded.
 
     Raises:
-        SpecError: It would be another number there.
+        SpecError: The dtype cannot hold it.
     """
     dtype = getattr(ragged.values, "dtype", np.dtype(float))
     try:
         with np.errstate(all="ignore"):
-            made = np.asarray(value).astype(dtype)
-        if np.all(made == value if dtype.kind in "biu" else np.isfinite(made) == np.isfinite(value)):
-            return made
+            cast = np.asarray(value).astype(dtype)
+        if np.all(cast == value if dtype.kind in "biu" else np.isfinite(cast) == np.isfinite(value)):
+            return cast
     except (TypeError, ValueError, OverflowError):
         pass
-    raise SpecError(f"value={value!r} does not fit {dtype}, which the field is of: pass another to pad", field=field)
+    raise SpecError(f"value={value!r} does not fit {dtype}, its dtype", field=field, remedy="Pass another value=")
 
 
 # ---- errors
 
 
-def _too_long(field: str, ragged: Ragged, to: int, numbers: Numbers) -> SpecError:
+def _too_long(field: str, ragged: Ragged, to: int, indices: Indices) -> SpecError:
     lengths = ragged.lengths
     row, others = int(lengths.argmax()), int((lengths > to).sum()) - 1
     return SpecError(
-        f"{_named(numbers, row)} has {lengths[row]} values, more than to={to}"
-        + (f", and so have {others} more of this batch" if others else "")
-        + ": pass a larger to=, truncate=True, or to=None for the longest of each batch",
+        f"{row_name(indices, row)} has {lengths[row]} values, more than to={to}"
+        + (f", as have {others} more of this batch" if others else ""),
         field=field,
+        remedy="Pass a larger to=, truncate=True, or to=None for the longest of each batch",
     )
 
 
 def _unfit(field: str, what: str, remedy: str) -> SpecError:
-    return SpecError(f"expected sequences of numbers to pad, found {what}: {remedy}", field=field)
+    return SpecError(f"expected sequences of numbers to pad, found {what}", field=field, remedy=remedy)
 
 
-def _named(numbers: Numbers, row: int) -> str:
-    return f"row {row}" if numbers is None else f"record {numbers[row]}"
-
-
-def _form(array: NDArray[Any]) -> str:
+def _described(array: NDArray[Any]) -> str:
     return f"{array.dtype}[{', '.join(['n', *map(str, array.shape[1:])])}]"

@@ -14,6 +14,8 @@ from dataformats.loaders.adapters import Readable
 
 __all__ = ["Quarantined", "quarantine_entry", "quarantined_indices"]
 
+_REMEDY = "Pass the quarantine list of these data"
+
 
 class Quarantined(NamedTuple):
     """A record that could not be read. A list of these converts to JSON, and comes back as a list of lists.
@@ -62,7 +64,7 @@ def quarantined_indices(
                 "quarantine",
                 expected=f"record {entry.index} of component {entry.component}",
                 found=f"{[len(source) for source in sources]} records",
-                remedy="pass the quarantine list of these data",
+                remedy=_REMEDY,
             )
         _check_file(entry, sources)
         indices.setdefault(entry.component, set()).add(entry.index)
@@ -87,5 +89,5 @@ def _check_file(entry: Quarantined, sources: Sequence[Readable]) -> None:
             f"quarantine: the file of record {entry.index}",
             expected=entry.path,
             found=origin[0],
-            remedy="pass the quarantine list of these data",
+            remedy=_REMEDY,
         )

@@ -76,7 +76,8 @@ def _check_fields(components: list[int], batches: list[RecordBatch]) -> None:
         if found != fields[0]:
             raise SpecError(
                 f"components of the mixture differ: component {components[0]} has {_described(fields[0])}, "
-                f"component {component} has {_described(found)}. Make them alike with select() or map() before mix()"
+                f"component {component} has {_described(found)}",
+                remedy="Make them alike with select() or map() before mix()",
             )
 
 

@@ -1,4 +1,4 @@
-"""Randomness: the random numbers that a record, or a batch, gets wherever and whenever it is made."""
+"""Randomness: random numbers for records and batches that depend on seed and position alone."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ _OF_RECORDS, _OF_BATCHES, _OF_COLLATES = 0, 1, 2
 class Randomness:
     """Generators keyed by (seed, position). Thread-safe; pickles.
 
-    Philox gives the numbers of a counter under a key. The key is a hash of the seed; the position stands in the upper
-    half of the counter, which draws never reach. So no two positions share numbers, nothing is hashed for a record,
-    and what a record gets depends on seed, position and NumPy's version alone: not on threads, processes or what was
-    drawn before.
+    Philox maps a key and a counter to numbers. The key is a hash of the seed; the position is in the upper half of the
+    counter, which draws never reach. So no two positions share numbers, no hash is computed per record, and the numbers
+    of a record depend on seed, position and NumPy's version alone: not on threads, processes or earlier draws.
 
     Attributes:
-        seed: Any integer; another seed, other numbers.
+        seed: Any integer; another seed gives other numbers.
     """
 
     def __init__(self, seed: int) -> None:
@@ -43,32 +42,33 @@ class Randomness:
     def at(self, position: int) -> np.random.Generator:
         """Return the generator of the record at `position`.
 
-        It is one generator for each thread, with its state set anew (0.5 µs; making one takes 11 µs): valid until this
-        thread asks for another.
+        Each thread has one generator whose state is set here (0.5 µs; creating one takes 11 µs), so it is valid until
+        the next call in this thread.
         """
         return self._local.at(_OF_RECORDS, position)
 
     def of_batch(self, position: int) -> np.random.Generator:
-        """Return the generator of the batch that begins at `position`: other numbers than that record's; see `at`."""
+        """Return the generator of the batch that begins at `position`, with other numbers than its record; see `at`."""
         return self._local.at(_OF_BATCHES, position)
 
     def of_collate(self, position: int) -> np.random.Generator:
-        """Return the generator for making columns of the batch that begins at `position`; see `at`."""
+        """Return the generator for collating the batch that begins at `position`; see `at`."""
         return self._local.at(_OF_COLLATES, position)
 
     @contextmanager
     def torch_draws(self) -> Iterator[None]:
-        """Within, random numbers that torch draws in this thread are keyed as well; torch's own generator rests.
+        """Return a context in which random numbers that torch draws in this thread depend on the position as well.
 
-        They belong to what `at`, `of_batch` or `of_collate` was last called for, and are other numbers than those of
-        its generator, which they leave as it is. Enter it for each batch. Without torch it does nothing.
+        They depend on the last call of `at`, `of_batch` or `of_collate`, and differ from the numbers of the generator
+        that it returned, which they do not change. torch's global generator is not used. Enter it for each batch.
+        Without torch it does nothing.
         """
         if "torch" not in sys.modules:
             yield
             if "torch" in sys.modules:
                 _LOG.warning(
                     "torch was first imported while records were transformed: random numbers that it drew for them "
-                    "differ from run to run; import torch before the loader starts"
+                    "differ between runs. Import torch before the loader starts"
                 )
             return
         with self._local.torch_draws():
@@ -76,14 +76,14 @@ class Randomness:
 
 
 class _OfThread(threading.local):
-    """The generator of one thread, and torch's."""
+    """The generators of one thread: NumPy's and torch's."""
 
     def __init__(self, key: tuple[int, int]) -> None:
         self._key = key
         bits = np.random.Philox(key=np.array(key, np.uint64))
         self._bits, self._generator = bits, np.random.Generator(bits)
         self._counter = [0, 0, 0, 0]
-        # The whole state, so that nothing that the record before left over (half a word, a buffer) is used up.
+        # The whole state, so that no rest of the previous record (half a word, a buffer) is used.
         self._state: Any = {
             "bit_generator": "Philox",
             "state": {"counter": self._counter, "key": list(key)},
@@ -103,7 +103,7 @@ class _OfThread(threading.local):
 
     def torch_draws(self) -> TorchDraws:
         if self._draws is None:
-            # Only now: whoever uses no torch shall not import it.
+            # Imported here, because it imports torch.
             from dataformats.loaders.pytorch.rng import TorchDraws
 
             self._draws = TorchDraws(self._torch_seed)

@@ -1,4 +1,4 @@
-"""Whose turn it is in a mixture: the component of any position, and how many turns it had before."""
+"""Schedule: the component of a mixture that each position takes, and how many positions it took before."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from dataformats.loaders.shuffle import group_rows
 from dataformats.loaders.skips import MAX_POSITION
 
-__all__ = ["History", "Schedule", "Until", "changed", "checked_weights", "epoch_length"]
+__all__ = ["History", "Schedule", "Until", "changed_history", "checked_weights", "epoch_length"]
 
 History = tuple[tuple[int, tuple[int, ...]], ...]
-"""Weights over time: (the first position they hold for, the weights), the first of them from position 0."""
+"""Weights over time: (first position, weights), the first entry at position 0."""
 
 Until = str | int
 """When an epoch of a mixture ends: `"first"`, `"all"`, or after that many positions."""
@@ -26,13 +26,13 @@ _Numbers = NDArray[np.int64]
 _MAX_WEIGHT_SUM = 2**31
 
 
-class WeightedRotation:
-    """Turns by weights that never change.
+class _WeightedRotation:
+    """Turns by constant weights.
 
     Of `count` turns of two groups with weights L and R, the first group has `(count * L + (L + R) // 2) // (L + R)`:
-    what is due, rounded. That never decreases, grows by 0 or 1 a turn, and is exact after each L + R turns. Groups are
-    halved, in a binary tree with the components as leaves, until one component is left; so a component is never further
-    from its share than half a turn for each level, and any turn is found in as many steps as there are levels.
+    its share, rounded. This never decreases, grows by 0 or 1 per turn, and is exact after each L + R turns. Groups are
+    halved, in a binary tree with the components as leaves, until one component is left. So a component deviates from
+    its share by at most half a turn per level, and a turn is found in as many steps as the tree has levels.
     """
 
     def __init__(self, weights: Sequence[int]) -> None:
@@ -45,8 +45,8 @@ class WeightedRotation:
         self._array = np.array(sums, np.int64)
 
     def turns(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
-        """Return whose turn each position is, and how many turns it had before: int64[n] each."""
-        # What a whole period holds is known; only the rest is multiplied, below the square of the total.
+        """Return the component of each position, and how many turns it had before: int64[n] each."""
+        # The counts of whole periods are known. Only the rest is multiplied, so products stay below the squared total.
         periods, count = np.divmod(positions, self._sums[1])
         node = np.ones_like(positions)
         for _ in range(self._levels):
@@ -71,7 +71,7 @@ class WeightedRotation:
         return count
 
     def end_of(self, component: int, n: int) -> int:
-        """Return after how many turns of all a component of positive weight has had `n`; at most 2**62."""
+        """Return after how many turns of all components this one, of positive weight, has had `n`; at most 2**62."""
         weight = self._sums[self._leaves + component]
         most = min(-(-n // weight) * self._sums[1], MAX_POSITION)
         return bisect_left(range(most), n, key=lambda position: self.count(component, position))
@@ -79,7 +79,7 @@ class WeightedRotation:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Turns by weights that may change from a position on; counts go on from what they were.
+    """Turns by weights that may change at a position; the counts of the components continue.
 
     Attributes:
         history: The weights over time.
@@ -88,8 +88,8 @@ class Schedule:
     history: History
 
     @cached_property
-    def _rotations(self) -> list[WeightedRotation]:
-        return [WeightedRotation(weights) for _, weights in self.history]
+    def _rotations(self) -> list[_WeightedRotation]:
+        return [_WeightedRotation(weights) for _, weights in self.history]
 
     @cached_property
     def _starts(self) -> _Numbers:
@@ -97,14 +97,14 @@ class Schedule:
 
     @cached_property
     def _before(self) -> list[_Numbers]:
-        """How many turns each component had when each of the weights began to hold."""
+        """How many turns each component had when each of the weights took effect."""
         counts = [np.zeros(len(self.history[0][1]), np.int64)]
         for rotation, length in zip(self._rotations, np.diff(self._starts).tolist(), strict=False):
             counts.append(counts[-1] + np.array([rotation.count(c, length) for c in range(len(counts[0]))], np.int64))
         return counts
 
     def turns(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
-        """Return whose turn each position is, and how many turns it had since position 0.
+        """Return the component of each position, and how many turns it had since position 0.
 
         Args:
             positions: int64[n] in `[0, 2**62)`.
@@ -128,27 +128,27 @@ class Schedule:
 
 
 def epoch_length(lengths: Sequence[int], weights: Sequence[int], until: Until) -> int:
-    """Return how many positions an epoch of a mixture has under these weights.
+    """Return the number of positions in an epoch of a mixture with these weights.
 
     Args:
         lengths: Records of each component.
-        weights: As `checked_weights` gave them.
-        until: `"first"`: until the first component of positive weight has been walked once; `"all"`: until each has
-            been walked at least once; an int: that many.
+        weights: The result of `checked_weights`.
+        until: `"first"`: until one component of positive weight is complete; `"all"`: until each of them is complete;
+            an int: that many.
 
     Raises:
-        ValueError: `until` is something else, or this would take 2**62 positions.
+        ValueError: `until` is invalid, or the epoch would have 2**62 positions or more.
     """
     if isinstance(until, int) and not isinstance(until, bool):
         n = until
     elif until in ("first", "all"):
-        rotation = WeightedRotation(weights)
+        rotation = _WeightedRotation(weights)
         ends = [rotation.end_of(c, lengths[c]) for c, weight in enumerate(weights) if weight]
         n = min(ends) if until == "first" else max(ends)
     else:
-        raise ValueError(f"until is 'first', 'all' or a number of records, found {until!r}")
+        raise ValueError(f"until: expected 'first', 'all' or a number of records, found {until!r}")
     if not 1 <= n < MAX_POSITION:
-        raise ValueError(f"an epoch has 1 to 2**62 - 1 records, found {n} with until={until!r}")
+        raise ValueError(f"expected an epoch of 1 to 2**62 - 1 records, found {n} with until={until!r}")
     return n
 
 
@@ -156,9 +156,9 @@ def checked_weights(weights: Iterable[object], names: Sequence[str], lengths: Se
     """Return weights as a tuple of int, one for each component.
 
     Raises:
-        TypeError: One is not a whole number.
-        ValueError: One is negative, all are zero, their sum is 2**31 or more, there are too few or too many, or a
-            component without records has one that is positive.
+        TypeError: A weight is not a whole number.
+        ValueError: A weight is negative, all are zero, their sum is 2**31 or more, there are too few or too many, or a
+            component without records has a positive one.
     """
     found = tuple(_checked_weight(weight) for weight in weights)
     if len(found) != len(names):
@@ -167,9 +167,9 @@ def checked_weights(weights: Iterable[object], names: Sequence[str], lengths: Se
         if weight < 0:
             raise ValueError(f"component {name!r}: expected a weight of 0 or more, found {weight}")
         if weight and not n:
-            raise ValueError(f"component {name!r} has no records: its weight must be 0, found {weight}")
+            raise ValueError(f"component {name!r} has no records: expected a weight of 0, found {weight}")
     if not 0 < sum(found) < _MAX_WEIGHT_SUM:
-        raise ValueError(f"expected weights with a sum in [1, 2**31), found {sum(found)}; only their ratios count")
+        raise ValueError(f"expected weights with a sum in [1, 2**31), found {sum(found)}. Only their ratios matter")
     return found
 
 
@@ -177,19 +177,19 @@ def _checked_weight(weight: object) -> int:
     try:
         if isinstance(weight, bool):
             raise TypeError
-        return operator.index(weight)  # type: ignore[arg-type]  # that is what is tried
+        return operator.index(weight)  # type: ignore[arg-type]  # raises TypeError
     except TypeError:
-        raise TypeError(f"weights are whole numbers (7 and 3, not 0.7 and 0.3), found {weight!r}") from None
+        raise TypeError(f"weights: expected whole numbers (7 and 3, not 0.7 and 0.3), found {weight!r}") from None
 
 
-def changed(history: History, position: int, weights: tuple[int, ...]) -> History:
+def changed_history(history: History, position: int, weights: tuple[int, ...]) -> History:
     """Return a history in which `weights` hold from `position` on.
 
-    Weights that the history ends with add nothing, and those that hold from `position` or a later one on are replaced:
-    a run that goes back to an earlier position has not taken those yet.
+    Weights equal to the last ones add no entry. Entries at `position` or later are replaced, because a run that goes
+    back to an earlier position has not reached them.
 
     Raises:
-        ValueError: There are more or fewer weights than before.
+        ValueError: The number of weights differs.
     """
     last, holding = history[-1]
     if len(weights) != len(holding):
@@ -198,4 +198,4 @@ def changed(history: History, position: int, weights: tuple[int, ...]) -> Histor
         return history
     if position > last:
         return (*history, (position, weights))
-    return changed(history[:-1], position, weights) if len(history) > 1 else ((position, weights),)
+    return changed_history(history[:-1], position, weights) if len(history) > 1 else ((position, weights),)

@@ -1,4 +1,4 @@
-"""The order of the records of one epoch: a bijection that any place can be looked up in, without memory of the rest."""
+"""Shuffle: the order of an epoch as a bijection from places to records, computed for any place in O(1) memory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PERSON = b"dataformats plan"
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """How records are put in order.
+    """The kind of order.
 
     Attributes:
-        kind: `"global"`: any record may come at any place. `"window"`: blocks of neighbours are put in any order, and
+        kind: `"global"`: all records are permuted. `"window"`: blocks of consecutive records are permuted, and then the
             records within groups of blocks. `"none"`: as they are stored.
-        block_records: Records of a block, the last of a source may be shorter; 0 without windows.
+        block_records: Records of a block; the last block of a source may be shorter; 0 without windows.
         window_blocks: Blocks of a group; 0 without windows.
     """
 
@@ -37,32 +37,32 @@ class Shuffle:
 
     @classmethod
     def of(cls, shuffle: object, block_records: int = 1024, window_blocks: int = 16) -> Shuffle:
-        """Return what `Loader(shuffle=...)` means: True, False or `"window"`.
+        """Return the shuffle for `Loader(shuffle=...)`: True, False or `"window"`.
 
         Raises:
-            ValueError: Something else, or no records in a block, or no blocks in a window.
+            ValueError: An argument is invalid.
         """
         if shuffle is True or shuffle is False:
             return cls("global" if shuffle else "none")
         if shuffle != "window":
-            raise ValueError(f"shuffle is True, False or 'window', found {shuffle!r}")
+            raise ValueError(f"shuffle: expected True, False or 'window', found {shuffle!r}")
         for name, size in (("block_records", block_records), ("window_blocks", window_blocks)):
             if type(size) is not int or not 1 <= size < 2**31:
-                raise ValueError(f"{name} is a whole number in [1, 2**31), found {size!r}")
+                raise ValueError(f"{name}: expected a whole number in [1, 2**31), found {size!r}")
         return cls("window", block_records, window_blocks)
 
     @classmethod
     def from_json(cls, form: object) -> Shuffle:
-        """Return the shuffle of a form that `to_json` gave.
+        """Return the shuffle that `to_json` converted.
 
         Raises:
-            ValueError: It did not.
+            ValueError: `form` is not a result of `to_json`.
         """
         if form in ("global", "none"):
             return cls.of(form == "global")
         if isinstance(form, list) and len(form) == 3 and form[0] == "window":
             return cls.of(*form)
-        raise ValueError(f"a shuffle is 'global', 'none' or ['window', block_records, window_blocks], found {form!r}")
+        raise ValueError(f"expected 'global', 'none' or ['window', block_records, window_blocks], found {form!r}")
 
     def to_json(self) -> str | list[str | int]:
         """Return `"global"`, `"none"` or `["window", block_records, window_blocks]`."""
@@ -70,18 +70,18 @@ class Shuffle:
 
 
 class Epoch(NamedTuple):
-    """One walk through all records of one component.
+    """The order of one epoch of one component.
 
     Attributes:
         n: Records of the component, at least 1.
-        name: What tells this walk from all others: plan version, seed, epoch, component.
+        name: Identifies this order: plan version, seed, epoch, component.
     """
 
     n: int
     name: tuple[int, int, int, int]
 
     def records(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
-        """Return which record, int64[m], comes at each of these places of the walk, int64[m] in `[0, n)`."""
+        """Return the record, int64[m], at each of these places of the epoch, int64[m] in `[0, n)`."""
         if shuffle.kind == "none":
             return places
         if shuffle.kind == "global":
@@ -89,11 +89,11 @@ class Epoch(NamedTuple):
         return self._in_windows(places, min(shuffle.block_records, self.n), shuffle.window_blocks)
 
     def _in_windows(self, places: _Numbers, block: int, window: int) -> _Numbers:
-        """Blocks are permuted; each `window` slots form a group, in which records are permuted.
+        """Permute blocks into slots; each `window` slots form a group, in which records are permuted.
 
-        The last block lacks `lacking` records, and lies in the slot `short`. Were it full, slot and place within it
-        would be a division: so everything behind its records is moved on by what it lacks, and the groups of full size
-        are found by a division, too.
+        The last block lacks `lacking` records, and lies in the slot `short`. If it were full, a division would give
+        the slot and the place within it. So all places after its records are moved on by `lacking`, and then divided;
+        the group of a place is found the same way.
         """
         n_blocks = -(-self.n // block)
         lacking = n_blocks * block - self.n
@@ -115,7 +115,7 @@ class Epoch(NamedTuple):
 
 
 def group_rows(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:
-    """Yield, for each combination of values that occurs in columns of int64[m], the rows that have it."""
+    """Yield the rows of each group of equal rows, in columns of int64[m]."""
     if all((column == column[0]).all() for column in columns if len(column)):
         if len(columns[0]):
             yield slice(None)
@@ -127,9 +127,9 @@ def group_rows(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:
 
 @lru_cache(4096)
 def _key(*name: int | str) -> tuple[int, int]:
-    """Return the key of one permutation: a hash of everything that it should depend on.
+    """Return the key of one permutation: a hash of all that it depends on.
 
-    Hashed, never added up: epoch 1 of seed 0 must have nothing to do with epoch 0 of seed 1.
+    A hash and not a sum, because epoch 1 of seed 0 must be unrelated to epoch 0 of seed 1.
     """
     digest = hashlib.blake2b(",".join(map(str, name)).encode(), digest_size=16, person=_PERSON).digest()
     first, second = struct.unpack("<QQ", digest)

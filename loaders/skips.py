@@ -1,4 +1,4 @@
-"""Skips: the positions that a run leaves out, and the ones that remain."""
+"""Skips: the positions that a run leaves out."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from numpy.typing import NDArray
 __all__ = ["MAX_POSITION", "Skips"]
 
 MAX_POSITION = 2**62
-"""Positions lie below this, so that no sum of two of them overflows int64."""
+"""Positions are below this, so that no sum of two overflows int64."""
 
 _FEW = np.arange(500)
 
 
 @dataclass(frozen=True)
 class Skips:
-    """Ranges of positions that are left out. `Skips()` leaves out none.
+    """Ranges of positions that are left out; `Skips()` is empty.
 
     Attributes:
         ranges: `(first, last)`, `last` excluded: ascending, none empty, with at least one position between two of
-            them. `Skips.of` makes that of any ranges.
+            them. `Skips.of` normalizes any ranges.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[Any, Any]]) -> Skips:
-        """Return the skips that leave out these ranges, which may overlap and come in any order.
+        """Return skips of these ranges, which may overlap and be in any order.
 
         Raises:
-            ValueError: A range ends before it begins, or lies outside `[0, 2**62)`.
+            ValueError: A range ends before it begins, or is outside `[0, 2**62)`.
             TypeError: Its ends are not integers.
         """
         merged: list[tuple[int, int]] = []
@@ -49,14 +49,14 @@ class Skips:
         return cls(tuple(merged))
 
     def add(self, first: int, last: int) -> Skips:
-        """Return skips that leave out `[first, last)` as well; errors as in `of`."""
+        """Return these skips and `[first, last)`; errors as in `of`."""
         return Skips.of((*self.ranges, (first, last)))
 
     def __bool__(self) -> bool:
         return bool(self.ranges)
 
     def count(self, first: int, stop: int) -> int:
-        """Return how many positions of `[first, stop)` are left out."""
+        """Return the number of positions of `[first, stop)` that are left out."""
         if not self.ranges or stop <= first:
             return 0
         firsts, lasts = self._clipped(first, stop)
@@ -68,19 +68,19 @@ class Skips:
         Takes O(n log(ranges)) time, however long the ranges are.
         """
         n = max(0, min(n, stop - first - self.count(first, stop)))
-        # NumPy's arange lets go of the interpreter, however short; a short sum keeps it.
+        # np.arange releases the GIL even for short arrays, which may cost a thread switch; a short sum does not.
         wanted = _FEW[:n] if n <= len(_FEW) else np.arange(n)
         return wanted + first if not self.ranges or not n else self._numbered(first, stop, wanted)
 
     def nth(self, first: int, n: int) -> int:
-        """Return position number `n`, counted from 0, of those from `first` on that are not left out; it must exist."""
+        """Return the `n`-th position, from 0, of those from `first` on that are not left out; it must exist."""
         return first + n if not self.ranges else int(self._numbered(first, MAX_POSITION, np.array([n]))[0])
 
     def _numbered(self, first: int, stop: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions that have these numbers among those of `[first, stop)` that are not left out."""
+        """Return the positions with these numbers among those of `[first, stop)` that are not left out."""
         firsts, lasts = self._clipped(first, stop)
         skipped = np.concatenate([[0], np.cumsum(lasts - firsts)])
-        # How many positions remain before each range: position number k lies behind all ranges with at most k before.
+        # How many positions remain before each range: position number k comes after all ranges with at most k before.
         remaining = firsts - first - skipped[:-1]
         places: NDArray[np.int64] = wanted + first + skipped[np.searchsorted(remaining, wanted, side="right")]
         return places
@@ -91,7 +91,7 @@ class Skips:
         return np.array(self.ranges, np.int64).reshape(-1, 2)
 
     def _clipped(self, first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the ranges begin and end within `[first, stop)`."""
+        """Return the first and last positions of the ranges, clipped to `[first, stop)`."""
         ends = self._ends[(self._ends[:, 1] > first) & (self._ends[:, 0] < stop)]
         return np.maximum(ends[:, 0], first), np.minimum(ends[:, 1], stop)
 
@@ -100,10 +100,10 @@ def _range(first: Any, last: Any) -> tuple[int, int]:
     try:
         first, last = operator.index(first), operator.index(last)
     except TypeError:
-        raise TypeError(f"expected two integers as the ends of a range to skip, found {first!r} and {last!r}") from None
+        raise TypeError(f"skip: expected two integers, found {first!r} and {last!r}") from None
     if not 0 <= first <= last <= MAX_POSITION:
         raise ValueError(
-            f"expected a range to skip with 0 <= first <= last <= 2**62, found first={first}, last={last}: "
-            "positions count from the start of the training run, and last is excluded"
+            f"skip: expected 0 <= first <= last <= 2**62, found first={first}, last={last}. "
+            "Positions count from the start of the training run, and last is excluded"
         )
     return first, last

@@ -1,4 +1,4 @@
-"""State: what a run needs to go on exactly, as a small JSON dict that is checked when it is loaded."""
+"""State: all that a run needs to resume exactly, as a small dict of JSON values that is checked when loaded."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from dataformats.loaders.skips import MAX_POSITION, Skips
 __all__ = ["STATE_VERSION", "State", "validate"]
 
 STATE_VERSION = 1
-"""Of the dict: a release reads every version up to its own."""
+"""Version of the dict; a release reads all versions up to its own."""
 
 History = tuple[tuple[int, tuple[int, ...]], ...]
 ShuffleForm = str | list[str | int]
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
-_TAKE_AGAIN = "the state is not as state_dict() gave it: take it from another checkpoint"
+_TAKE_AGAIN = "This is not an unchanged result of state_dict(): take the state from another checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a run stands, and of which data, in which order. The same on every rank.
+    """The position of a run, and its data and order. The same on every rank.
 
     Attributes:
         position: Records consumed over all ranks since training began.
         seed: The loader's seed.
-        fingerprint: Of the data.
+        fingerprint: The fingerprint of the data.
         shuffle: `Shuffle.to_json()`.
-        plan: The version of the algorithm that the order comes from.
-        weights: Of a mixture: (from which position on, the weights), the first from 0 on. `None` for one source.
-        skips: Positions that are left out.
+        plan: The plan version, which fixes the algorithm of the order.
+        weights: The weights of a mixture over time, (first position, weights), the first at 0; `None` for one source.
+        skips: Positions that the run leaves out.
     """
 
     position: int
@@ -48,10 +48,10 @@ class State:
     skips: Skips = field(default_factory=Skips)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dict of JSON values; its `check` tells whether it was cut or edited.
+        """Return a dict of JSON values; its `check` detects truncation and edits.
 
-        Under 1 KB with up to some 20 ranges of skips, or changes of weights; each more range adds at most 45 bytes:
-        nothing is ever dropped, hundreds of them make it a larger dict.
+        It is under 1 KB with up to about 20 skipped ranges or changes of weights. Each further range adds at most 45
+        bytes, without limit: none is dropped.
         """
         state: dict[str, Any] = {
             "version": STATE_VERSION,
@@ -69,15 +69,15 @@ class State:
 
     @classmethod
     def from_json(cls, state: object) -> State:
-        """Return the state of a dict that `to_json` gave, in this process or by way of JSON.
+        """Return the state of a dict that `to_json` returned, perhaps saved as JSON since.
 
-        Integers of any kind do (numpy's, say), and tuples for lists.
+        Accepts integers of any type (NumPy's, for example), and tuples in place of lists.
 
         Raises:
-            StateMismatchError: It is of a newer release, or not as `to_json` gave it.
+            StateMismatchError: It is of a newer release, or not an unchanged result of `to_json`.
         """
         if not isinstance(state, Mapping):
-            remedy = "pass what state_dict() returned; text has to go through json.loads first"
+            remedy = "Pass the result of state_dict(); convert text with json.loads first"
             raise StateMismatchError("type of the state", expected="dict", found=type(state).__name__, remedy=remedy)
         _check_version(state)
         _check_keys(state)
@@ -90,20 +90,20 @@ class State:
 
 
 def validate(state: object, mine: State, *, strict: bool = True, plans: Collection[int] = (1,)) -> State:
-    """Return the state that a loader goes on with.
+    """Return the state with which a loader continues.
 
     Args:
-        state: What `load_state_dict` was given.
-        mine: The state of the loader: its data, its order.
-        strict: Whether data, seed and order must be the same. Without, position, weights and skips are taken from
-            `state`, everything else stays this loader's, as do weights if there is another number of components.
-        plans: The versions of orders that this release knows.
+        state: The argument of `load_state_dict`.
+        mine: The current state of the loader: its data and order.
+        strict: True: data, seed and order must be the same. False: only position, weights and skips are those of
+            `state`; weights stay the loader's own if the number of components differs.
+        plans: The plan versions that this release knows.
 
     Returns:
-        The state itself if `strict`: of an order that is in `plans`, though it may be older than `mine`.
+        The state itself if `strict`; its plan version is in `plans` and may be older than that of `mine`.
 
     Raises:
-        StateMismatchError: The state is malformed, whether or not `strict`; or it does not fit.
+        StateMismatchError: The state is malformed, or it is `strict` and does not fit.
     """
     theirs = State.from_json(state)
     if strict:
@@ -114,12 +114,12 @@ def validate(state: object, mine: State, *, strict: bool = True, plans: Collecti
     return replace(mine, position=theirs.position, weights=weights, skips=theirs.skips)
 
 
-# ---- does it fit?
+# ---- data and order
 
 
 def _check_fit(theirs: State, mine: State, plans: Collection[int]) -> None:
     for what, expected, found, remedy in (
-        ("number of components", _components(theirs), _components(mine), _other_components()),
+        ("number of components", _components(theirs), _components(mine), _OTHER_COMPONENTS),
         ("fingerprint", theirs.fingerprint, mine.fingerprint, _other_data(theirs)),
         ("seed", theirs.seed, mine.seed, _other_order(f"seed={theirs.seed}")),
         ("shuffle", theirs.shuffle, mine.shuffle, _other_order(_shuffle_call(theirs.shuffle))),
@@ -127,10 +127,7 @@ def _check_fit(theirs: State, mine: State, plans: Collection[int]) -> None:
         if expected != found:
             raise StateMismatchError(what, expected=expected, found=found, remedy=remedy)
     if theirs.plan not in plans:
-        remedy = (
-            "install the release that the state was taken with, or a newer one; or load it with strict=False to go "
-        )
-        remedy += "on at the same position of another order: some records of this epoch then come twice, others not"
+        remedy = f"Install the release that saved the state, or a newer one; or {_STRICT_FALSE}"
         raise StateMismatchError("plan version", expected=theirs.plan, found=sorted(plans), remedy=remedy)
 
 
@@ -141,23 +138,23 @@ def _components(state: State) -> int:
 def _other_data(state: State) -> str:
     mixed = "" if state.weights is None else ", mixed under the same names in the same order, with the same until="
     return (
-        f"the data are not those that the state was taken of: open the same files with the same filters{mixed}; "
-        f"or load with strict=False to go on at the same position, {state.position}, of other data"
-    )
-
-
-def _other_components() -> str:
-    return (
-        "a run keeps the components that it began with: begin with all of them, those that come later with a weight "
-        "of 0; or load with strict=False to go on at the same position of other data"
+        f"The state belongs to other data. Open the same files with the same filters{mixed}; or load with strict=False "
+        f"to continue at the same position, {state.position}, of other data"
     )
 
 
 def _other_order(argument: str) -> str:
-    return (
-        f"the records would come in another order: make the loader with {argument}, or load with strict=False to go "
-        "on at the same position of another order: some records of this epoch then come twice, others not"
-    )
+    return f"Records would come in another order. Create the loader with {argument}, or {_STRICT_FALSE}"
+
+
+_OTHER_COMPONENTS = (
+    "A run keeps the components it began with. Begin with all of them, with a weight of 0 for those needed later; or "
+    "load with strict=False to continue at the same position of other data"
+)
+_STRICT_FALSE = (
+    "load with strict=False to continue at the same position of another order: in this epoch some records then come "
+    "twice, others not at all"
+)
 
 
 def _shuffle_call(shuffle: ShuffleForm) -> str:
@@ -166,11 +163,11 @@ def _shuffle_call(shuffle: ShuffleForm) -> str:
     return f"shuffle={shuffle[0]!r}, block_records={shuffle[1]}, window_blocks={shuffle[2]}"
 
 
-# ---- is it whole?
+# ---- content
 
 
 def _check(state: Mapping[str, Any]) -> str:
-    """Return 16 hex digits of everything else; not a seal against intent, but no accident gets past it."""
+    """Return a digest of all other keys, 16 hex digits; it detects accidents, not intent."""
     text = _ENCODER.encode({name: value for name, value in state.items() if name != "check"})
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -178,11 +175,11 @@ def _check(state: Mapping[str, Any]) -> str:
 def _check_version(state: Mapping[Any, Any]) -> None:
     if "version" not in state:
         found = ", ".join(sorted(map(str, state))[:5])
-        remedy = "pass what state_dict() of a Loader returned"
+        remedy = "Pass the result of state_dict() of a Loader"
         raise StateMismatchError("keys of the state", expected="version, ...", found=found, remedy=remedy)
     version = _parsed("version", _integer, state["version"])
     if version > STATE_VERSION:
-        remedy = "the state was taken with a newer release of dataformats: install that one"
+        remedy = "The state was saved by a newer release of dataformats. Install that one"
         raise StateMismatchError("version of the state", expected=STATE_VERSION, found=version, remedy=remedy)
     if version != STATE_VERSION:
         raise _malformed("version", f"{STATE_VERSION}", version)
@@ -194,7 +191,7 @@ def _check_keys(state: Mapping[Any, Any]) -> None:
     extra = sorted(map(str, state.keys() - wanted))
     if missing or extra:
         expected = ", ".join(missing or sorted(wanted))
-        found = ", ".join(extra) if extra else "nothing under " + ("that name" if len(missing) == 1 else "those names")
+        found = ", ".join(extra) if extra else "no such key" + ("s" if len(missing) > 1 else "")
         raise StateMismatchError("keys of the state", expected=expected, found=found, remedy=_TAKE_AGAIN)
 
 
@@ -261,9 +258,9 @@ def _weights(value: Any) -> History:
     starts = [position for position, _ in history]
     lengths = {len(weights) for _, weights in history}
     if starts[:1] != [0] or starts != sorted(set(starts)) or len(lengths) != 1 or 0 in lengths:
-        raise ValueError("weights of the same components by ascending position, the first from 0 on")
+        raise ValueError("weights of the same components by ascending position, the first at 0")
     if any(min(weights) < 0 or max(weights) == 0 for _, weights in history):
-        raise ValueError("weights from 0 on, and not all of them 0")
+        raise ValueError("weights of 0 or more, not all of them 0")
     return history
 
 

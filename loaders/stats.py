@@ -1,4 +1,4 @@
-"""What a loader spent its time on, and what that says of what limits it."""
+"""Statistics of a loader: how it spent its time, and what limits it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataformats.loaders.prefetch import BuiltBatch, Timings
 
 __all__ = ["LoaderStats", "Totals"]
 
-_LEAST_S = 1.0  # in less nothing is known
-_WAITING = 0.1  # of the time: below that the trainer limits, not the loader
-_MOSTLY = 0.5
-_CROWDED = 0.7
+_MIN_S = 1.0  # shorter measurements give no hint
+_MIN_WAITING = 0.1  # share of the time; below, training limits the speed and not the loader
+_MOSTLY = 0.5  # share of the time of workers
+_CROWDED = 0.7  # CPU time by time of workers; below, threads wait for the interpreter
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderStats:
-    """What a loader did so far.
+    """Statistics of a loader since its start.
 
     Attributes:
         batches: Batches that the caller received.
@@ -24,10 +24,10 @@ class LoaderStats:
         n_bytes: Bytes of their arrays.
         left_out: Damaged records that were left out.
         waited_s: Seconds that the caller waited for batches.
-        read_s: Seconds of workers, added up, that were spent in storage, checksums included;
-        decoded_s: in decoding;
-        transformed_s: in `transform`, `collate` and `batch_transform`.
-        hint: What limits and what would help; empty where the loader does not limit.
+        read_s: Seconds of all workers in storage, including checksums.
+        decoded_s: Seconds of all workers in decoding.
+        transformed_s: Seconds of all workers in `transform`, `collate` and `batch_transform`.
+        hint: What limits the speed and what would help; empty if the loader does not limit it.
 
     Example:
         >>> import dataformats
@@ -50,11 +50,11 @@ class LoaderStats:
 
 @dataclass(slots=True)
 class Totals:
-    """Adds up what batches took.
+    """Sums of the statistics of batches.
 
     Attributes:
-        worker_type: What makes batches: threads or processes.
-        workers: How many.
+        worker_type: `"thread"` or `"process"`.
+        workers: Number of workers.
     """
 
     worker_type: str
@@ -63,53 +63,47 @@ class Totals:
     records: int = 0
     n_bytes: int = 0
     left_out: int = 0
-    waited: float = 0.0
-    waited_since: float = 0.0
-    spent: float = 0.0
-    sums: Timings = field(default_factory=Timings)
+    waited_s: float = 0.0
+    waited_since_s: float = 0.0  # without the first batch, because workers start before it
+    spent_since_s: float = 0.0
+    timings: Timings = field(default_factory=Timings)
 
-    def add(self, made: BuiltBatch, waited: float, spent: float) -> None:
-        """Count a batch that the caller receives.
+    def add(self, built: BuiltBatch, waited_s: float, spent_s: float) -> None:
+        """Add a batch that the caller receives.
 
         Args:
-            made: The batch.
-            waited: Seconds that the caller waited for it.
-            spent: Seconds since it received the one before.
+            built: The batch.
+            waited_s: Seconds that the caller waited for it.
+            spent_s: Seconds since the caller received the previous one.
         """
-        if self.batches:  # before the first one workers start
-            self.waited_since += waited
-            self.spent += spent
+        if self.batches:
+            self.waited_since_s += waited_s
+            self.spent_since_s += spent_s
         self.batches += 1
-        self.records += made.n_records
-        self.n_bytes += made.n_bytes
-        self.left_out += len(made.failed)
-        self.waited += waited
-        self.sums.add(made.timings)
+        self.records += built.n_records
+        self.n_bytes += built.n_bytes
+        self.left_out += len(built.failed)
+        self.waited_s += waited_s
+        self.timings.add(built.timings)
 
     def stats(self) -> LoaderStats:
-        """Return what was counted."""
-        sums = self.sums
-        return LoaderStats(
-            self.batches,
-            self.records,
-            self.n_bytes,
-            self.left_out,
-            self.waited,
-            sums.read,
-            sums.decode,
-            sums.transform,
-            self._hint(),
-        )
+        """Return the statistics so far."""
+        read_s, decoded_s, transformed_s = self.timings.read, self.timings.decode, self.timings.transform
+        counts = (self.batches, self.records, self.n_bytes, self.left_out)
+        return LoaderStats(*counts, self.waited_s, read_s, decoded_s, transformed_s, self._hint())
 
     def _hint(self) -> str:
-        sums = self.sums
-        made = sums.read + sums.decode + sums.transform
-        if self.spent < _LEAST_S or self.waited_since < _WAITING * self.spent:
+        timings = self.timings
+        busy = timings.read + timings.decode + timings.transform
+        if self.spent_since_s < _MIN_S or self.waited_since_s < _MIN_WAITING * self.spent_since_s:
             return ""
-        waiting = f"{100 * self.waited_since / self.spent:.0f} % of the time went into waiting for batches"
-        if sums.transform < _MOSTLY * made:
-            limit = "storage" if sums.read > sums.decode else "making columns of what was read"
-            return f"{waiting}; {limit} limits: more workers may help"
-        if self.worker_type == "thread" and self.workers > 1 and sums.process < _CROWDED * made:
-            return f"{waiting}; Python functions limit, and threads share one interpreter: try worker_type='process'"
-        return f"{waiting}; the functions of the call limit: more workers may help"
+        waiting = f"{100 * self.waited_since_s / self.spent_since_s:.0f} % of the time was spent waiting for batches"
+        if timings.transform < _MOSTLY * busy:
+            limit = "storage" if timings.read > timings.decode else "decoding"
+            return f"{waiting}; {limit} limits the speed: more workers may help"
+        if self.worker_type == "thread" and self.workers > 1 and timings.process < _CROWDED * busy:
+            return (
+                f"{waiting}; Python functions limit the speed, and threads share one interpreter: "
+                "try worker_type='process'"
+            )
+        return f"{waiting}; transform, collate or batch_transform limits the speed: more workers may help"

@@ -179,7 +179,7 @@ class _WorkerBatches(Iterator[Any]):
 
 
 _REMEDY = (
-    "a StatefulDataLoader resumes only with the same num_workers; to resume with another number, save "
+    "A StatefulDataLoader resumes only with the same num_workers; to resume with another number, save "
     "BatchDataset.state_after(batches), or use dataformats.Loader"
 )
 

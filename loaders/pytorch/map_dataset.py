@@ -100,7 +100,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         mine = self.state_dict()
         for name, value in mine.items():
             if state.get(name) != value:
-                raise StateMismatchError(name, expected=state.get(name), found=value, remedy="open the same data")
+                raise StateMismatchError(name, expected=state.get(name), found=value, remedy="Open the same data")
 
 
 def collate(records: Sequence[Any]) -> dict[str, Any]:

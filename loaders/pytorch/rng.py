@@ -1,8 +1,14 @@
-"""Torch's random numbers from a generator of this thread. Imported only where torch has been imported already."""
+"""Make torch draw from a generator of this thread. Imported only if torch has been imported already.
+
+This uses private names of torch, and lists of its random functions. Both are known for the versions in `KNOWN_TORCH`;
+other versions work if nothing changed, and are logged once.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -10,7 +16,13 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["TorchDraws"]
+__all__ = ["KNOWN_TORCH", "TorchDraws"]
+
+_LOG = logging.getLogger("dataformats")
+
+KNOWN_TORCH = ((2, 2), (2, 13))
+"""First and last version: the minimum of the extra `torch`, and the newest one that the tests run with."""
+
 
 _TAKE_A_GENERATOR = (
     torch.rand,
@@ -24,7 +36,7 @@ _TAKE_A_GENERATOR = (
     torch.binomial,
     torch.rrelu,
     torch.rrelu_,
-    torch._standard_gamma,  # pyright: ignore[reportPrivateImportUsage]  # what torch.distributions calls
+    torch._standard_gamma,  # pyright: ignore[reportPrivateImportUsage]  # called by torch.distributions
     torch._sample_dirichlet,  # pyright: ignore[reportPrivateImportUsage]
     torch.Tensor.uniform_,
     torch.Tensor.normal_,
@@ -70,32 +82,32 @@ _DRAW_BY_OPERATORS = (
     functional.multi_head_attention_forward,
     *(one for name, one in vars(torch.nn.init).items() if name.endswith("_") and not name.startswith("_")),
 )
-"""What draws on its way, and takes no generator, in some versions of torch at least."""
+"""Functions that draw inside, and accept no generator in at least some versions of torch."""
 
 
 class TorchDraws(TorchFunctionMode):
-    """A context in which torch draws from generators of its own; it acts on one thread.
+    """A context, for one thread, in which torch draws from separate generators.
 
-    Torch's global generator is neither used nor changed: the trainer draws from it at the same time, in another thread.
-    Random functions get `generator=`, which costs 2 µs for any call of torch. What draws on its way (dropout,
-    `torch.nn.init`) is watched operator by operator, at 5 µs each.
+    Torch's global generator is neither used nor changed, because training draws from it in another thread. Random
+    functions get `generator=`, which costs 2 µs for each call of a torch function. Functions that draw inside (dropout,
+    `torch.nn.init`) are intercepted operator by operator, at 5 µs each.
 
-    Not keyed is what draws within one operator of a GPU (attention and recurrent nets, with dropout), and what torch
-    compiled.
+    Not covered: draws within one GPU operator (attention and recurrent networks with dropout), and compiled functions.
 
     Args:
-        seed_of: Gives the seed; asked at the first draw after `forget`, for each device.
+        seed_of: Returns the seed; called at the first draw after `forget`, for each device.
     """
 
     def __init__(self, seed_of: Callable[[], int]) -> None:
         super().__init__()
+        _check_version()
         self._seed_of = seed_of
         self._generators: dict[torch.device, torch.Generator] = {}
         self._seeded: set[torch.device] = set()
         self._operators = _Operators(self)
 
     def forget(self) -> None:
-        """Seed anew before the next draw."""
+        """Seed again before the next draw."""
         self._seeded.clear()
 
     def generator(self, args: Any, kwargs: Any) -> torch.Generator:
@@ -115,13 +127,13 @@ class TorchDraws(TorchFunctionMode):
         return func(*args, **kwargs) if kwargs else func(*args)
 
     def draw_directly(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Return what a function that takes a generator gives."""
+        """Call a function that accepts a generator."""
         if kwargs.get("generator") is None and not any(isinstance(one, torch.Generator) for one in args):
             kwargs = {**kwargs, "generator": self.generator(args, kwargs)}
         return func(*args, **kwargs)
 
     def draw_by_operators(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Return what a function gives that draws on its way."""
+        """Call a function that draws inside."""
         with self._operators:
             return func(*args, **kwargs)
 
@@ -133,7 +145,7 @@ _DRAWS: dict[Any, Callable[[TorchDraws, Any, Any, Any], Any]] = {
 
 
 class _Operators(TorchDispatchMode):
-    """Gives the operators that draw a generator; they are few, and every call comes down to them."""
+    """Passes a generator to the operators that draw; all random functions end in these few."""
 
     def __init__(self, draws: TorchDraws) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no types there
@@ -144,12 +156,27 @@ class _Operators(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded not in func.tags or kwargs.get("generator") is not None:
             return func(*args, **kwargs)
         name = func.overloadpacket.__name__
-        if name in _REWRITTEN:
-            return _REWRITTEN[name](self._draws.generator(args, kwargs), *args, **kwargs)
+        if name in _REPLACEMENTS:
+            return _REPLACEMENTS[name](self._draws.generator(args, kwargs), *args, **kwargs)
         keyed = _with_generator(func)
         if keyed is None:
             return func(*args, **kwargs)
         return keyed(*args, **{**kwargs, "generator": self._draws.generator(args, kwargs)})
+
+
+@cache
+def _check_version() -> None:
+    """Log, once, that this version of torch is unknown."""
+    first, last = KNOWN_TORCH
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not first <= version <= last:
+        _LOG.warning(
+            "torch %s is unknown here (known: %d.%d to %d.%d): random numbers that it draws in transforms may differ "
+            "between runs. Use `rng` of the transform, or a known version",
+            torch.__version__,
+            *first,
+            *last,
+        )
 
 
 def _with_generator(func: Any) -> Any:
@@ -162,11 +189,11 @@ def _with_generator(func: Any) -> Any:
 
 def _device(args: Any, kwargs: Any) -> torch.device:
     if kwargs.get("device") is not None:
-        return torch.empty(0, device=kwargs["device"]).device  # "cuda" is the current one of them
+        return torch.empty(0, device=kwargs["device"]).device  # "cuda" means the current CUDA device
     for one in (*args, *kwargs.values()):
         if isinstance(one, torch.Tensor):
             return one.device
-    return torch.empty(0).device  # where torch.set_default_device says
+    return torch.empty(0).device  # the default device of torch
 
 
 def _rand_like(generator: torch.Generator, like: Any, **options: Any) -> Any:
@@ -185,14 +212,14 @@ def _randint_like(generator: torch.Generator, like: Any, *ends: Any, **options: 
 def _native_dropout(generator: torch.Generator, values: Any, p: float, train: bool | None = True) -> Any:
     if train is False:
         return values.clone(), torch.ones_like(values, dtype=torch.bool)
-    kept = torch.empty_like(values, dtype=torch.bool).bernoulli_(1 - p, generator=generator)
-    return values * kept * (0.0 if p == 1 else 1 / (1 - p)), kept
+    mask = torch.empty_like(values, dtype=torch.bool).bernoulli_(1 - p, generator=generator)
+    return values * mask * (0.0 if p == 1 else 1 / (1 - p)), mask
 
 
-_REWRITTEN: dict[str, Callable[..., Any]] = {
+_REPLACEMENTS: dict[str, Callable[..., Any]] = {
     "rand_like": _rand_like,
     "randn_like": _randn_like,
     "randint_like": _randint_like,
     "native_dropout": _native_dropout,
 }
-"""Operators that take no generator, by others that do."""
+"""Replacements, from operators that accept a generator, for those that do not."""

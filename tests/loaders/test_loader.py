@@ -560,7 +560,7 @@ def test_filters_and_other_content_are_other_data(source: Any, tmp_path: Path) -
     other = tmp_path / "b.tfrecord"
     with dataformats.create(other, "tfrecord", spec=SPEC) as writer:
         writer.extend(record(index + (index == 50)) for index in range(103))
-    with pytest.raises(StateMismatchError, match="open the same files"):
+    with pytest.raises(StateMismatchError, match="Open the same files"):
         Loader(dataformats.open(other, spec=SPEC), 10).load_state_dict(state)
 
 
@@ -591,7 +591,7 @@ def test_what_it_says_of_itself(source: Any) -> None:
 
 
 def test_a_hint_where_threads_wait_for_each_other(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.loaders.stats._LEAST_S", 0.05)
+    monkeypatch.setattr("dataformats.loaders.stats._MIN_S", 0.05)
 
     def slow(record: dict[str, Any]) -> dict[str, Any]:
         stop = time.thread_time() + 0.002
@@ -847,7 +847,7 @@ def test_places_that_are_none(source: Any) -> None:
         with pytest.raises(ValueError, match="hang_timeout_s"):
             Loader(source, 10, hang_timeout_s=timeout)  # type: ignore[arg-type]
     assert len(next(iter(Loader(source, 10, hang_timeout_s=None)))["index"]) == 10
-    with pytest.raises(StateMismatchError, match=r"pass what state_dict\(\) of a Loader returned"):
+    with pytest.raises(StateMismatchError, match=r"Pass the result of state_dict\(\) of a Loader"):
         loader.load_state_dict({"model": 1})
 
 

@@ -134,11 +134,11 @@ def test_histories_that_do_not_fit(digits: Any) -> None:
 @pytest.mark.parametrize(
     ("weights", "kind", "message"),
     [
-        ({"a": 1}, ValueError, r"^component 'b' has no weight: give it one, or 0 to leave it out for now$"),
+        ({"a": 1}, ValueError, r"^component 'b' has no weight. Pass one, or 0 to leave it out for now$"),
         ({"a": 1, "b": 1, "aa": 1}, UnknownNameError, r"^unknown component 'aa' \(nearest: a\)$"),
         ({"a": 1, "b": -1}, ValueError, r"^component 'b': expected a weight of 0 or more, found -1$"),
-        ({"a": 0, "b": 0}, ValueError, r"^expected weights with a sum in \[1, 2\*\*31\), found 0; "),
-        ({"a": 0.7, "b": 0.3}, TypeError, r"^weights are whole numbers \(7 and 3, not 0.7 and 0.3\), found 0.7$"),
+        ({"a": 0, "b": 0}, ValueError, r"^expected weights with a sum in \[1, 2\*\*31\), found 0\. "),
+        ({"a": 0.7, "b": 0.3}, TypeError, r"^weights: expected whole numbers \(7 and 3, not 0.7 and 0.3\), found 0.7$"),
     ],
 )
 def test_weights_that_are_none(digits: Any, weights: Any, kind: type[Exception], message: str) -> None:
@@ -148,23 +148,23 @@ def test_weights_that_are_none(digits: Any, weights: Any, kind: type[Exception],
 
 def test_components_without_records(digits: Any) -> None:
     sources = {"a": digits[:3], "b": digits[:0]}
-    with pytest.raises(ValueError, match=r"^component 'b' has no records: its weight must be 0, found 1$"):
+    with pytest.raises(ValueError, match=r"^component 'b' has no records: expected a weight of 0, found 1$"):
         mix(sources)
     assert len(mix(sources, {"a": 1, "b": 0}, "all")) == 3
 
 
 @pytest.mark.parametrize("sources", [[], None, "ab", {1: [1]}], ids=repr)
 def test_what_is_no_dict_of_sources(sources: Any) -> None:
-    with pytest.raises(TypeError, match=r"^a mixture is made of a dict of sources by name, found "):
+    with pytest.raises(TypeError, match=r"^mix: expected a dict of sources by name, found "):
         mix(sources)
 
 
 def test_other_refusals(digits: Any) -> None:
-    with pytest.raises(ValueError, match=r"^a mixture has one source or more, found none$"):
+    with pytest.raises(ValueError, match=r"^mix: expected at least one source, found none$"):
         mix({})
     with pytest.raises(TypeError, match=r"^expected a source or a sequence of records, found "):
         mix({"a": 5})
-    with pytest.raises(ValueError, match=r"^until is 'first', 'all' or a number of records, found 'last'$"):
+    with pytest.raises(ValueError, match=r"^until: expected 'first', 'all' or a number of records, found 'last'$"):
         mixed(digits, 1, 1, "last")
 
 

@@ -62,7 +62,7 @@ def test_truncation_counts_what_is_left() -> None:
 @pytest.mark.parametrize("numbers", [None, np.array([30, 10, 20])])
 def test_too_long(numbers: Any) -> None:
     named = "row 0" if numbers is None else "record 30"
-    message = f"field 'tokens': {named} has 3 values, more than to=1, and so have 1 more of this batch: .*truncate=True"
+    message = rf"field 'tokens': {named} has 3 values, more than to=1, as have 1 more of this batch\. .*truncate=True"
     columns = {"tokens": column_of([record["tokens"] for record in RECORDS])}
     with pytest.raises(dataformats.SpecError, match=message):
         pad("tokens", to=1)(RECORDS, numbers)
@@ -123,9 +123,9 @@ def test_lists_and_tensors() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([np.arange(2), np.arange(2.0)], r"row 1 has float64\[n\], another int64\[n\]: make them alike"),
-        ([np.ones((2, 3)), np.ones((2, 4))], r"row 1 has float64\[n, 4\], another float64\[n, 3\]"),
-        ([1, 2], "expected sequences of numbers to pad, found a single number: leave it out"),
+        ([np.arange(2), np.arange(2.0)], r"row 1 has float64\[n\], another record int64\[n\]\. Make them alike"),
+        ([np.ones((2, 3)), np.ones((2, 4))], r"row 1 has float64\[n, 4\], another record float64\[n, 3\]"),
+        ([1, 2], r"expected sequences of numbers to pad, found a single number\. Do not name"),
         ([np.float32(1)], "a single number"),
         ([np.array(1)], "a single number"),
         (["ab", "c"], "found a str"),
@@ -169,10 +169,10 @@ def test_fillers_of_floats(value: float) -> None:
 
 def test_a_field_that_is_not_there() -> None:
     with pytest.raises(
-        dataformats.SpecError, match="field 'token': there is no such field to pad; there are tokens, la"
+        dataformats.SpecError, match="field 'token': expected a field of the records to pad, found only tokens, la"
     ):
         pad("token")(RECORDS)
-    with pytest.raises(dataformats.SpecError, match="there are a"):
+    with pytest.raises(dataformats.SpecError, match="found only a"):
         pad("token").of_columns({"a": np.arange(2)})
 
 
@@ -183,7 +183,7 @@ def test_lengths_that_would_hide_a_field() -> None:
 
 
 def test_records_without_fields() -> None:
-    with pytest.raises(dataformats.SpecError, match="only fields can be padded, and a record is a bytes"):
+    with pytest.raises(dataformats.SpecError, match="expected records with fields to pad, found a bytes"):
         pad("x")([b"abc"])
     assert pad("x")([]) == {}
 
@@ -191,12 +191,12 @@ def test_records_without_fields() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"to": 0}, "expected to= as a whole number of at least 1, or None, found 0"),
+        ({"to": 0}, "to: expected a whole number of at least 1, or None, found 0"),
         ({"to": 2.0}, "found 2.0"),
         ({"to": True}, "found True"),
-        ({"truncate": True}, "truncate=True needs to="),
-        ({"lengths": ""}, "expected lengths= as a suffix"),
-        ({"lengths": True}, "expected lengths= as a suffix"),
+        ({"truncate": True}, "truncate=True needs a length .*Pass to="),
+        ({"lengths": ""}, "lengths: expected a suffix"),
+        ({"lengths": True}, "lengths: expected a suffix"),
     ],
 )
 def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:

@@ -188,7 +188,7 @@ def test_to_moves_the_columns() -> None:
 def test_a_batch_may_be_rebuilt_of_its_columns(rebuild: Any) -> None:
     rebuilt = rebuild(batch_of_everything())
     assert list(rebuilt) == ["image", "tokens", "name", "age", "frames"]
-    with pytest.raises(AttributeError, match="has no positions: something rebuilt it"):
+    with pytest.raises(AttributeError, match="has no positions: a library rebuilt it"):
         _ = rebuilt.positions
     with pytest.raises(AttributeError, match="no attribute 'else'"):
         _ = getattr(rebuilt, "else")

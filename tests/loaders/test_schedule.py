@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dataformats.loaders.schedule import (
     History,
     Schedule,
-    changed,
+    changed_history,
     checked_weights,
     epoch_length,
 )
@@ -131,7 +131,7 @@ def test_changes_lose_and_repeat_nothing(data: st.DataObject, k: int) -> None:
     weights = st.lists(st.integers(0, 9), min_size=k, max_size=k).filter(any).map(tuple)
     history: History = ((0, data.draw(weights)),)
     for position in sorted(data.draw(st.sets(st.integers(1, 200), max_size=6))):
-        history = changed(history, position, data.draw(weights))
+        history = changed_history(history, position, data.draw(weights))
     schedule = Schedule(history)
     component, count = schedule.turns(np.arange(300))
     for c in range(k):
@@ -145,7 +145,7 @@ def test_changes_lose_and_repeat_nothing(data: st.DataObject, k: int) -> None:
 
 
 def test_what_was_before_a_change_stays() -> None:
-    before, after = only(3, 1), Schedule(changed(((0, (3, 1)),), 10, (1, 5)))
+    before, after = only(3, 1), Schedule(changed_history(((0, (3, 1)),), 10, (1, 5)))
     for one, other in zip(before.turns(np.arange(10)), after.turns(np.arange(10)), strict=True):
         assert one.tolist() == other.tolist()
     assert after.turns(np.arange(10, 16))[0].tolist() == walk((1, 5), 6)
@@ -153,17 +153,17 @@ def test_what_was_before_a_change_stays() -> None:
 
 def test_changes() -> None:
     history: History = ((0, (3, 1)), (10, (1, 1)))
-    assert changed(history, 10, (1, 1)) == history
-    assert changed(history, 500, (1, 1)) == history
-    assert changed(history, 11, (2, 1)) == (*history, (11, (2, 1)))
-    assert changed(history, 10, (2, 1)) == ((0, (3, 1)), (10, (2, 1)))
-    assert changed(history, 10, (3, 1)) == ((0, (3, 1)),)
-    assert changed(((0, (3, 1)),), 0, (1, 2)) == ((0, (1, 2)),)
-    assert changed(history, 9, (1, 1)) == history
-    assert changed(history, 9, (2, 1)) == ((0, (3, 1)), (9, (2, 1)))
-    assert changed(history, 0, (2, 1)) == ((0, (2, 1)),)
+    assert changed_history(history, 10, (1, 1)) == history
+    assert changed_history(history, 500, (1, 1)) == history
+    assert changed_history(history, 11, (2, 1)) == (*history, (11, (2, 1)))
+    assert changed_history(history, 10, (2, 1)) == ((0, (3, 1)), (10, (2, 1)))
+    assert changed_history(history, 10, (3, 1)) == ((0, (3, 1)),)
+    assert changed_history(((0, (3, 1)),), 0, (1, 2)) == ((0, (1, 2)),)
+    assert changed_history(history, 9, (1, 1)) == history
+    assert changed_history(history, 9, (2, 1)) == ((0, (3, 1)), (9, (2, 1)))
+    assert changed_history(history, 0, (2, 1)) == ((0, (2, 1)),)
     with pytest.raises(ValueError, match=r"^expected 2 weights, one for each component as before, found 3$"):
-        changed(history, 20, (1, 1, 1))
+        changed_history(history, 20, (1, 1, 1))
 
 
 # ---- how long an epoch is
@@ -190,12 +190,14 @@ def test_the_end_of_an_epoch(until: str) -> None:
 
 def test_ends_that_are_none() -> None:
     for until in ("last", None, True, 1.5):
-        with pytest.raises(ValueError, match=r"^until is 'first', 'all' or a number of records, found "):
+        with pytest.raises(ValueError, match=r"^until: expected 'first', 'all' or a number of records, found "):
             epoch_length((5,), (1,), until)  # type: ignore[arg-type]
     for n in (0, -1, 2**62):
-        with pytest.raises(ValueError, match=rf"^an epoch has 1 to 2\*\*62 - 1 records, found {n} with until={n}$"):
+        with pytest.raises(
+            ValueError, match=rf"^expected an epoch of 1 to 2\*\*62 - 1 records, found {n} with until={n}$"
+        ):
             epoch_length((5,), (1,), n)
-    with pytest.raises(ValueError, match=r"^an epoch has 1 to "):
+    with pytest.raises(ValueError, match=r"^expected an epoch of 1 to "):
         epoch_length((1, 2**61), (2**31 - 2, 1), "all")
     assert epoch_length((1, 2**61), (2**31 - 2, 1), "first") == 1
 
@@ -206,11 +208,11 @@ def test_ends_that_are_none() -> None:
 def test_weights() -> None:
     assert checked_weights([np.int64(3), 0], ("a", "b"), (5, 0)) == (3, 0)
     for wrong in (0.5, "1", None, True, 1.0):
-        with pytest.raises(TypeError, match=r"^weights are whole numbers \(7 and 3, not 0.7 and 0.3\), found "):
+        with pytest.raises(TypeError, match=r"^weights: expected whole numbers \(7 and 3, not 0.7 and 0.3\), found "):
             checked_weights([1, wrong], ("a", "b"), (5, 5))
     with pytest.raises(ValueError, match=r"^component 'b': expected a weight of 0 or more, found -2$"):
         checked_weights([1, -2], ("a", "b"), (5, 5))
-    with pytest.raises(ValueError, match=r"^component 'b' has no records: its weight must be 0, found 2$"):
+    with pytest.raises(ValueError, match=r"^component 'b' has no records: expected a weight of 0, found 2$"):
         checked_weights([1, 2], ("a", "b"), (5, 0))
     with pytest.raises(ValueError, match=r"^expected a weight for each of 2 components, found 1$"):
         checked_weights([1], ("a", "b"), (5, 5))

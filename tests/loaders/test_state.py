@@ -148,7 +148,7 @@ def test_any_character_that_differs_is_refused_or_equal(byte: int) -> None:
         ({"position": True}, "expected 'an integer', found True"),
         ({"position": 2**62}, "position of the state"),
         ({"seed": "7"}, "seed of the state differs: expected 'an integer', found '7'"),
-        ({"version": 2}, "expected 1, found 2. the state was taken with a newer release"),
+        ({"version": 2}, "expected 1, found 2. The state was saved by a newer release"),
         ({"version": 0}, "version of the state differs"),
         ({"version": None}, "version of the state differs"),
         ({"skips": [[5, 3]]}, "skips of the state"),
@@ -156,10 +156,10 @@ def test_any_character_that_differs_is_refused_or_equal(byte: int) -> None:
         ({"skips": [[3, 5, 7]]}, "expected 'a list of pairs'"),
         ({"shuffle": ["window", 1024]}, "shuffle of the state"),
         ({"weights": []}, "weights of the state"),
-        ({"weights": [[5, [1]]]}, "the first from 0 on"),
+        ({"weights": [[5, [1]]]}, "the first at 0"),
         ({"weights": [[0, [1]], [5, [1, 1]]]}, "weights of the same components"),
-        ({"weights": [[0, [1, -1]]]}, "weights from 0 on"),
-        ({"position": 1235}, "check of the state differs.*take it from another checkpoint"),
+        ({"weights": [[0, [1, -1]]]}, "weights of 0 or more"),
+        ({"position": 1235}, "check of the state differs.*take the state from another checkpoint"),
     ],
 )
 def test_what_is_wrong_is_said(changes: dict[str, Any], message: str) -> None:
@@ -186,10 +186,10 @@ def test_the_same_run_goes_on() -> None:
     [
         (
             replace(PLAIN, fingerprint="other"),
-            "fingerprint differs: expected '0123.*', found 'other'. the data are not those that the state was taken "
-            "of: open the same files .*strict=False to go on at the same position, 1234, of other data",
+            r"fingerprint differs: expected '0123.*', found 'other'. The state belongs to other data\. "
+            "Open the same files .*strict=False to continue at the same position, 1234, of other data",
         ),
-        (replace(PLAIN, seed=8), r"seed differs: expected 7, found 8\. .*make the loader with seed=7"),
+        (replace(PLAIN, seed=8), r"seed differs: expected 7, found 8\. .*Create the loader with seed=7"),
         (replace(PLAIN, shuffle="none"), "shuffle differs: expected 'global', found 'none'.*shuffle=True"),
         (replace(PLAIN, shuffle=["window", 64, 4]), "shuffle differs: expected 'global'"),
         (replace(PLAIN, weights=((0, (1, 1)),)), "number of components differs: expected 1, found 2"),

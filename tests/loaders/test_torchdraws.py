@@ -195,7 +195,7 @@ def test_a_torch_that_comes_late_is_told(caplog: pytest.LogCaptureFixture, monke
     with caplog.at_level(logging.WARNING, "dataformats"), Randomness(3).torch_draws():
         sys.modules["torch"] = here
 
-    assert "import torch before the loader starts" in caplog.text
+    assert "Import torch before the loader starts" in caplog.text
 
 
 def draw_for(record: Any) -> dict[str, Any]:
@@ -244,3 +244,26 @@ def test_collate_and_batch_transform_draw_other_numbers() -> None:
     assert drawn[:6] == drawn[6:]
     assert len({number for _, number, _ in drawn}) == 6
     assert len({number for name, _, number in drawn if name != "collate"}) == 4
+
+
+def test_an_unknown_torch_is_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataformats.loaders.pytorch import rng
+
+    first, last = rng.KNOWN_TORCH
+    for version, is_known in ((first, True), (last, True), ((first[0], first[1] - 1), False), ((9, 0), False)):
+        monkeypatch.setattr(torch, "__version__", "{}.{}.1+cpu".format(*version))
+        rng._check_version.cache_clear()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "dataformats"):
+            for _ in range(2):
+                rng.TorchDraws(lambda: 0)
+        assert len(caplog.records) == (0 if is_known else 1)
+    assert "torch 9.0.1+cpu is unknown" in caplog.text
+    rng._check_version.cache_clear()
+
+
+def test_the_torch_of_the_tests_is_known() -> None:
+    from dataformats.loaders.pytorch import rng
+
+    first, last = rng.KNOWN_TORCH
+    assert first <= tuple(map(int, torch.__version__.split(".")[:2])) <= last
