@@ -201,7 +201,7 @@ class FileSource(RecordSource):
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         if self._reader.spec is not None:
-            raise SpecError(f"{self.format} stores fields apart: a record has no bytes of its own; use read()")
+            raise SpecError(f"records of {self.format} have no stored bytes: the fields are stored apart. Use read().")
         records = as_indices(indices, len(self))
         fetched = self._blobs.fetch(records)[VALUE]
         for position in sorted(fetched.problems)[:1]:

@@ -22,7 +22,7 @@ FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "s
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each read went the short way."""
+    """Whether each read took a pinned table by the fast path."""
     found: list[bool] = []
     read = native_read.read
 

@@ -1,4 +1,4 @@
-"""The native way to a batch against the careful one, which is its specification: the same blobs, or none."""
+"""The fast path against the reference path, which specifies it: the same blobs, or none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dataformats.storage.file_set import FileSet
 from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import CachedFile, MappedFile
 
-pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the careful way")
+pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
 
 WAYS: dict[str, tuple[Callable[[Path], StoredFile], str]] = {
     "auto": (LocalFile, "auto"),
@@ -120,7 +120,7 @@ def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
 
 
 class Checked(KernelCheck):
-    """A check by the kernel alone: the careful way is not asked here."""
+    """A check by the kernel alone: the reference path is not used here."""
 
     def __init__(self, kernel: FrameCheck) -> None:
         self.kernel = kernel
@@ -281,7 +281,7 @@ def test_extents_that_overlap_are_not_unfolded(tmp_path: Path, monkeypatch: pyte
 
 
 def test_out_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The careful way opens one file at a time."""
+    """The reference path opens one file at a time."""
     files = written(tmp_path, [noise(100), noise(100, 1)], "auto")
 
     def refuse(numbers: Any) -> Any:

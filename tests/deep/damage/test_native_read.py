@@ -10,7 +10,7 @@ from dataformats.batch.inline_values import ValueSlice
 from dataformats.kernels import FrameCheck, reads_batches
 from tests.storage.test_native_read import FRAMES, WAYS, framed, gathered, noise, written
 
-pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the careful way")
+pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
 
 
 @pytest.mark.parametrize("way", WAYS)
