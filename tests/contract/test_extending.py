@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dataformats.registry import backends, codecs
-from dataformats.testing import BackendConformance, FormatCase
+from dataformats.testing import BackendConformance, CodecCase, CodecConformance, FormatCase
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -56,3 +57,18 @@ class TestLengthPrefixed(BackendConformance):
 
 
 # ---- the codec
+
+
+class TestBits(CodecConformance):
+    @pytest.fixture
+    def case(self) -> CodecCase:
+        bools = [np.zeros((3, 5), bool), np.ones((3, 5), bool), np.eye(3, 5, dtype=bool)]
+        return CodecCase(
+            "bits(3,5)",
+            bools,
+            frozen=[(bools[1], "fffe"), (bools[2], "8208")],
+            refuses=[np.zeros((3, 5), np.uint8), np.zeros((5, 3), bool), [[True] * 5] * 4, "101"],
+            damaged=[b"", b"\0", b"\0\0\0"],
+            bad_args=["", "3,x", "-1", "3.5"],
+            cuts=True,
+        )

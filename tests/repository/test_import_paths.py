@@ -23,7 +23,9 @@ PROMISED = {
     "dataformats.backends.ffrecord": ("BACKEND", "PackedFolder"),
     "dataformats.batch": ("Blobs", "Nullable", "Ragged", "RecordBatch"),
     "dataformats.codecs.images": ("Png",),
-    "dataformats.codecs.videos": (),
+    "dataformats.codecs.videos": ("MP4", "Video"),
+    "dataformats.errors": ("FormatError", "SpecError", "TruncatedError"),
+    "dataformats.indexing.reader": ("FileIndex", "IndexedReader"),
     "dataformats.interfaces": (
         "Backend",
         "BlobBackend",
@@ -31,15 +33,19 @@ PROMISED = {
         "Codec",
         "FieldsBackend",
         "FieldsWriter",
+        "OpenOptions",
         "Reader",
         "RecordCodec",
         "RecordWriter",
+        "SniffResult",
+        "StoredFile",
     ),
     "dataformats.kernels": ("crc32c", "implementation", "permute"),
     "dataformats.kernels.permutation": ("permute",),
     "dataformats.loaders.pytorch": ("BatchDataset", "DeviceCopier", "RecordDataset", "collate", "to_torch"),
     "dataformats.registry": ("backends", "codecs"),
-    "dataformats.testing": ("BackendConformance", "FormatCase"),
+    "dataformats.storage.files": ("LocalFile",),
+    "dataformats.testing": ("BackendConformance", "BackendDurability", "CodecCase", "CodecConformance", "FormatCase"),
 }
 
 
