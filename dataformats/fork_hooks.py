@@ -1,4 +1,4 @@
-"""Objects that hold a lock or a thread are told when the process was forked."""
+"""Call a method of objects that hold a lock or a thread in every forked child."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ACTIONS: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 
 
 def after_fork(thing: object, method: str) -> None:
-    """Call `thing.method()` in every child that is forked while `thing` lives."""
+    """Call `thing.method()` in each child process that is forked while `thing` is alive."""
     _ACTIONS[thing] = method
 
 

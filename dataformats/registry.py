@@ -1,4 +1,4 @@
-"""Where backends and codecs are found by name: registered by call, by entry point, or shipped here."""
+"""Registries of backends and codecs by name: registered by a call, by an entry point, or shipped here."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ _LOG = logging.getLogger("dataformats")
 
 
 class Registry(Generic[T]):
-    """Objects by name; what is shipped or advertised by an entry point is imported when it is asked for.
+    """Objects by name; shipped objects and those of entry points are imported at first use. Thread-safe.
 
     Args:
-        kind: What a name names, for messages.
-        group: The entry-point group that other packages use.
-        shipped: Name to `"module:attribute"` of what this package brings.
+        kind: The kind of object, for messages: "format", "codec".
+        group: The entry-point group for other packages.
+        shipped: Name to `"module:attribute"` of the objects in this package.
 
     Example:
         >>> from dataformats.registry import Registry
-        >>> colours = Registry("colour", "example.colours", {})
-        >>> colours.register("red", 0xFF0000)
-        >>> colours.get("red")
+        >>> colors = Registry("color", "example.colors", {})
+        >>> colors.register("red", 0xFF0000)
+        >>> colors.get("red")
         16711680
+        >>> list(colors), "blue" in colors
+        (['red'], False)
     """
 
     def __init__(self, kind: str, group: str, shipped: dict[str, str]) -> None:
@@ -53,19 +55,19 @@ class Registry(Generic[T]):
         """Register `thing` as `name`.
 
         Raises:
-            ValueError: Something else has the name, and `replace` is not given.
+            ValueError: Another object has the name, and `replace` is not given.
         """
         with self._lock:
             taken = name in self and self._objects.get(name) is not thing
             if taken and not replace:
-                raise ValueError(f"{self._kind} {name!r} is registered already; pass replace=True to take its place")
+                raise ValueError(f"{self._kind} {name!r} is registered already. Pass replace=True to replace it.")
             self._objects[name] = thing
 
     def get(self, name: str) -> T:
-        """Return what is registered as `name`.
+        """Return the object registered as `name`.
 
         Raises:
-            UnknownNameError: Nothing is.
+            UnknownNameError: No object has that name.
         """
         if name in self._objects:
             return self._objects[name]
@@ -75,7 +77,7 @@ class Registry(Generic[T]):
             return self._objects[name]
 
     def shipped(self, name: str) -> bool:
-        """Return True where `name` is what this package brings, not somebody else's object."""
+        """Return True if `name` is an object of this package that has not been replaced."""
         return name in self._shipped and (
             name not in self._objects or self._objects[name] is _imported(self._shipped[name])
         )

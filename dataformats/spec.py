@@ -1,4 +1,4 @@
-"""The type grammar: what a field holds.
+"""The type grammar: the types of fields.
 
 `type := codec [ "(" args ")" ] { dims } [ "?" ]`, `dims := "[" [ n { "," n } ] "]"`, outermost first.
 """
@@ -34,13 +34,13 @@ _MAX_DIGITS = 20  # Python refuses to read numbers of thousands of digits
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of one field.
+    """The type of one field: a codec or a dtype, dimensions, and `?` if records may lack the field.
 
     Attributes:
         codec: The name of a codec, or of a dtype in `NUMBER_TYPES`.
         args: The codec's arguments, as text.
-        dims: Sizes, outermost first; `None` is any length.
-        optional: True where a record may lack the field.
+        dims: Sizes in [0, 2^31), outermost first, at most 32; `None` is any length.
+        optional: True if a record may lack the field.
 
     Example:
         >>> from dataformats import Type
@@ -48,6 +48,8 @@ class Type:
         Type('float32[][64]?')
         >>> Type.parse("float32[][64]?").dims
         (None, 64)
+        >>> Type.parse("int64[3]").dtype == "int64", Type.parse("jpg").dtype
+        (True, None)
     """
 
     codec: str
@@ -57,16 +59,18 @@ class Type:
 
     @classmethod
     def parse(cls, text: str | Type) -> Type:
-        """Return the type that `text` names.
+        """Return the type of a text such as `"float32[28,28]"` or `"jpg[]?"`; a `Type` is returned as it is.
 
         Raises:
-            SpecError: The text is not of the grammar.
+            SpecError: The text does not follow the grammar.
         """
         if isinstance(text, Type):
             return text
         match = _TYPE.fullmatch(text.strip()) if hasattr(text, "isidentifier") else None
         if match is None:
-            raise SpecError(f"{text!r} is no type: expected codec[(args)][dims][?], as 'float32[28,28]' or 'jpg[]?'")
+            raise SpecError(
+                f"{text!r} is not a type: expected codec[(args)][dims][?], such as 'float32[28,28]' or 'jpg[]?'"
+            )
         args = match["args"]
         return cls(
             match["codec"],
@@ -77,7 +81,7 @@ class Type:
 
     @classmethod
     def named(cls, text: str) -> Type:
-        """Return the type that a file names; a text that is not of the grammar is an opaque codec name."""
+        """Return the type that a file names; a text that does not follow the grammar is an opaque codec name."""
         try:
             return cls.parse(text)
         except SpecError:
@@ -90,7 +94,7 @@ class Type:
 
     @property
     def required(self) -> Type:
-        """The same type for a field that is always there."""
+        """The same type for a field that no record lacks."""
         return replace(self, optional=False) if self.optional else self
 
     @property
@@ -100,12 +104,12 @@ class Type:
 
     @property
     def dtype(self) -> np.dtype | None:
-        """The little-endian numpy dtype, or `None` where the codec is no number."""
+        """The little-endian numpy dtype; `None` if the codec is not a number type."""
         return None if self.args or self.codec not in NUMBER_TYPES else _little_endian(self.codec)
 
     @property
     def fixed(self) -> bool:
-        """True where every dimension has a size."""
+        """True if every dimension has a size."""
         return None not in self.dims
 
     def __str__(self) -> str:
@@ -117,7 +121,13 @@ class Type:
 
 
 class Spec(Mapping[str, Type]):
-    """A mapping of field name to `Type`, in the order of the fields.
+    """A mapping of field name to `Type`, in the order of the fields. Immutable and hashable.
+
+    Args:
+        types: Field to `Type`, or to its text.
+
+    Raises:
+        SpecError: A type does not parse; the error names the field.
 
     Example:
         >>> from dataformats import Spec
@@ -135,7 +145,7 @@ class Spec(Mapping[str, Type]):
         self._types: dict[str, Type] = {}
         for name, text in items.items():
             if not isinstance(name, str):
-                raise SpecError(f"a field's name must be str, found {name!r}")
+                raise SpecError(f"the name of a field is not text: expected str, found {name!r}")
             try:
                 self._types[name] = Type.parse(text)
             except SpecError as error:
@@ -162,11 +172,11 @@ class Spec(Mapping[str, Type]):
         return f"Spec({self.to_json()!r})"
 
     def to_json(self) -> dict[str, str]:
-        """Return the spec as plain strings, which `Spec` takes back."""
+        """Return the spec as plain strings, from which `Spec` can be made again."""
         return {name: str(kind) for name, kind in self._types.items()}
 
     def select(self, names: Mapping[str, object] | list[str] | tuple[str, ...]) -> Spec:
-        """Return the spec of these fields, in this order."""
+        """Return the spec of these fields, in this order; raises `KeyError` for an unknown one."""
         return Spec({name: self._types[name] for name in names})
 
 
@@ -178,7 +188,7 @@ def _little_endian(name: str) -> np.dtype:
     import numpy as np
 
     if name == "float128" and not hasattr(np, "float128"):
-        raise SpecError("this platform has no float128")
+        raise SpecError("this platform has no float128: numpy's longdouble has fewer than 16 bytes")
     return np.dtype(name).newbyteorder("<")
 
 
@@ -197,10 +207,12 @@ def _parse_dims(text: str, whole: str) -> tuple[int | None, ...]:
             continue
         for part in group.split(","):
             if not part.strip().isdigit() or len(part) > _MAX_DIGITS:
-                raise SpecError(f"{whole!r:.99} is no type: [{group:.20}] must be sizes, as [28,28], or empty")
+                raise SpecError(
+                    f"{whole!r:.99} is not a type: expected sizes as in [28,28], or nothing, found [{group:.20}]"
+                )
             dims.append(int(part))
     if len(dims) > _MAX_DIMS or any(size is not None and size >= 2**31 for size in dims):
-        raise SpecError(f"{whole!r} has more than {_MAX_DIMS} dimensions or a size of 2^31 and up")
+        raise SpecError(f"{whole!r} is not a type: expected at most {_MAX_DIMS} dimensions, and sizes below 2^31")
     return tuple(dims)
 
 

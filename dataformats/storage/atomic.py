@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and writes that can be done again."""
+"""Atomic publishing of files and folders, and writes that may be repeated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["publish", "remove", "sync", "write_all", "write_bytes"]
 
 
 def publish(partial: Path, final: Path) -> None:
-    """Give a finished file or folder its name in one rename, and sync the folder that holds it.
+    """Rename a complete file or folder to its final name, and sync the folder that holds it.
 
-    What stands at `final` is replaced; where one of both is a folder, it is moved aside first and deleted afterwards.
+    An existing `final` is replaced. If either is a folder, it is moved aside first and deleted afterwards.
     """
     aside = None
     if final.exists() and not final.is_symlink() and (final.is_dir() or partial.is_dir()):
@@ -26,7 +26,7 @@ def publish(partial: Path, final: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a small file so that a reader sees the old one or the new one, also when several write at once."""
+    """Write a small file atomically: a reader sees the old or the new one, even with several writers at once."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("wb") as file:
@@ -39,7 +39,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_all(descriptor: int, data: bytes, offset: int) -> None:
-    """Write all of `data` at byte `offset`; the system may take less than it was given in one call."""
+    """Write all of `data` at byte `offset`; one call of the system may write less than it is given."""
     rest = memoryview(data)
     while len(rest):
         n = os.pwrite(descriptor, rest, offset)
@@ -47,7 +47,7 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder, if it is there."""
+    """Delete a file or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -55,7 +55,7 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, onto the disk."""
+    """Sync a file, or the names in a folder, to the disk."""
     if os.name == "nt" and path.is_dir():
         return  # Windows cannot open a folder for this
     descriptor = os.open(path, os.O_RDONLY)

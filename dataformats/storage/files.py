@@ -23,11 +23,11 @@ except ImportError:  # Windows
 __all__ = ["LocalFile", "LocalFolder", "borrow_descriptors", "max_open_files", "return_descriptors"]
 
 _MAX_OPEN = 256
-_FEW_OPEN = 4  # up to here nobody asks what the process may have open, which costs as much as a read
+_FEW_OPEN = 4  # up to here the limit of the process is not queried: that costs as much as a read
 
 
 class LocalFile(StoredFile):
-    """A file of the local disk, read by position through a descriptor that all threads share."""
+    """A file on the local disk, read by position through a descriptor that all threads share."""
 
     def __init__(self, path: Path) -> None:
         info = path.stat()
@@ -56,7 +56,7 @@ class LocalFile(StoredFile):
                 return_descriptors([self])
         if done < len(out) and offset + done < self.size:
             raise TruncatedError(
-                "the file became shorter while it was open",
+                "the file was truncated while it was open",
                 path=self.name,
                 offset_bytes=offset + done,
                 expected=f"{self.size} bytes",
@@ -76,10 +76,10 @@ class LocalFile(StoredFile):
         return LocalFolder(Path(self.name).parent)
 
     def open_descriptor(self) -> int:
-        """Return a new descriptor of the very file that was looked at first.
+        """Return a new descriptor of the file that was opened first.
 
         Raises:
-            FormatError: Another file stands there now.
+            FormatError: The file was replaced or changed since.
         """
         descriptor = os.open(self.name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
         try:
@@ -90,37 +90,37 @@ class LocalFile(StoredFile):
         return descriptor
 
     def _check_unchanged(self, info: os.stat_result) -> None:
-        # Without a name (no links) it was deleted, or another file has taken its place.
-        found = (str(info.st_size), str(info.st_mtime_ns)) if info.st_nlink else ("no file of that name",)
+        # A file without links was deleted, or another file has its name.
+        found = (str(info.st_size), str(info.st_mtime_ns)) if info.st_nlink else ("no such file",)
         if found != self.identity:
             raise FormatError(
                 "the file was replaced or changed while it was open (size, time)",
                 path=self.name,
                 expected=self.identity,
                 found=found,
-                remedy="open the data set again",
+                remedy="Open the dataset again.",
             )
 
 
 class _Descriptors:
-    """A bounded number of open descriptors; the one not used for longest is closed first."""
+    """A bounded number of open descriptors; the least recently used one is closed first."""
 
     def __init__(self) -> None:
-        # Garbage may be collected in the middle of all this, and close a source in its `__del__`.
+        # Reentrant: garbage collection may close a source in the middle of any of these methods.
         self._lock = threading.RLock()
-        self._open: dict[LocalFile, list[int]] = {}  # file -> [descriptor, borrowers]; order is order of use
+        self._open: dict[LocalFile, list[int]] = {}  # file -> [descriptor, borrowers], least recently used first
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
         self._lock = threading.RLock()
         for entry in self._open.values():
-            entry[1] = 0  # whoever borrowed it stayed in the parent
+            entry[1] = 0  # the borrowing threads exist only in the parent
 
     def borrow(self, files: Sequence[LocalFile]) -> list[int]:
-        """Return descriptors of files, which stay open until `give_back`.
+        """Return descriptors of files; they stay open until `give_back`.
 
         Raises:
-            FormatError: One was replaced or changed since it was first looked at.
+            FormatError: A file was replaced or changed since it was opened first.
         """
         taken: list[int] = []
         with self._lock:
@@ -143,7 +143,7 @@ class _Descriptors:
         return [file.open_descriptor(), 0]
 
     def give_back(self, files: Sequence[LocalFile]) -> None:
-        """Let go of what `borrow` gave for these files."""
+        """Return the descriptors that `borrow` gave for these files."""
         with self._lock:
             for file in files:
                 self._open[file][1] -= 1
@@ -163,7 +163,7 @@ class _Descriptors:
 
 
 def max_open_files() -> int:
-    """Return how many descriptors may stay open, and be borrowed at once: a quarter of the process's, 256 at most."""
+    """Return how many descriptors may be open or borrowed: a quarter of the limit of the process, at most 256."""
     if resource is None:
         return _MAX_OPEN
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -176,7 +176,7 @@ return_descriptors: Callable[[Sequence[LocalFile]], None] = _DESCRIPTORS.give_ba
 
 
 class LocalFolder(Folder):
-    """A folder of the local disk."""
+    """A folder on the local disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -10,7 +10,7 @@ _OWN_SUFFIXES = (".dataformats.json", ".dataformats.idx", ".partial", ".journal"
 
 
 class GlobFolder(Folder):
-    """The files that a pattern matched."""
+    """The files that match a glob."""
 
     explicit = True
 
@@ -26,5 +26,5 @@ class GlobFolder(Folder):
 
 
 def is_data(name: str) -> bool:
-    """Return False for hidden files and for those that this package keeps beside data."""
+    """Return False for hidden files, and for the sidecars, partial files and journals of this package."""
     return not name.startswith(".") and not name.endswith(_OWN_SUFFIXES)

@@ -3,8 +3,8 @@
 The standard library's zlib is used because it sees truncation (`eof`) and checks CRC32 and Adler-32 on a full
 pass; rapidgzip and indexed_gzip read a cut file as a shorter one without an error.
 
-Which decompressed bytes of a damaged file can be had must not depend on how they are read. zlib drops what a
-call has decompressed when that call finds damage; it is repeated in halves, down to one byte in and one out.
+Which decompressed bytes of a damaged file are readable must not depend on how they are read. zlib drops the output
+of a call that finds damage, so that call is repeated in halves, down to one byte in and one byte out.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["WBITS", "DecompressedFile"]
 WBITS = {"gzip": 31, "zlib": 15}
 """The `wbits` of `zlib` for each compression."""
 
-_READ = 16 * 1024  # a checkpoint may keep that much compressed data
+_READ = 16 * 1024  # a checkpoint may hold this much compressed data
 _STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
 _MAX_CHECKPOINTS = 1024  # of one file; 40 to 56 KB each
 _MIN_CHECKPOINTS = 4
-_ALL_CHECKPOINTS = 8192  # of all files of the process, about
+_ALL_CHECKPOINTS = 8192  # of all files of the process, approximately
 _CURSORS = 4
 _END = 2**63
 
@@ -38,34 +38,34 @@ _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
 
 @dataclass(slots=True, eq=False)
 class _Cursor:
-    """A decompressor that stands at a decompressed position."""
+    """A decompressor at a decompressed position."""
 
     state: Any
-    source: int  # compressed bytes handed to it
-    position: int  # decompressed bytes it gave
-    pending: bytes = b""  # handed to it, not yet taken
+    source: int  # compressed bytes given to it
+    position: int  # decompressed bytes returned
+    pending: bytes = b""  # given to it, not yet consumed
 
     def copy(self) -> _Cursor:
         return _Cursor(self.state.copy(), self.source, self.position, self.pending)
 
     def take(self, most: int) -> bytes:
-        """Return up to `most` decompressed bytes of what is pending.
+        """Return up to `most` decompressed bytes of the pending input.
 
         Raises:
-            zlib.error: Nothing more can be had.
+            zlib.error: The pending input is damaged at its start.
         """
         before = self.state.copy()
         try:
             out: bytes = self.state.decompress(self.pending, most)
         except zlib.error:
-            out = self._take_carefully(before, most)
+            out = self._take_before_damage(before, most)
         else:
             self.pending = _left(self.state)
         self.position += len(out)
         return out
 
-    def _take_carefully(self, state: Any, most: int) -> bytes:
-        """Return the first bytes that can be had before the damage; at least one, or the damage is raised."""
+    def _take_before_damage(self, state: Any, most: int) -> bytes:
+        """Return the bytes before the damage, at least one; raises `zlib.error` if there are none."""
         n_in, n_out = len(self.pending), most
         while True:
             attempt = state.copy()
@@ -85,7 +85,7 @@ class _Cursor:
 
 
 def _left(state: Any) -> bytes:
-    """Return what of the compressed bytes was not taken; at the end it may stand in `unused_data` as well."""
+    """Return the compressed bytes that were not consumed; at the end, `unused_data` may hold them instead."""
     left: bytes = b"" if state.eof else state.unconsumed_tail
     return left
 
@@ -94,7 +94,7 @@ class DecompressedFile(StoredFile):
     """The decompressed bytes of a file, as a file.
 
     Attributes:
-        damage: Why the decompressed bytes end before the compressed ones do, once `size` is known.
+        damage: Why the decompressed bytes end early, once `size` is known; `None` if the file is sound.
     """
 
     def __init__(self, file: StoredFile, compression: str) -> None:
@@ -107,14 +107,14 @@ class DecompressedFile(StoredFile):
         self._size: int | None = None
         self._step = _STEP
         self._checkpoints = [_Cursor(self._fresh(), 0, 0)]
-        self._cursors: list[_Cursor] = []  # where recent reads ended: a sequential reader goes on there
+        self._cursors: list[_Cursor] = []  # where recent reads ended: a sequential reader continues there
         self._unlock()
         after_fork(self, "_unlock")
         _LIVE.add(self)
 
     def _unlock(self) -> None:
         self._lock = threading.Lock()
-        self._pathfinder = threading.Lock()
+        self._seeking = threading.Lock()
 
     def _fresh(self) -> Any:
         return zlib.decompressobj(self._wbits)
@@ -125,18 +125,18 @@ class DecompressedFile(StoredFile):
         return self._file
 
     @property
-    def size(self) -> int:  # type: ignore[override]  # found by a pass over the file, then kept
-        """The decompressed bytes that can be had; the first call goes through the whole file."""
+    def size(self) -> int:  # type: ignore[override]  # computed by a pass over the file, then cached
+        """The number of readable decompressed bytes; the first call reads the whole file."""
         if self._size is None:
             self._size = self._measure()
         return self._size
 
     def known_size(self, size: int, damage: FormatError | None) -> None:
-        """Take the size and the damage from an index, in place of a pass over the file."""
+        """Set the size and the damage from an index, instead of a pass over the file."""
         self._size, self.damage = size, damage
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        """Fill `out` from decompressed byte `offset` on; return the bytes read, fewer only at the end."""
+        """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
         cursor = self._at(offset)
         done = 0
         while cursor.position == offset + done and done < len(out):
@@ -147,11 +147,11 @@ class DecompressedFile(StoredFile):
             done += len(part)
         self._keep(cursor)
         if done < len(out) and self._size is not None and offset + done < self._size:
-            raise self.damage or self._broken(cursor, "the decompressed data became shorter", TruncatedError)
+            raise self.damage or self._broken(cursor, "the decompressed data were truncated", TruncatedError)
         return done
 
     def pread(self, offset: int, length: int) -> bytes:
-        """Return up to `length` decompressed bytes; memory grows with what is there, not with `length`."""
+        """Return up to `length` decompressed bytes; uses memory for the bytes found, not for `length`."""
         parts, step = [], 2**20
         while length > 0:
             out = bytearray(min(step, length))
@@ -163,7 +163,7 @@ class DecompressedFile(StoredFile):
         return b"".join(parts)
 
     def sibling(self, name: str) -> StoredFile | None:
-        """Return the file called `name` beside the compressed one, or `None`."""
+        """Return the file `name` beside the compressed one; `None` if it does not exist."""
         return self._file.sibling(name)
 
     def _measure(self) -> int:
@@ -172,13 +172,13 @@ class DecompressedFile(StoredFile):
         return cursor.position
 
     def _at(self, offset: int) -> _Cursor:
-        """Return a cursor at `offset`, or at the end of what can be had before it."""
+        """Return a cursor at `offset`, or at the end of the readable bytes before it."""
         cursor = self._nearest(offset)
         if offset - cursor.position <= self._step:
             return self._skip(cursor, offset)
-        # Far: one thread finds the way and leaves checkpoints; those that waited start from these.
+        # Far: one thread decompresses and leaves checkpoints; waiting threads start from these.
         self._keep(cursor)
-        with self._pathfinder:
+        with self._seeking:
             return self._skip(self._nearest(offset), offset)
 
     def _skip(self, cursor: _Cursor, offset: int) -> _Cursor:
@@ -203,7 +203,7 @@ class DecompressedFile(StoredFile):
             self._cursors = [*self._cursors[-(_CURSORS - 1) :], cursor]
 
     def _to_checkpoint(self, cursor: _Cursor) -> int:
-        """Return how far a cursor may go before a checkpoint is due, and set one that is due now."""
+        """Add a checkpoint if one is due; return the number of bytes until the next one."""
         with self._lock:
             due = self._checkpoints[-1].position + self._step
             if cursor.position >= due:
@@ -216,7 +216,7 @@ class DecompressedFile(StoredFile):
         return min(due - cursor.position, _STEP)
 
     def _advance(self, cursor: _Cursor, most: int) -> bytes:
-        """Return the next 1 to `most` decompressed bytes, or none at the end or where damage begins."""
+        """Return the next 1 to `most` decompressed bytes; `b""` at the end or at damage."""
         while True:
             if cursor.state.eof and not self._next_member(cursor):
                 return b""
@@ -233,19 +233,19 @@ class DecompressedFile(StoredFile):
                 return b""
 
     def _feed(self, cursor: _Cursor) -> int:
-        """Give a cursor more compressed bytes if it has none; return how many it has."""
+        """Read compressed bytes for a cursor that has none pending; return how many are pending."""
         if not cursor.pending:
             cursor.pending = self._file.pread(cursor.source, _READ)
             cursor.source += len(cursor.pending)
         return len(cursor.pending)
 
     def _next_member(self, cursor: _Cursor) -> bool:
-        """Go on with the next gzip member; False at the end of the file."""
+        """Continue with the next gzip member; returns False at the end of the file."""
         rest = cursor.state.unused_data + cursor.pending
         source = cursor.source
         while True:
             if self._wbits == WBITS["gzip"]:
-                rest = rest.lstrip(b"\0")  # padding, as gzip itself takes it
+                rest = rest.lstrip(b"\0")  # padding, which gzip itself accepts
             if rest:
                 break
             rest = self._file.pread(source, _READ)

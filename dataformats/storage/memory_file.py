@@ -1,4 +1,4 @@
-"""Files in memory: read once into anonymous memory that workers share, or mapped as they lie on the disk."""
+"""Files in memory: read once into anonymous memory that workers share, or memory-mapped."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _PAGE = 4096
 
 
 class SharedMemory:
-    """Anonymous memory with room for several files, and a byte for each that says whether it is there.
+    """Anonymous memory with room for several files, and a flag for each that tells if it is loaded.
 
-    Children that are forked afterwards use the same pages, whoever brings a file in; so do processes that
-    multiprocessing spawns with a source as an argument (Linux; elsewhere these read the files again). One descriptor,
-    however many files; nothing has a name, so nothing is left when the last process ends.
+    Forked children use the same pages, whichever process loads a file. So do processes that multiprocessing spawns with
+    a source as an argument (on Linux; elsewhere they read the files again). It uses one descriptor for all files, and
+    has no name, so it is freed when the last process ends.
 
     Args:
         sizes: Bytes of each file.
-        given: What `shared` of the same files gave in the process that spawned this one.
+        given: The result of `shared` for the same files, in the process that spawned this one.
     """
 
     def __init__(self, sizes: Sequence[int], given: Any = None) -> None:
@@ -54,15 +54,15 @@ class SharedMemory:
         return self._bytes[begin : begin + size]
 
     def has(self, number: int) -> bool:
-        """Return True where a process that shares this memory has brought the file in."""
+        """Return True if a process that shares this memory has loaded the file."""
         return bool(self._bytes[number])
 
-    def set_there(self, number: int) -> None:
-        """Say that the file is in memory, whole."""
+    def set_loaded(self, number: int) -> None:
+        """Mark the file as loaded."""
         self._bytes[number] = 1
 
     def shared(self) -> Any:
-        """Return what gives the memory to the process that multiprocessing is spawning, to be pickled; or `None`."""
+        """Return a picklable handle for the process that multiprocessing is spawning; `None` if it cannot be shared."""
         if get_spawning_popen() is None or self._descriptor is None:
             return None
         return reduction.DupFd(self._descriptor)
@@ -78,7 +78,7 @@ def _memfd() -> int | None:
 
 
 class MemoryFile(StoredFile):
-    """A file whose bytes are in memory, from its first use on."""
+    """A file whose bytes are in memory after its first use."""
 
     def __init__(self, file: StoredFile) -> None:
         self._file = file
@@ -92,20 +92,20 @@ class MemoryFile(StoredFile):
         self._lock = threading.Lock()
 
     @property
-    def size(self) -> int:  # type: ignore[override]  # that of the file, which a compressed one has to find out
-        """Its bytes."""
+    def size(self) -> int:  # type: ignore[override]  # a compressed file computes it
+        """The size of the file in bytes."""
         return self._file.size
 
     @property
     def memory(self) -> NDArray[np.uint8]:
-        """uint8[size], the bytes; the first use brings them in."""
+        """uint8[size], the bytes; loaded at first use."""
         with self._lock:
             if self._memory is None:
-                self._memory = self._bring_in()
+                self._memory = self._load()
             return self._memory
 
     @abstractmethod
-    def _bring_in(self) -> NDArray[np.uint8]:
+    def _load(self) -> NDArray[np.uint8]:
         """Return the bytes of the file; called once, under a lock."""
 
     def read_into(self, offset: int, out: memoryview) -> int:
@@ -118,17 +118,17 @@ class MemoryFile(StoredFile):
         return self._file.sibling(name)
 
     def folder(self) -> Folder | None:
-        """Return the folder that the file lies in."""
+        """Return the folder of the file."""
         return self._file.folder()
 
 
 class CachedFile(MemoryFile):
-    """A file that is read whole at its first use and answers from memory then.
+    """A file that is read into memory at its first use.
 
     Args:
         file: The file.
-        memory: Where its bytes go; `None`: memory of its own, which forked children share.
-        number: Which of the files in that memory it is.
+        memory: The shared memory of its bytes; `None` allocates memory for this file, which forked children share.
+        number: The number of the file in that memory.
     """
 
     def __init__(self, file: StoredFile, memory: SharedMemory | None = None, number: int = 0) -> None:
@@ -136,7 +136,7 @@ class CachedFile(MemoryFile):
         self._shared = memory
         self._number = number
 
-    def _bring_in(self) -> NDArray[np.uint8]:
+    def _load(self) -> NDArray[np.uint8]:
         size = self.size
         shared, number = (SharedMemory([size]), 0) if self._shared is None else (self._shared, self._number)
         room = shared.room(number, size)
@@ -145,17 +145,17 @@ class CachedFile(MemoryFile):
         for first in range(0, size, _STEP):
             part = room[first : first + _STEP]
             if self._file.read_into(first, part.data) != len(part):
-                raise OSError(f"{self.name!r} ended early while it was read into memory")
-        shared.set_there(number)
+                raise OSError(f"{self.name!r} was truncated while it was read into memory")
+        shared.set_loaded(number)
         return room
 
 
 def cache_files(files: Sequence[StoredFile], given: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
-    """Return files that are held in memory, and the memory of those whose size is known before they are read.
+    """Return the files as files in memory, and the memory that those of known size share.
 
     Args:
-        files: The files; a compressed one gets memory of its own, once its size is known.
-        given: What `SharedMemory.shared` gave in the process that spawned this one.
+        files: The files; a compressed one gets separate memory when its size is known.
+        given: The result of `SharedMemory.shared` in the process that spawned this one.
     """
     local = [file for file in files if isinstance(file, LocalFile)]
     numbers: dict[StoredFile, int] = {file: number for number, file in enumerate(local)}
@@ -164,26 +164,28 @@ def cache_files(files: Sequence[StoredFile], given: Any = None) -> tuple[list[St
 
 
 class MappedFile(MemoryFile):
-    """A local file that is mapped: nothing is copied into memory of ours, and nothing may change the file.
+    """A memory-mapped local file: nothing is copied, and the file must not change meanwhile.
 
-    Where it is cut short while it is mapped, the operating system ends the process (SIGBUS).
+    If it is truncated while it is mapped, the operating system ends the process (SIGBUS).
     """
 
     def __init__(self, file: StoredFile) -> None:
         if not isinstance(file, LocalFile):
-            raise ValueError(f"io='mmap' needs uncompressed local files, found {file!r}; cache='memory' takes any file")
+            raise ValueError(
+                f"io='mmap' needs uncompressed local files, found {file!r}. Pass cache='memory' for other files."
+            )
         super().__init__(file)
         self.local: Path | None = file.local
 
-    def _bring_in(self) -> NDArray[np.uint8]:
-        assert isinstance(self._file, LocalFile)  # the constructor saw to it; for the type checker
+    def _load(self) -> NDArray[np.uint8]:
+        assert isinstance(self._file, LocalFile)  # the constructor checked it; for the type checker
         if not self.size:
             return np.zeros(0, np.uint8)
         descriptor = self._file.open_descriptor()
         try:
             return np.frombuffer(mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ), np.uint8)
         except OSError as error:
-            remedy = "a mapping keeps a descriptor a file: raise the limit (ulimit -n), or use another io="
-            raise OSError(error.errno, f"{error.strerror}; {remedy}", self.name) from error
+            remedy = "A mapping keeps one descriptor per file: raise the limit (ulimit -n), or pass another io=."
+            raise OSError(error.errno, f"{error.strerror}. {remedy}", self.name) from error
         finally:
             os.close(descriptor)

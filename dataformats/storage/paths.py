@@ -1,4 +1,4 @@
-"""From what a user calls a path to files and folders."""
+"""Resolve paths, URLs, globs and path objects to files and folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # scheme to the 
 
 
 def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
-    """Return what `path` names, in the order given; each folder, and the files of each glob, are one entry.
+    """Return the files and folders that `path` names, in its order; the files of a glob are one entry.
 
     Args:
         path: A str or PathLike, a glob, a URL that fsspec knows, an object with `open`, `/`, `exists`, `glob`, or a
@@ -30,8 +30,8 @@ def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
         storage_options: For the fsspec file system.
 
     Raises:
-        FileNotFoundError: Nothing is there, or a glob matches nothing.
-        TypeError: No path at all.
+        FileNotFoundError: A file does not exist, or a glob matches nothing.
+        TypeError: `path` is none of these.
     """
     if isinstance(path, (str, os.PathLike)):
         text = os.fspath(path)
@@ -42,11 +42,13 @@ def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
         return _from_url(text, storage_options or {}) if is_url(text) else _from_local(text)
     if isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
         if not path:
-            raise FileNotFoundError("an empty list of paths")
+            raise FileNotFoundError("the list of paths is empty")
         return [entry for part in path for entry in resolve(part, storage_options)]
     if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
         return [_from_object(path)]
-    raise TypeError(f"expected a path, a list of paths, a URL or a path object, found {type(path).__name__}")
+    raise TypeError(
+        f"cannot open: expected a path, a list of paths, a URL or a path object, found {type(path).__name__}"
+    )
 
 
 def is_url(text: str) -> bool:
@@ -55,7 +57,7 @@ def is_url(text: str) -> bool:
 
 
 def is_local(path: Any) -> bool:
-    """Return True for a path of the local disk."""
+    """Return True for a path on the local disk."""
     return isinstance(path, (str, os.PathLike)) and not is_url(os.fspath(path))
 
 
@@ -66,10 +68,10 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
     if _MAGIC & set(text) and not path.exists():
         import glob
 
-        found = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
-        files = {name: LocalFile(Path(name)) for name in found if os.path.isfile(name)}
-        folders = [] if files else [LocalFolder(Path(name)) for name in found if os.path.isdir(name)]
-        return _globbed(text, files, folders)
+        names = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
+        files = {name: LocalFile(Path(name)) for name in names if os.path.isfile(name)}
+        folders = [] if files else [LocalFolder(Path(name)) for name in names if os.path.isdir(name)]
+        return _glob_entries(text, files, folders)
     return [LocalFile(path)]
 
 
@@ -88,9 +90,9 @@ def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     if _MAGIC & set(path) and not fs.exists(path):
         kinds = {name: about["type"] for name, about in fs.glob(path, detail=True).items()}
         names = [name for name, kind in kinds.items() if kind == "file"]
-        made = concurrent_map(lambda name: FsspecFile(fs, name), names, local=False)
+        files = concurrent_map(lambda name: FsspecFile(fs, name), names, local=False)
         folders = [FsspecFolder(fs, name) for name, kind in kinds.items() if kind == "directory"]
-        return _globbed(text, dict(zip(names, made, strict=True)), folders)
+        return _glob_entries(text, dict(zip(names, files, strict=True)), folders)
     return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]
 
 
@@ -103,8 +105,10 @@ def _from_object(path: Any) -> StoredFile | Folder:
     return ObjectFile(path)
 
 
-def _globbed(pattern: str, files: Mapping[str, StoredFile], folders: Sequence[Folder]) -> list[StoredFile | Folder]:
-    """Return the files that a pattern matched, or where it matched none the folders, in natural order."""
+def _glob_entries(
+    pattern: str, files: Mapping[str, StoredFile], folders: Sequence[Folder]
+) -> list[StoredFile | Folder]:
+    """Return the files that match a glob as one entry; if no file matches, the matching folders in natural order."""
     if files:
         return [GlobFolder(pattern, dict(files))]
     if not folders:

@@ -1,4 +1,4 @@
-"""Reads ahead of a consumer: the next item is made while the last one is used."""
+"""Prefetch one item: a thread computes the next item while the caller uses the last one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PATIENCE_S = 10.0
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
-    """Yield the items of an iterator that runs one item ahead, in a thread of its own.
+    """Yield the items of an iterator that runs one item ahead in another thread.
 
-    What it raises is raised here after the items before. The thread ends with the iteration, also where the consumer
-    stops early; if its last item takes longer than some seconds, behind that.
+    An exception of the iterator is raised here after the items before it. The thread ends with the iteration, also if
+    the caller stops early; if the last item takes longer than 10 s, the thread ends after that item.
     """
     thread: list[int] = []
     executor = ThreadPoolExecutor(
-        1, thread_name_prefix="dataformats-ahead", initializer=lambda: thread.append(threading.get_ident())
+        1, thread_name_prefix="dataformats-prefetch", initializer=lambda: thread.append(threading.get_ident())
     )
     pending: Future[object] = executor.submit(next, items, _END)
     try:
@@ -35,10 +35,10 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
 
 
 def _end(executor: ThreadPoolExecutor, from_within: bool, pending: Future[object], items: Iterator[T]) -> None:
-    """End the thread, and the iterator behind its last item.
+    """End the thread, then close the iterator.
 
-    An iteration in a cycle ends as garbage, in whatever thread allocates: in the very one that is to end, or in one
-    that holds a lock which the last item waits for. So nobody may wait for ever here.
+    The garbage collector ends an iteration that is part of a cycle, in any thread that allocates: in the prefetching
+    thread itself, or in a thread that holds a lock for which the last item waits. So no wait here is unbounded.
     """
     executor.shutdown(wait=False, cancel_futures=True)
     if not from_within:

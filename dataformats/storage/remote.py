@@ -32,7 +32,7 @@ class FsspecFile(StoredFile):
         data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
         out[: len(data)] = data
         if len(data) < len(out) and offset + len(data) < self.size:
-            raise TruncatedError("the file became shorter while it was open", path=self.name, expected=self.size)
+            raise TruncatedError("the file was truncated while it was open", path=self.name, expected=self.size)
         return len(data)
 
     def folder(self) -> Folder:
@@ -88,7 +88,7 @@ class ObjectFile(StoredFile):
 
     def _reopen(self) -> None:
         self._lock = threading.Lock()
-        self._handle = None  # its position is shared with the parent
+        self._handle = None  # its file position is shared with the parent process
 
     def release(self) -> None:
         with self._lock:
@@ -109,7 +109,7 @@ class ObjectFile(StoredFile):
         return _beside(self._path, name)
 
     def folder(self) -> Folder | None:
-        """Return the folder that the file lies in, if the path object tells."""
+        """Return the folder of the file; `None` if the path object has no `parent`."""
         parent = getattr(self._path, "parent", None)
         return None if parent is None else ObjectFolder(parent)
 
@@ -143,7 +143,7 @@ class ObjectFolder(Folder):
 
 
 def _beside(path: Any, name: str) -> StoredFile | None:
-    """Return the file called `name` beside a path object, or `None`, as where it does not know its folder."""
+    """Return the file `name` beside a path object; `None` if it does not exist or the path has no `parent`."""
     parent = getattr(path, "parent", None)
     there = None if parent is None else parent / name
     return ObjectFile(there) if there is not None and there.exists() else None

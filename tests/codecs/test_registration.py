@@ -208,7 +208,7 @@ found.append(CodecResolver(trusted=False).codec(Type("shout")).decode(b"A"))
 print(json.dumps(found))
 """
     message, value = run(site, program, imported=True)
-    assert message == "codec 'shout' is registered already; pass replace=True to take its place"
+    assert message == "codec 'shout' is registered already. Pass replace=True to replace it."
     assert value == "A"
 
 
@@ -253,7 +253,7 @@ def test_one_name_for_two_is_an_error() -> None:
     dataformats.register_codec("mine", *PAIR)
     dataformats.register_codec("mine", *PAIR)
     for taken in ("mine", "utf8", "tree"):
-        with pytest.raises(ValueError, match=f"codec '{taken}' is registered already; pass replace=True"):
+        with pytest.raises(ValueError, match=f"codec '{taken}' is registered already. Pass replace=True"):
             dataformats.register_codec(taken, str.encode, bytes.decode)
     with pytest.raises(ValueError, match="'float32' is a number type"):
         dataformats.register_codec("float32", str.encode, bytes.decode)

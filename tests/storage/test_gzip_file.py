@@ -153,7 +153,7 @@ def test_a_forked_child_reads_on_while_the_parent_reads(tmp_path: Path) -> None:
     data = plain_bytes(1_000_000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
     assert file.pread(500_000, 10) == data[500_000:500_010]
-    with file._lock, file._pathfinder:  # as another thread of the parent may hold them
+    with file._lock, file._seeking:  # as another thread of the parent may hold them
         child = multiprocessing.get_context("fork").Process(target=_read_in_child, args=(file, data))
         child.start()
     assert file.pread(0, len(data)) == data
