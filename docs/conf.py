@@ -30,6 +30,8 @@ autodoc_mock_imports = ["torch"]  # 200 MB, for the signatures of one module
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 
+highlight_language = "text"  # blocks without a language are no Python
+
 html_theme = "furo"
 html_title = f"dataformats {release}"
 html_copy_source = False
