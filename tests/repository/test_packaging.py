@@ -1,8 +1,10 @@
-"""pyproject.toml, the folders and the wheel agree: packages, links, version, license, extras."""
+"""pyproject.toml, the folders and README agree: packages, links, extras."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -67,3 +69,10 @@ def test_links_are_the_wings_and_nothing_else() -> None:
 def test_links_are_mapped() -> None:
     expected = {path.replace("/", "."): target.removeprefix("../") for path, target in LINKS.items()}
     assert settings()["package-dir"] == expected
+
+
+def test_readme_lists_the_extras() -> None:
+    _, _, table = (CHECKOUT / "README.md").read_text("utf-8").partition("| extra |")
+    rows = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines()[1:])
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(pyproject()["project"]["optional-dependencies"])

@@ -1,4 +1,4 @@
-"""The wheel holds the package and nothing else."""
+"""The wheel holds the package and nothing else; its version, license and extras are right."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ pytestmark = pytest.mark.skipif(
     not (CHECKOUT / "setup.py").exists(), reason="compares a checkout, and these tests stand outside one"
 )
 
-
 DATA = {"dataformats/py.typed", "dataformats/kernels/_native.pyi"}
-
-
 SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "dataformats", "backends", "codecs", "loaders")
 
 
