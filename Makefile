@@ -148,6 +148,6 @@ wheel-%: .venv-wheels/stamp
 	touch $@
 
 clean:
-	rm -rf build dist docs/_build docs/_build *.egg-info .venv .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov
+	rm -rf build dist docs/_build *.egg-info .venv .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov
 	rm -f .coverage .coverage.* dataformats/kernels/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
