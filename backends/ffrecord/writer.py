@@ -59,7 +59,8 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
         self._check_open()
         if self._records is not None and self.n_records >= self._records:
             raise ValueError(f"cannot append record {self.n_records + 1}: expected records={self._records}")
-        self._append([_as_bytes(blob)])
+        data = _as_bytes(blob)
+        self._append((data,), len(data))
 
     def close(self) -> None:
         """Complete the file at `path`, sync it and delete the journal; the caller renames the file.

@@ -67,7 +67,7 @@ class SyrahWriter(JournaledFileWriter, FieldsWriter):
                 f"{self._max_items} items, because its metadata are limited to 2 GiB. Write several files with "
                 "shard_records="
             )
-        self._append(item)
+        self._append(item, sum(map(len, item)))
 
     def _complete(self) -> None:
         offset = end = HEADER.size + self._data_bytes

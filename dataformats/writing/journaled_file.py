@@ -43,6 +43,7 @@ class JournaledFileWriter(FileWriter):
         self._base = base
         self._entry_bytes = entry_bytes
         self._n_blobs = entries.sizes.shape[1]
+        self._max_pending = _PENDING_RECORDS * self._n_blobs
         self._sizes = array("q", entries.sizes.tobytes())
         self._checksums = array("I", entries.checksums.tobytes())
         self._data_bytes = entries.n_bytes
@@ -99,14 +100,13 @@ class JournaledFileWriter(FileWriter):
     def _complete(self) -> None:
         """Add header and tables to the flushed data, and sync the file."""
 
-    def _append(self, blobs: Sequence[bytes]) -> None:
-        """Append the blobs of one record; written when enough records are pending."""
-        n_bytes = sum(map(len, blobs))
+    def _append(self, blobs: Sequence[bytes], n_bytes: int) -> None:
+        """Append the blobs of one record, `n_bytes` in all; written when enough records are pending."""
         self._pending += blobs
         self._pending_bytes += n_bytes
         self.n_records += 1
         self.n_bytes += n_bytes + self._entry_bytes
-        if self._pending_bytes >= _PENDING_BYTES or len(self._pending) >= _PENDING_RECORDS * self._n_blobs:
+        if self._pending_bytes >= _PENDING_BYTES or len(self._pending) >= self._max_pending:
             self.flush()
 
     def _write_pending(self) -> None:
@@ -147,7 +147,7 @@ class JournaledFileWriter(FileWriter):
         return self._descriptor < 0
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._descriptor < 0:  # as `_closed`, without a call for each append
             raise ValueError(f"the writer of {str(self.path)!r} is closed")
 
 
