@@ -1,4 +1,4 @@
-"""What a reader is: it knows where the blobs of an opened dataset lie, and reads none of them."""
+"""The contract of a reader: it locates the blobs of an opened dataset, and reads none of them."""
 
 from __future__ import annotations
 

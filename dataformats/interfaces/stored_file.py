@@ -82,7 +82,7 @@ class StoredFile(ABC):
         """Close what is open; reading opens it again."""
 
     def folder(self) -> Folder | None:
-        """Return the folder that the file lies in, or `None` where nothing tells."""
+        """Return the folder of the file, or `None` if it is unknown."""
         return None
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Folder(ABC):
 
     Attributes:
         name: The folder's path or URL, or the pattern.
-        explicit: True where the user chose each file (a glob): none is left out by its name.
+        explicit: True if the user chose each file (a glob): no file is skipped because of its name.
     """
 
     name: str
