@@ -27,7 +27,7 @@ class PrefetchSession:
     def __init__(self, options: PrefetchOptions) -> None:
         self._options = options
         self._prefetcher: Prefetcher | None = None
-        self.is_stale = True
+        self.is_stale: bool = True
         after_fork(self, "_forget")
 
     def take(self, build: BuildBatch, tasks: Callable[[], Iterator[BatchTask]]) -> BuiltBatch:

@@ -92,8 +92,9 @@ class _Coder:
     """The codec of a case between values and blobs: of a field, or of whole records."""
 
     def __init__(self, kind: str, spec: Mapping[str, str] | None, resolver: CodecResolver) -> None:
-        self.kind, self.resolver = Type.parse(kind), resolver
-        self.spec = None if spec is None else Spec(dict(spec))
+        self.kind: Type = Type.parse(kind)
+        self.resolver: CodecResolver = resolver
+        self.spec: Spec | None = None if spec is None else Spec(dict(spec))
 
     @property
     def codec(self) -> Any:

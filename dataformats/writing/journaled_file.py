@@ -37,6 +37,8 @@ class JournaledFileWriter(FileWriter):
         entry_bytes: Bytes that the finished file has for each record besides its data.
     """
 
+    n_bytes: int  # set by the format
+
     def __init__(self, path: Path, magic: bytes, entries: Entries, *, base: int, entry_bytes: int) -> None:
         self.path = path
         self.n_records: int = len(entries)
