@@ -144,7 +144,7 @@ def convert(
 def _opened(
     source: Any, options: Mapping[str, Any], spec: Spec | None, rename: Mapping[str, str]
 ) -> Iterator[RecordSource]:
-    """Give the source; one that is opened here is closed at the end."""
+    """Yield the source; a source that is opened here is closed at the end."""
     if isinstance(source, RecordSource):
         yield source
         return
@@ -200,15 +200,15 @@ def format_of(path: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is read and what is written.
+    """The source and the schema of a conversion.
 
     Attributes:
-        source: The records, in the types in which they are carried.
-        payload: The codec of the new whole records; `None`: the format's.
-        spec: The new fields, as declared; `None`: the reader infers them, or there are none.
-        carried: The types in which records come to the writer: `bytes` for blobs that are copied; `None`: as declared.
+        source: The records, read with the types that the writer receives.
+        payload: The codec of the new whole records; `None` is the default of the format.
+        spec: The new fields, as declared; `None` if the reader infers them, or if there are none.
+        carried: The types that the writer receives: `bytes` for blobs that are copied; `None` if as declared.
         rename: Old name to new name.
-        copied: Whole payloads are copied.
+        copied: True if whole payloads are copied.
     """
 
     source: RecordSource
@@ -228,12 +228,12 @@ def _plan(
     rename: Mapping[str, str],
     codecs: Mapping[str, Any] | None,
 ) -> _Plan:
-    """Decide what the new payload and spec are, and what can be copied."""
+    """Choose the new payload and spec, and what is copied."""
     same = not rename and (spec is None or (not source.single and spec == source.spec))
     if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
-        told = spec if source.single or source.spec_is_inferred else source.spec
-        means_fields = payload in (None, source.payload)  # as mere bytes they have none
-        return _Plan(source, payload or source.payload, told if means_fields else None, None, {}, copied=True)
+        declared = spec if source.single or source.spec_is_inferred else source.spec
+        means_fields = payload in (None, source.payload)  # as bytes, records have no fields
+        return _Plan(source, payload or source.payload, declared if means_fields else None, None, {}, copied=True)
     _check_names(source, rename)
     if source.single:
         return _Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
@@ -287,20 +287,20 @@ def _left_out(source: RecordSource, plan: _Plan) -> tuple[str, ...]:
 
 
 def _keeps_payload(backend: Backend, source: RecordSource, payload: str | None) -> bool:
-    """Return True where the stored payloads of the source can be those of the new records."""
+    """Return True if the new records can have the stored payloads of the source."""
     if not isinstance(backend, BlobBackend) or not _has_bytes(source) or source.payload is None:
         return False
     return backend.accepts_payload(source.payload) if payload is None else payload in ("bytes", source.payload)
 
 
 def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | None:
-    """Return the type under which a field's blobs are copied, or `None` where values must be decoded."""
+    """Return the type under which the blobs of a field are copied; `None` if its values must be decoded."""
     if old != new or old.dtype is not None:
         return None
     try:
         portable = CodecResolver(codecs, trusted=False).codec(old.element).portable
     except UnknownNameError:
-        portable = True  # an opaque type, or one that no file may name: its blobs are all that is needed
+        portable = True  # opaque, or not to be named by a file: only its blobs are needed
     return replace(old, codec="bytes", args=()) if portable and old.codec != "bytes" else None
 
 

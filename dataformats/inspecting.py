@@ -1,4 +1,4 @@
-"""What is in a data set, and whether it is sound."""
+"""Describe a dataset, and verify it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NAMED = ("format", "payload", "spec", "codecs")
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One file of a data set.
+    """One file of a dataset.
 
     Attributes:
-        path: Where it is.
-        records: How many it holds, a rest that cannot be read counted as one.
-        nbytes: Its size.
+        path: Path or URL.
+        records: The number of records; an unreadable rest counts as one.
+        nbytes: Size in bytes.
     """
 
     path: str
@@ -47,13 +47,13 @@ class Info:
     Attributes:
         path: The path given, or the files of the source.
         format: The file format.
-        payload: The codec of whole records, or `None` where fields are stored apart.
+        payload: The codec of whole records; `None` if fields are stored separately.
         spec: Field to type, as text.
-        spec_is_inferred: True where the records told the spec.
-        records: How many.
-        nbytes: Bytes of all files.
-        files: One by one.
-        facts: What else the files say of themselves.
+        spec_is_inferred: True if the spec was inferred from records.
+        records: The number of records.
+        nbytes: Size of all files in bytes.
+        files: The files in reading order.
+        facts: Other metadata of the files, such as a version or a generation.
         fingerprint: A digest of which records these are.
         opaque: The fields whose types no codec decodes, with these types.
 
@@ -77,22 +77,22 @@ class Info:
     opaque: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain dicts and lists."""
+        """Return plain dicts and lists for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong in a data set.
+    """One error found by `verify`.
 
     Attributes:
         kind: The name of the error class.
-        message: The error, whole.
-        path: The file, where known; likewise:
+        message: The whole message of the error.
+        path: The file; `None` if unknown, and likewise:
         index: The record.
-        offset_bytes: The byte.
-        expected: What should be there.
-        found: What is.
+        offset_bytes: The byte offset.
+        expected: The content that the format requires.
+        found: The content of the file.
         remedy: What the user can do.
 
     Example:
@@ -113,7 +113,12 @@ class Finding:
 
     @classmethod
     def of(cls, error: Exception, index: int | None = None) -> Finding:
-        """Return the finding that an error is."""
+        """Return the finding for an error.
+
+        Args:
+            error: The error.
+            index: The record, if the error does not name one.
+        """
         facts: dict[str, Any] = {name: getattr(error, name, None) for name in ("path", "index", "offset_bytes")}
         texts = {name: getattr(error, name, None) for name in ("expected", "found")}
         facts |= {name: None if value is None else str(value) for name, value in texts.items()}
@@ -124,14 +129,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a verification saw.
+    """The result of `verify`.
 
     Attributes:
-        path: What was asked for.
-        format: The file format; `None` where it could not be opened.
-        records: Records looked at.
-        nbytes: Bytes of all files.
-        findings: What is wrong, in the order of the records; empty: nothing.
+        path: The path given, or the files of the source.
+        format: The file format; `None` if the data could not be opened.
+        records: The number of records checked.
+        nbytes: Size of all files in bytes.
+        findings: The errors, in the order of the records; empty if the data are sound.
         seconds: Wall time.
         opaque: The fields whose types no codec decodes, with these types: read, but not decoded.
 
@@ -152,22 +157,23 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """True where nothing is wrong."""
+        """True if there are no findings."""
         return not self.findings
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain dicts and lists."""
+        """Return plain dicts and lists for JSON."""
         return asdict(self) | {"ok": self.ok}
 
 
 def info(path: Any, **options: Any) -> Info:
-    """Return what is in a data set; builds its index.
+    """Return format, fields, sizes and files of a dataset; builds its index at the first call.
 
     Args:
         path: A path as in `open`, or a source.
-        **options: For `open`.
+        **options: Arguments of `open`, if `path` is a path.
 
     Raises:
+        FileNotFoundError: There is no such file.
         FormatError: The files cannot be opened.
 
     Example:
@@ -196,17 +202,17 @@ def info(path: Any, **options: Any) -> Info:
 
 
 def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **options: Any) -> VerifyReport:
-    """Check every length, every checksum and every record of a data set against its payload and spec.
+    """Check every length, checksum and record of a dataset against its payload and spec.
 
-    A spec that nobody gave is inferred from all records first, and kept.
+    If no spec is given, it is first inferred from all records, and cached. Damage becomes a finding, not an error.
 
     Args:
         path: A path as in `open`, or a source.
         progress: Called with (records done, records in all); each counts twice if the spec is inferred.
-        **options: For `open`.
+        **options: Arguments of `open`, if `path` is a path.
 
     Raises:
-        FileNotFoundError: Nothing is there.
+        FileNotFoundError: There is no such file.
         SpecError: `spec=` does not parse.
         UnknownNameError: No such format or codec.
 
@@ -231,8 +237,8 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
             source.infer_fully(counter.add)
     except (FormatError, UnknownNameError, SpecError) as error:
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
-            raise  # what the call named is wrong, not the data
-        return _verify_apart(path, options, error, begin)
+            raise  # the arguments are wrong, not the data
+        return _verify_separately(path, options, error, begin)
     opaque = source.opaque_fields
     if opaque:
         source = source.with_spec(as_bytes(source.spec, opaque))
@@ -246,8 +252,8 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     )
 
 
-def _verify_apart(path: Any, options: dict[str, Any], error: Exception, begin: float) -> VerifyReport:
-    """Return the report of data that cannot be opened together: each file that can be named is verified by itself."""
+def _verify_separately(path: Any, options: dict[str, Any], error: Exception, begin: float) -> VerifyReport:
+    """Return the report of files that cannot be opened together: each file is verified separately."""
     names = _file_names(path, options.get("storage_options"))
     if len(names) < 2:
         return VerifyReport(_name(path), None, 0, 0, (Finding.of(error),), time.perf_counter() - begin)
@@ -265,7 +271,7 @@ def _verify_apart(path: Any, options: dict[str, Any], error: Exception, begin: f
 
 
 def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
-    """Return the files of a list, a glob or a folder, where each is data of its own."""
+    """Return the files of a list, a glob or a folder that can be opened separately."""
     if isinstance(path, RecordSource):
         return []
     found = resolve(path, storage_options)
@@ -305,7 +311,7 @@ def _name(path: Any) -> str:
 
 
 def _manifest_findings(path: Any, source: FileSource, storage_options: dict[str, Any] | None) -> list[Finding]:
-    """Compare the files with what the sibling says that was written."""
+    """Compare the files with the list of files in the sidecar."""
     found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)
     facts = load_sidecar(found[0]) if len(found) == 1 else None
     if facts is None or "files" not in facts:
@@ -314,7 +320,11 @@ def _manifest_findings(path: Any, source: FileSource, storage_options: dict[str,
     there = [(name.rsplit("/", 1)[-1], records, nbytes) for name, records, nbytes in source.reader.file_summaries()]
     nothing = ("no such file", 0, 0)
     return [
-        Finding.of(FormatError("not as it was written (records, bytes)", path=now[0], expected=then[1:], found=now[1:]))
+        Finding.of(
+            FormatError(
+                "the file differs from the sidecar (records, bytes)", path=now[0], expected=then[1:], found=now[1:]
+            )
+        )
         for then, now in itertools.zip_longest(written, there, fillvalue=nothing)
-        if then[1:] != now[1:]  # names may have changed since
+        if then[1:] != now[1:]  # the names may have changed
     ]

@@ -1,6 +1,6 @@
-"""The command line: `dataformats info|head|verify|index|convert`, one file a command.
+"""The command line: `dataformats info|head|verify|index|convert`, one file per command.
 
-What reads data is imported inside the commands, when one runs: `--help` and a wrong option answer at once.
+Modules that read data are imported when a command runs, so that `--help` and wrong options answer at once.
 """
 
 from dataformats.cli.app import main

@@ -1,4 +1,4 @@
-"""The program: its commands, and what becomes of an error that one raises."""
+"""The program: its commands, and how their errors are printed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import typer
 
 from dataformats.cli.build import version
 from dataformats.cli.convert import convert
-from dataformats.cli.exits import USAGE, exit_code, in_lines
+from dataformats.cli.exit_codes import USAGE, exit_code, in_lines
 from dataformats.cli.head import head
 from dataformats.cli.index import index
 from dataformats.cli.info import info
 from dataformats.cli.output import printable
 from dataformats.cli.verify import verify
-from dataformats.cli.warned import warnings_in_one_line
+from dataformats.cli.warning_lines import warnings_in_one_line
 
 __all__ = ["COMMANDS", "app", "main"]
 
 DEBUG = "DATAFORMATS_DEBUG"
-INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells number a program that SIGINT, SIGPIPE ended
-_UsageError: Any = typer.BadParameter.__mro__[1]  # UsageError, which typer does not hand out itself
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells number programs that SIGINT or SIGPIPE ended
+_UsageError: Any = typer.BadParameter.__mro__[1]  # UsageError, which typer does not export
 
 COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     info: (
@@ -54,7 +54,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats convert photos.tfrecord names.syr --fields name,width --rename name=title",
     ),
 }
-"""Each command with the examples that stand in its help."""
+"""Each command with the examples in its help."""
 
 app: typer.Typer = typer.Typer(
     name="dataformats",
@@ -62,7 +62,7 @@ app: typer.Typer = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exits: 0 success, 1 a finding (a damaged record, say), 2 a usage error, 3 a bug in this program.",
+    epilog="Exit codes: 0 success, 1 a finding (such as a damaged record), 2 a usage error, 3 a bug in this program.",
 )
 
 
@@ -71,7 +71,7 @@ def _example(lines: Sequence[str]) -> str:
 
 
 def _piped(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command, quiet where nobody reads on what it prints: `dataformats info x | head -1`."""
+    """Return the command, silent if the reader of its output closes the pipe: `dataformats info x | head -1`."""
 
     @functools.wraps(command)
     def piped(*arguments: Any, **options: Any) -> None:
@@ -79,7 +79,7 @@ def _piped(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **options)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Else the interpreter, at its end, complains of what it cannot flush.
+            # Otherwise the interpreter reports at exit that it cannot flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
 
@@ -104,7 +104,7 @@ def _about(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", envvar=DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Look into, check and convert the record files that research already has."""
+    """Inspect, check and convert record files."""
     if debug:
         os.environ[DEBUG] = "1"
     if context.invoked_subcommand is None:
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code.
 
     Args:
-        arguments: As in `sys.argv[1:]`; `None` takes those.
+        arguments: As in `sys.argv[1:]`, which is the default.
     """
     _prepare_streams()
     given = None if arguments is None else list(arguments)
@@ -125,20 +125,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             code = app(given, prog_name="dataformats", standalone_mode=False)
     except typer.Abort:
         sys.exit(INTERRUPTED)
-    except Exception as error:  # the last place that can turn it into one line
+    except Exception as error:  # the last place that can print it as one line
         sys.exit(_explain(error))
     sys.exit(code or 0)
 
 
 def _prepare_streams() -> None:
-    # Names in data, and of files, need not fit the encoding of a terminal.
+    # Names in data and of files may not fit the encoding of a terminal.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _explain(error: Exception) -> int:
-    """Print an error, in one line if it can be; return the code to exit with."""
+    """Print an error, in one line if possible; return the exit code."""
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
     if isinstance(error, _UsageError):

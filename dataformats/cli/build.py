@@ -1,4 +1,4 @@
-"""What this installation is: versions, kernels, formats, codecs and extras, for bug reports."""
+"""Describe this installation for bug reports: versions, kernels, formats, codecs and extras."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataformats.spec import NUMBER_TYPES
 __all__ = ["EXTRAS", "build", "print_build", "version"]
 
 EXTRAS = {"torch": "torch", "arrow": "pyarrow", "s3": "s3fs", "gcs": "gcsfs", "video": "av"}
-"""Extra to the distribution that it brings."""
+"""Extra to the distribution that it installs."""
 
 
 def version() -> str:
@@ -26,7 +26,7 @@ def version() -> str:
 
 
 def build() -> dict[str, Any]:
-    """Return the facts, as plain dicts and lists."""
+    """Return the description as plain dicts and lists."""
     return {
         "dataformats": version(),
         "location": str(Path(__file__).parents[1]),
@@ -43,7 +43,7 @@ def build() -> dict[str, Any]:
 
 
 def print_build(facts: dict[str, Any]) -> None:
-    """Print what `build` returned."""
+    """Print the description that `build` returned."""
     for name in ("dataformats", "location", "python", "platform", "numpy"):
         fact(name, facts[name])
     kernels = facts["kernels"]
@@ -61,7 +61,7 @@ def print_build(facts: dict[str, Any]) -> None:
 
 
 def _kernels() -> dict[str, Any]:
-    """Return what the kernels say of themselves; that they refuse to load is an answer here, too."""
+    """Return the description of the kernels, or the reason why they do not load."""
     try:
         describe = importlib.import_module("dataformats.kernels").describe
     except (ImportError, ValueError) as error:
@@ -71,7 +71,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def _engines() -> dict[str, Any]:
-    """Return what the engines say of themselves; without kernels there is nothing to ask."""
+    """Return the description of the engines; empty if the kernels do not load."""
     try:
         describe = importlib.import_module("dataformats.storage.engines").describe
     except (ImportError, ValueError):

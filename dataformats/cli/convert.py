@@ -1,4 +1,4 @@
-"""`dataformats convert`: the records of one format in another."""
+"""`dataformats convert`: write records in another format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["convert"]
 
 
 class Compression(StrEnum):
-    """How new files are compressed."""
+    """The compression of new files."""
 
     gzip = "gzip"
     zlib = "zlib"
@@ -41,41 +41,43 @@ class Compression(StrEnum):
 Sources = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, a folder, a URL or a quoted glob.")]
 TargetPath = Annotated[
     str,
-    typer.Argument(metavar="TARGET", help="The new file; a new folder with --shard-*, and for Granular's data sets."),
+    typer.Argument(metavar="TARGET", help="The new file; a new folder with --shard-*, and for Granular datasets."),
 ]
 TargetFormat = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="The new format, where TARGET's name does not tell it."),
+    typer.Option("--format", metavar="NAME", help="The new format, if the name of TARGET does not show it."),
 ]
 TargetPayload = Annotated[
     str | None,
-    typer.Option("--payload", metavar="NAME", help="The new codec of whole records; else it stays as it is."),
+    typer.Option("--payload", metavar="NAME", help="The new codec of whole records; by default unchanged."),
 ]
 Renames = Annotated[
     list[str] | None,
-    typer.Option("--rename", metavar="OLD=NEW", help="Another name for a field, once for each, or all as JSON."),
+    typer.Option("--rename", metavar="OLD=NEW", help="A new name for a field; repeat it, or give all as JSON."),
 ]
-FromFormat = Annotated[str | None, typer.Option(metavar="NAME", help="The format of SOURCE, where it does not tell.")]
+FromFormat = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The format of SOURCE, if its content does not show it.")
+]
 FromPayload = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The codec of SOURCE's records, as example. Naming pickle runs whatever code the data contain.",
+        help="The codec of the records of SOURCE, such as example. Naming pickle runs code in the data.",
     ),
 ]
 FromSpec = Annotated[
     list[str] | None,
-    typer.Option(metavar="FIELD=TYPE", help="The fields of SOURCE by their old names, where --spec changes types."),
+    typer.Option(metavar="FIELD=TYPE", help="The fields of SOURCE by their old names, if --spec changes types."),
 ]
-ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Begin another file after N records.")]
-ShardBytes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Begin another file before one has N bytes.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it is there.")]
+ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file after N records.")]
+ShardBytes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file before one has N bytes.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it exists.")]
 Compressed = Annotated[
-    Compression | None, typer.Option(help="TFRecord: compress new files; else as TARGET's suffix says.")
+    Compression | None, typer.Option(help="TFRecord: the compression of new files; by default by the suffix of TARGET.")
 ]
 Generation = Annotated[
     int | None,
-    typer.Option(min=2, max=3, help="Granular: the generation of its files; else 3, or 2 where a sequence needs it."),
+    typer.Option(min=2, max=3, help="Granular: the generation of its files; by default 3, or 2 for sequences."),
 ]
 
 
@@ -97,13 +99,13 @@ def convert(
     from_spec: FromSpec = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write records in another format, or cut otherwise into files.
+    """Write records in another format, or in other shards.
 
-    Every checksum is verified. A damaged record ends it: then nothing is left behind, and the exit code is 1.
+    Every checksum is verified. A damaged record stops the conversion: nothing is left behind, and the exit code is 1.
 
-    Records whose payload stays the same are copied byte by byte, and so are images and other blobs whose codec
-    stays the same. --spec names all fields, by their new names, with the types that the data do not tell, or with
-    others; it is kept beside TARGET.
+    Records whose payload stays the same are copied byte by byte, and so are images and other blobs whose codec stays
+    the same. --spec gives the types of the fields to take, by their new names: types that the files do not declare, or
+    new types. It is saved beside TARGET.
     """
     from dataformats.converting import convert as converted
     from dataformats.converting import format_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dataformats.cli.exits import FINDING
+from dataformats.cli.exit_codes import FINDING
 from dataformats.cli.options import (
     AsJson,
     Checksums,
@@ -38,12 +38,12 @@ _MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The first records.
+    """The first records of a dataset.
 
     Attributes:
-        records: They, read as they are taken.
-        fields: The fields that were asked for; empty where records are single values.
-        opaque: Those that nothing decodes, with their types.
+        records: The records, read one by one.
+        fields: The fields to show; empty if records are single values.
+        opaque: The fields that no codec decodes, with their types.
     """
 
     records: Iterator[Any]
@@ -63,12 +63,12 @@ def head(
 ) -> None:
     """Show the first records.
 
-    Long values are cut short, images and videos are shown by format and size, and fields of a type that nothing
-    decodes by their bytes; with --json values are whole, and bytes in base64. No index is needed.
+    Long values are cut, images and videos are shown by format and size, and fields that no codec decodes as bytes.
+    With --json values are whole, and bytes are in base64. No index is needed.
     """
     options = reading(format, payload, spec, checksums=checksums)
-    with _first(one_or_all(paths), options, split_names(fields), n) as found:
-        _print_json(found) if as_json else _print_records(found)
+    with _first(one_or_all(paths), options, split_names(fields), n) as first:
+        _print_json(first) if as_json else _print_records(first)
 
 
 @contextmanager
@@ -86,33 +86,33 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
         yield _Head(itertools.islice(iter(chosen), n), names, opaque)
 
 
-def _print_records(found: _Head) -> None:
-    from dataformats.cli.showing import shown
+def _print_records(head: _Head) -> None:
+    from dataformats.cli.values import as_text
 
-    for index, record in enumerate(found.records):
-        if not found.fields:
-            fact(f"record {index}", shown(record))
+    for index, record in enumerate(head.records):
+        if not head.fields:
+            fact(f"record {index}", as_text(record))
             continue
         print(f"record {index}")
-        for name in found.fields:
-            text = shown(record[name]) if name in record else "missing"
-            if name in found.opaque:
-                text = f"{why_opaque(found.opaque[name])}; {text}"
+        for name in head.fields:
+            text = as_text(record[name]) if name in record else "missing"
+            if name in head.opaque:
+                text = f"{why_opaque(head.opaque[name])}; {text}"
             print(f"  {printable(name)}: {printable(text)}")
 
 
-def _print_json(found: _Head) -> None:
-    """Print what could be read, and what ended it."""
-    from dataformats.cli.showing import as_json
+def _print_json(head: _Head) -> None:
+    """Print the records, and the error that ended them, if any."""
+    from dataformats.cli.values import as_json
     from dataformats.inspecting import Finding
 
     records: list[Any] = []
     finding = None
     try:
-        records.extend(as_json(record) for record in found.records)
+        records.extend(as_json(record) for record in head.records)
     except DataFormatsError as error:
         finding = Finding.of(error)
-    opaque = {name: str(kind) for name, kind in found.opaque.items()}
+    opaque = {name: str(kind) for name, kind in head.opaque.items()}
     print_json({"records": records, "opaque": opaque, "finding": None if finding is None else asdict(finding)})
     if finding is not None:
         raise typer.Exit(FINDING)

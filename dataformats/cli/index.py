@@ -1,4 +1,4 @@
-"""`dataformats index`: build what random access needs, before somebody waits for it."""
+"""`dataformats index`: build the index for random access ahead of its use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["index"]
 
 Full = Annotated[bool, typer.Option("--full", help="Infer the fields from all records, and keep them.")]
-Beside = Annotated[bool, typer.Option("--beside", help="Keep the index beside the data, not in your cache folder.")]
+Beside = Annotated[bool, typer.Option("--beside", help="Keep the index beside the data, not in the cache folder.")]
 Text = Annotated[
     bool, typer.Option("--text", help="TFRecord: also write NAME.index, which the tfrecord package reads.")
 ]
@@ -33,18 +33,18 @@ def index(
 ) -> None:
     """Build or refresh the index of files.
 
-    Only TFRecord and OFRecord need one; the other formats hold their own.
+    Only TFRecord and OFRecord need one; files of the other formats contain theirs.
     """
     source = _indexed(one_or_all(paths), "beside" if beside else "cache", reading(format, None, None))
-    made: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "format": source.format,
         "records": len(source),
         "files": {name: records for name, records, _ in source.reader.file_summaries()},
         "text_indexes": _text_indexes(source) if text else [],
     }
     if full:
-        made["spec"] = _inferred(source)
-    print_json(made) if as_json else _print_made(made)
+        summary["spec"] = _inferred(source)
+    print_json(summary) if as_json else _print_summary(summary)
 
 
 def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> FileSource:
@@ -80,14 +80,14 @@ def _text_indexes(source: FileSource) -> list[str]:
     return names
 
 
-def _print_made(made: dict[str, Any]) -> None:
-    fact("format", made["format"])
-    fact("records", made["records"])
-    fact("files", len(made["files"]))
-    for path, records in list(made["files"].items())[:SHOWN_FILES]:
+def _print_summary(summary: dict[str, Any]) -> None:
+    fact("format", summary["format"])
+    fact("records", summary["records"])
+    fact("files", len(summary["files"]))
+    for path, records in list(summary["files"].items())[:SHOWN_FILES]:
         fact(f"file {path}", counted(records, "record"))
-    print_more_files(len(made["files"]))
-    for name in made["text_indexes"]:
+    print_more_files(len(summary["files"]))
+    for name in summary["text_indexes"]:
         fact("text index", name)
-    if "spec" in made:
-        print_spec(made["spec"], True)
+    if "spec" in summary:
+        print_spec(summary["spec"], True)

@@ -1,4 +1,4 @@
-"""`dataformats info`: what is in a data set; with `--build`, what this installation is."""
+"""`dataformats info`: describe a dataset, or with `--build` this installation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["SHOWN_FILES", "info", "print_more_files", "print_spec"]
 
 SHOWN_FILES = 10
 
-Build = Annotated[bool, typer.Option("--build", help="Tell how this installation was built; needs no PATH.")]
+Build = Annotated[bool, typer.Option("--build", help="Describe this installation; needs no PATH.")]
 
 
 def info(
@@ -41,15 +41,15 @@ def info(
     as_json: AsJson = False,
     build_only: Build = False,
 ) -> None:
-    """Tell what is in files: records, size, payload, fields.
+    """Describe files: records, size, payload, fields.
 
-    The first time, an index is built and kept.
+    The first call builds an index and keeps it.
     """
     if build_only:
         print_json(build()) if as_json else print_build(build())
         return
     if not paths:
-        raise typer.BadParameter("missing; without one there is only --build", param_hint="PATH")
+        raise typer.BadParameter("missing; only --build needs none", param_hint="PATH")
     about = _about(one_or_all(paths), reading(format, payload, spec, checksums=checksums))
     print_json(about.to_json()) if as_json else _print_info(about)
 
@@ -82,7 +82,7 @@ def _print_info(about: Info) -> None:
 
 
 def print_more_files(n_files: int) -> None:
-    """Print how many files were left out, if any were."""
+    """Print how many files were not listed, if any."""
     if n_files > SHOWN_FILES:
         fact("more files", f"{n_files - SHOWN_FILES}; --json lists them all")
 

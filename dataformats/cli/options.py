@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they say."""
+"""Options that several commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ __all__ = [
 
 Paths = Annotated[
     list[str],
-    typer.Argument(metavar="PATH", help="Files, a folder, a URL or a quoted glob, whose files are sorted x-2, x-10."),
+    typer.Argument(
+        metavar="PATH", help="Files, a folder, a URL or a quoted glob; the files of a glob are sorted x-2, x-10."
+    ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="The file format, where the content does not tell it."),
+    typer.Option("--format", metavar="NAME", help="The file format, if the content does not show it."),
 ]
 Payload = Annotated[
     str | None,
@@ -44,7 +46,7 @@ Payload = Annotated[
         "--payload",
         metavar="NAME",
         help="The codec of whole records: bytes, example, sequence_example, msgpack, json, ... "
-        "Naming pickle runs whatever code the data contain: only for files that you trust.",
+        "Naming pickle runs code in the data: only for files that you trust.",
     ),
 ]
 SpecTexts = Annotated[
@@ -52,7 +54,7 @@ SpecTexts = Annotated[
     typer.Option(
         "--spec",
         metavar="FIELD=TYPE",
-        help='A field, once for each, or all of them as JSON: \'{"label": "int64"}\'.',
+        help='The type of a field, repeated for each field, or all as JSON: \'{"label": "int64"}\'.',
     ),
 ]
 Count = Annotated[int, typer.Option("-n", min=0, help="How many records.")]
@@ -66,7 +68,7 @@ Checksums = Annotated[
 def reading(
     format: str | None, payload: str | None, spec: Sequence[str] | None, *, checksums: bool = True
 ) -> dict[str, Any]:
-    """Return the keyword arguments for `open` that these options are.
+    """Return these options as keyword arguments for `open`.
 
     Raises:
         typer.BadParameter: An unknown format or payload, or a spec that does not parse.
@@ -80,7 +82,7 @@ def reading(
 
 
 def one_or_all(paths: Sequence[str]) -> str | list[str]:
-    """Return what `open` takes: one path stands for itself, as facts may stand beside it."""
+    """Return the paths for `open`: a single path stays a string, because it may have a sidecar."""
     return paths[0] if len(paths) == 1 else list(paths)
 
 
@@ -88,7 +90,7 @@ def checked_format(name: str | None, option: str = "--format") -> str | None:
     """Return the name of a format.
 
     Raises:
-        typer.BadParameter: There is none of that name.
+        typer.BadParameter: No format has that name.
     """
     if name is not None and name not in backends:
         raise typer.BadParameter(str(UnknownNameError("format", name=name, known=backends)), param_hint=option)
@@ -99,7 +101,7 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     """Return the name of a payload.
 
     Raises:
-        typer.BadParameter: There is none of that name.
+        typer.BadParameter: No codec has that name.
     """
     if name is None:
         return None
@@ -113,32 +115,32 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
 
 
 def split_names(text: str | None) -> list[str] | None:
-    """Return the names in `a,b`; `None` where none were asked for."""
+    """Return the names in `a,b`; `None` if `text` is `None`."""
     return None if text is None else [name for name in text.split(",") if name]
 
 
 def parsed_spec(texts: Sequence[str] | None, option: str = "--spec") -> dict[str, str] | None:
-    """Return the spec that the texts are, `field=type` or JSON each.
+    """Return the spec of texts that are `field=type` or JSON.
 
     Raises:
-        typer.BadParameter: One does not parse, or a field comes twice.
+        typer.BadParameter: A text does not parse, or a field is given twice.
     """
     if not texts:
         return None
     try:
-        return Spec(_pairs(texts, "FIELD=TYPE, as label=int64")).to_json()
+        return Spec(_pairs(texts, "FIELD=TYPE, such as label=int64")).to_json()
     except (SpecError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def parsed_rename(texts: Sequence[str] | None, option: str = "--rename") -> dict[str, str]:
-    """Return old name to new name, of texts that are `old=new` or JSON each.
+    """Return old name to new name, of texts that are `old=new` or JSON.
 
     Raises:
-        typer.BadParameter: One does not parse, or a field comes twice.
+        typer.BadParameter: A text does not parse, or a field is given twice.
     """
     try:
-        return _pairs(texts or (), "OLD=NEW, as 'image/encoded=image'")
+        return _pairs(texts or (), "OLD=NEW, such as 'image/encoded=image'")
     except (SpecError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
@@ -148,7 +150,7 @@ def _pairs(texts: Sequence[str], expected: str) -> dict[str, str]:
     for text in texts:
         for field, value in _parsed(text, expected).items():
             if field in found:
-                raise SpecError("it is given twice", field=field)
+                raise SpecError("given twice", field=field)
             found[field] = value
     return found
 
@@ -157,7 +159,7 @@ def _parsed(text: str, expected: str) -> dict[str, str]:
     if text.lstrip().startswith("{"):
         pairs = json.loads(text)
         if not isinstance(pairs, dict) or not all(isinstance(value, str) for value in pairs.values()):
-            raise SpecError(f"expected a JSON object of texts, found {text!r}")
+            raise SpecError(f"expected a JSON object of strings, found {text!r}")
         return pairs
     # A type has no `=`, a name may.
     field, sign, value = text.rpartition("=")

@@ -1,4 +1,4 @@
-"""What goes to standard output: one fact a line, or one JSON document."""
+"""Print to standard output: one fact per line, or one JSON document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def print_json(value: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """Return text that moves no cursor and breaks no line, whatever the data hold."""
+    """Return text with control characters and line breaks escaped."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 

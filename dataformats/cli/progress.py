@@ -1,4 +1,4 @@
-"""Progress bars: on standard error, and only where that is a terminal."""
+"""Progress bars: on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["Report", "bar"]
 
 Report = Callable[[int, int], None]
 
-_SECONDS = 0.05  # between two changes of a bar: those who work may tell of each file and each megabyte
+_SECONDS = 0.05  # between two updates of a bar: progress may be reported for each file and each megabyte
 
 
 @contextmanager
 def bar(what: str, unit: Literal["records", "bytes"] = "records") -> Iterator[Report | None]:
-    """Give what is called with (done, in all), from any thread, or `None` in a pipe.
+    """Yield a function to call with (done, total) from any thread; `None` if standard error is no terminal.
 
     Args:
-        what: What is being done, as `"verifying"`.
-        unit: What is counted.
+        what: The label of the bar, such as `"verifying"`.
+        unit: The unit that is counted.
     """
     if not sys.stderr.isatty():
         yield None

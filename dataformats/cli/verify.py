@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dataformats.cli.exits import FINDING, in_options
+from dataformats.cli.exit_codes import FINDING, in_options
 from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
 from dataformats.cli.output import fact, print_json, why_opaque
 from dataformats.cli.progress import bar
@@ -27,8 +27,8 @@ def verify(
 ) -> None:
     """Check every length, checksum and record.
 
-    Records are held against their payload and fields. Each bad one is named with its file, number, and byte or
-    field, and the exit code is 1. Fields of a type that nothing decodes are read, and named.
+    Records must match their payload and fields. Each bad record is reported with its file, index, and byte or field,
+    and the exit code is 1. Fields that no codec decodes are read and listed.
     """
     from dataformats.inspecting import verify as verified
 

@@ -388,7 +388,7 @@ MINE = (lambda value: value, lambda blob: blob)
 
 @pytest.fixture
 def pets(tmp_path: Path) -> Path:
-    """A Granular data set with media, documents, sequences, and two types that nothing decodes."""
+    """A Granular dataset with media, documents, sequences, and two types that nothing decodes."""
     path = tmp_path / "pets"
     spec = {
         "photo": "jpeg(90)",
@@ -630,7 +630,7 @@ def test_convert_refuses(
 
 
 def data_in(format: str) -> list[Path]:
-    """Return the files of a format, sound and damaged, and the folders of Granular's data sets."""
+    """Return the files of a format, sound and damaged, and the folders of Granular datasets."""
     if format == "granular":
         return sorted(
             {path.parent for path in (GOLDEN / format).rglob("spec.json")} | {*(GOLDEN / format).glob("*/*.bag")}

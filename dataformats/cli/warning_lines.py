@@ -1,4 +1,4 @@
-"""Warnings of the package and of Python: one line each on standard error, once."""
+"""Print warnings of the package and of Python on standard error: one line each, once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["warnings_in_one_line"]
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Print what comes as a warning, as a line of the log, or as both, in one line and once."""
+    """Print each warning and each warning in the log in one line, and only once."""
     lines, logger = _Lines(logging.WARNING), logging.getLogger("dataformats")
     logger.addHandler(lines)
     try:
-        with warnings.catch_warnings():  # which puts `showwarning` back
+        with warnings.catch_warnings():  # restores `showwarning`
             warnings.showwarning = lines.warn
             yield
     finally:
@@ -30,10 +30,10 @@ def warnings_in_one_line() -> Iterator[None]:
 class _Lines(logging.Handler):
     def __init__(self, level: int) -> None:
         super().__init__(level)
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._say(record.getMessage())
+        self._print_once(record.getMessage())
 
     def warn(
         self,
@@ -45,9 +45,9 @@ class _Lines(logging.Handler):
         line: str | None = None,
     ) -> None:
         """Take the place of `warnings.showwarning`."""
-        self._say(str(message))
+        self._print_once(str(message))
 
-    def _say(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _print_once(self, text: str) -> None:
+        if text not in self._printed:
+            self._printed.add(text)
             print(f"dataformats: warning: {printable(text)}", file=sys.stderr)

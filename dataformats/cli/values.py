@@ -1,4 +1,4 @@
-"""Values as text for people, and as JSON for programs."""
+"""Format values as text for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-__all__ = ["as_json", "shown"]
+__all__ = ["as_json", "as_text"]
 
 _BYTES, _CHARACTERS, _VALUES, _ITEMS = 32, 120, 8, 4
 _LEVELS, _LINE = 6, 1000  # of nesting, and characters in all
@@ -22,44 +22,44 @@ _IMAGES = {"JPEG": rb"\xff\xd8\xff", "PNG": rb"\x89PNG\r\n\x1a\n", "WEBP": rb"RI
 _VIDEOS = {"MP4": rb"....ftyp", "WebM": rb"\x1a\x45\xdf\xa3"}
 
 
-def shown(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return one line for a value of any type and size."""
-    text = _shown(value, _LEVELS)
+    text = _text(value, _LEVELS)
     return text if len(text) <= _LINE else f"{text[:_LINE]}..."
 
 
-def _shown(value: Any, levels: int) -> str:
+def _text(value: Any, levels: int) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _shown_bytes(bytes(value))
+        return _text_bytes(bytes(value))
     if isinstance(value, str):
         return _cut(value)
     if isinstance(value, np.ndarray):
-        return _shown_array(value)
+        return _text_array(value)
     if isinstance(value, Mapping):
         return "{" + _some(_pairs(value, levels), len(value)) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + _some(_items(value, levels), len(value)) + "]"
-    return _shown_other(value)
+    return _text_other(value)
 
 
 def _pairs(value: Mapping[Any, Any], levels: int) -> list[str]:
     first = itertools.islice(value.items(), _ITEMS if levels else 0)
-    return [f"{_shown(key, 0)}: {_shown(item, levels - 1)}" for key, item in first]
+    return [f"{_text(key, 0)}: {_text(item, levels - 1)}" for key, item in first]
 
 
 def _items(value: Sequence[Any], levels: int) -> list[str]:
-    return [_shown(item, levels - 1) for item in value[: _ITEMS if levels else 0]]
+    return [_text(item, levels - 1) for item in value[: _ITEMS if levels else 0]]
 
 
 def as_json(value: Any) -> Any:
-    """Return the whole value as JSON has it: bytes in base64, numbers that are not finite as text.
+    """Return the whole value as JSON: bytes in base64, numbers that are not finite as text.
 
-    Nested as deep as codecs allow, so each level costs no more than one call.
+    Values may nest as deep as codecs allow, so each level costs one call only.
     """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {"base64": base64.b64encode(bytes(value)).decode()}
     if isinstance(value, np.generic) and value.dtype.char in "gG":
-        return str(value)  # no number of Python's, nor of JSON's readers
+        return str(value)  # longer than a number of Python, or of readers of JSON
     if isinstance(value, (np.ndarray, np.generic)):
         return as_json(value.tolist())
     if isinstance(value, float):
@@ -71,9 +71,9 @@ def as_json(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else {"repr": repr(value)}
 
 
-def _shown_bytes(blob: bytes) -> str:
+def _text_bytes(blob: bytes) -> str:
     video = _kind(blob, _VIDEOS)
-    media = f"{video} video" if video is not None else _shown_image(blob)
+    media = f"{video} video" if video is not None else _text_image(blob)
     if media is not None:
         return f"{media}, {len(blob)} bytes"
     return repr(blob) if len(blob) <= _BYTES else f"{len(blob)} bytes: {blob[:_BYTES]!r}..."
@@ -83,21 +83,21 @@ def _kind(blob: bytes, kinds: Mapping[str, bytes]) -> str | None:
     return next((name for name, start in kinds.items() if re.match(start, blob, re.DOTALL)), None)
 
 
-def _shown_image(blob: bytes) -> str | None:
-    """Return format, size and mode of an image as its header tells them; no pixel is decoded."""
+def _text_image(blob: bytes) -> str | None:
+    """Return format, size and mode of an image from its header; `None` if it is no image."""
     name = _kind(blob, _IMAGES)
     if name is None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sizes: nothing of that size is made here
+            warnings.simplefilter("ignore")  # about its size: no pixel is decoded here
             with Image.open(BytesIO(blob), formats=[name]) as image:
                 return f"{name} image, {image.width} x {image.height}, {image.mode}"
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return f"{name} image that cannot be opened ({error})"
 
 
-def _shown_array(array: np.ndarray[Any, Any]) -> str:
+def _text_array(array: np.ndarray[Any, Any]) -> str:
     kind = f"{array.dtype}[{','.join(map(str, array.shape))}]"
     if not array.size:
         return kind
@@ -105,7 +105,7 @@ def _shown_array(array: np.ndarray[Any, Any]) -> str:
     return f"{kind}: {values}{' ...' if array.size > _VALUES else ''}"
 
 
-def _shown_other(value: Any) -> str:
+def _text_other(value: Any) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}..."
 

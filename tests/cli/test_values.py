@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from dataformats.cli.output import printable
-from dataformats.cli.showing import as_json, shown
+from dataformats.cli.values import as_json, as_text
 
 
 def png(size: tuple[int, int], mode: str) -> bytes:
@@ -47,14 +47,14 @@ SHOWN: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("value", "expected"), SHOWN, ids=lambda value: type(value).__name__)
 def test_shown(value: Any, expected: str) -> None:
-    assert shown(value).startswith(expected) if "cannot" in expected else shown(value) == expected
+    assert as_text(value).startswith(expected) if "cannot" in expected else as_text(value) == expected
 
 
 def test_a_line_is_not_long() -> None:
     wide: Any = "x" * 100
     for _ in range(5):
         wide = [wide] * 4
-    assert len(shown(wide)) < 1100
+    assert len(as_text(wide)) < 1100
 
 
 def test_as_json_of_what_is_nested_deep() -> None:
@@ -66,8 +66,8 @@ def test_as_json_of_what_is_nested_deep() -> None:
 
 def test_an_image_is_not_decoded() -> None:
     whole = png((2000, 1000), "RGB")
-    assert shown(whole[:100]) == "PNG image, 2000 x 1000, RGB, 100 bytes"  # the pixels are not even there
-    assert shown(b"\xff\xd8\xff" + bytes(50)).startswith("JPEG image that cannot be opened (")
+    assert as_text(whole[:100]) == "PNG image, 2000 x 1000, RGB, 100 bytes"  # the pixels are not even there
+    assert as_text(b"\xff\xd8\xff" + bytes(50)).startswith("JPEG image that cannot be opened (")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""From an error to the lines that a user sees, and to the exit code that a program sees."""
+"""Exit codes and messages for errors."""
 
 from __future__ import annotations
 
