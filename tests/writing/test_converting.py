@@ -21,3 +21,36 @@ def test_a_conversion_leaves_no_field_out_unasked(tmp_path: Path) -> None:
         dataformats.convert(photos, tmp_path / "x.syr", "syrah", spec={"image": "jpg"})
     report = dataformats.convert(photos, tmp_path / "x.syr", "syrah", spec={"image": "jpg"}, fields=["image"])
     assert (report.records, report.left_out) == (12, ("height", "name", "width"))
+
+
+def test_fields_of_a_path_are_read_with_the_new_types(tmp_path: Path) -> None:
+    spec = {"image": "uint8[8,8]", "label": "int32"}
+    report = dataformats.convert("tests/golden/real/digits-*.tfrecord", tmp_path / "digits.ofrecord", spec=spec)
+    assert (report.format, report.records) == ("ofrecord", 1797)
+    record = dataformats.open(tmp_path / "digits.ofrecord")[5]
+    assert (record["image"].shape, record["label"]) == ((8, 8), 5)
+
+
+def test_types_that_files_declare_stay(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "a", "granular", spec={"x": "bytes", "n": "int64", "words": "utf8[]"}) as writer:
+        writer.append({"x": b"[1]", "n": 3, "words": ["a"]})
+    spec = {"x": "json", "n": "int8", "words": "utf8[]"}
+    dataformats.convert(tmp_path / "a", tmp_path / "b.tfrecord", spec=spec)
+    assert dataformats.open(tmp_path / "b.tfrecord")[0] == {"x": [1], "n": 3, "words": ["a"]}
+    with pytest.raises(dataformats.DataFormatsError, match="'words'"):
+        dataformats.convert(tmp_path / "a", tmp_path / "c.tfrecord", spec=spec | {"words": "jpg[]"})
+
+
+def test_options_of_the_source(tmp_path: Path) -> None:
+    options = {"spec": {"image": "uint8[8,8]", "label": "int64"}}
+    spec = {"image": "float32[8,8]", "label": "uint8"}
+    digits = "tests/golden/real/digits-*.tfrecord"
+    dataformats.convert(digits, tmp_path / "digits.syr", spec=spec, source_options=options)
+    assert dataformats.open(tmp_path / "digits.syr")[5]["image"].dtype == "float32"
+
+
+@pytest.mark.parametrize("name", ["copy", "copy.txt", "a.ffr/b"])
+def test_a_name_of_no_format(tmp_path: Path, name: str) -> None:
+    with pytest.raises(dataformats.UnknownNameError, match=r"Pass format=\."):
+        dataformats.convert("tests/golden/real/photos.tfrecord", tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
