@@ -155,7 +155,7 @@ class Loader:
         self._received = time.perf_counter()
         self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
 
-    # ---- where it stands
+    # ---- position
 
     @property
     def position(self) -> int:

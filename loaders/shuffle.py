@@ -108,8 +108,8 @@ class Epoch(NamedTuple):
             slots = min((number + 1) * window, n_blocks) - number * window
             size = slots * block - lacking * (number == odd)
             inside[rows] = permute(within[rows], size, _key(*self.name, "group", number))
-        behind = (group == odd) & (inside >= (short - odd * window + 1) * block - lacking)
-        slot, record = np.divmod(inside + lacking * behind, block)
+        after_short = (group == odd) & (inside >= (short - odd * window + 1) * block - lacking)
+        slot, record = np.divmod(inside + lacking * after_short, block)
         blocks = permute(slot + group * window, n_blocks, blocks_key)
         return np.add(blocks * block, record, dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Batches made by the workers of torch's DataLoader: in the loader's order, and resumed."""
+"""Batches from the workers of torch's DataLoader: in the loader's order, and resumed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def as_it_is(batch: Any) -> Any:
     return batch
 
 
-def test_ranks_and_options_are_the_loaders() -> None:
+def test_ranks_and_options_reach_the_loader() -> None:
     options: dict[str, Any] = {"rank": 1, "world_size": 3, "drop_last": True, "shuffle": "window", "to": "numpy"}
     data = BatchDataset(digits(), 50, **options)
     found = list(DataLoader(data, batch_size=None, num_workers=2, collate_fn=as_it_is))
@@ -68,12 +68,12 @@ def test_ranks_and_options_are_the_loaders() -> None:
 
 
 @pytest.mark.parametrize("option", ["workers", "worker_type", "prefetch", "device"])
-def test_what_the_data_loader_decides_is_refused(option: str) -> None:
+def test_worker_and_device_options_raise(option: str) -> None:
     with pytest.raises(TypeError, match=f"takes no {option}="):
         BatchDataset(digits(), SIZE, **cast(Any, {option: 1}))
 
 
-def test_an_epoch_that_comes_again_is_told(caplog: pytest.LogCaptureFixture, epochs: list[list[list[int]]]) -> None:
+def test_a_repeated_epoch_is_logged(caplog: pytest.LogCaptureFixture, epochs: list[list[list[int]]]) -> None:
     data = dataset()
     loader = DataLoader(data, batch_size=None)
     assert given(loader) == epochs[0]
@@ -92,7 +92,7 @@ def test_an_epoch_that_comes_again_is_told(caplog: pytest.LogCaptureFixture, epo
 @pytest.mark.parametrize("before", [0, 1, 7, STEPS - 1, STEPS])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_elastic_resume(before: int, workers: int, epochs: list[list[list[int]]]) -> None:
-    """A state is of the run: whatever the number of workers was, is, and the batch size."""
+    """A state belongs to the run, with any number of workers and any batch size."""
     data = dataset()
     data.set_epoch(1)
     state = data.state_after(before)
@@ -111,7 +111,7 @@ def test_elastic_resume(before: int, workers: int, epochs: list[list[list[int]]]
     assert given(loader) == rest
 
 
-def test_a_state_counts_from_where_the_iteration_began() -> None:
+def test_state_after_counts_from_the_start_of_the_iteration() -> None:
     data = dataset()
     data.load_state_dict(data.state_after(5))
     assert data.state_after(0) == data.state_dict()
@@ -121,14 +121,14 @@ def test_a_state_counts_from_where_the_iteration_began() -> None:
     assert data.state_after(1000)["position"] == 1797
 
 
-def test_it_pickles_with_its_place(epochs: list[list[list[int]]]) -> None:
+def test_pickle_keeps_the_position(epochs: list[list[list[int]]]) -> None:
     data = dataset()
     data.load_state_dict(data.state_after(5))
     again = pickle.loads(pickle.dumps(data))
     assert given(again) == epochs[0][5:]
 
 
-def test_another_seed_is_refused() -> None:
+def test_another_seed_raises() -> None:
     with pytest.raises(StateMismatchError, match="seed"):
         BatchDataset(digits(), SIZE, seed=2).load_state_dict(dataset().state_dict())
 
@@ -143,7 +143,7 @@ def stateful() -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
-def test_stateful_data_loader_needs_as_many_workers(stateful: Any) -> None:
+def test_stateful_data_loader_needs_the_same_number_of_workers(stateful: Any) -> None:
     batches = stateful(dataset(), batch_size=None, num_workers=0)
     next(iter(batches))
     share = iter(dataset())

@@ -1,4 +1,4 @@
-"""Two processes of `torch.distributed`: each record once, and a state that three ranks or one go on from."""
+"""Two processes of `torch.distributed`: each record once, and a state that three ranks or one resume from."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ dist.destroy_process_group()
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What two ranks were given in an epoch: for each step positions, labels, the sum of the pixels."""
+    """The batches of two ranks in an epoch: for each step positions, labels, the sum of the pixels."""
     folder = tmp_path_factory.mktemp("ranks")
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "DATAFORMATS_CACHE": str(folder / "cache")}
     command = [sys.executable, "-W", "error::UserWarning", "-c", RANK]
@@ -94,7 +94,7 @@ def test_resumed_by_another_number_of_ranks(
     assert all(one.epoch == 1 and one.position == 1797 for one in resumed)
 
 
-def test_every_step_may_be_the_last(ranks: list[dict[str, Any]], whole: list[int]) -> None:
+def test_resume_after_every_step(ranks: list[dict[str, Any]], whole: list[int]) -> None:
     one = loader(64, 0, 1)
     for state in ranks[0]["states"]:
         one.load_state_dict(state)

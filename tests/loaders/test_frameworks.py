@@ -1,4 +1,4 @@
-"""Lightning and Accelerate, where they are installed: they take a loader, its batches, and its state."""
+"""Lightning and Accelerate, if installed, with a loader, its batches and its state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHOLE = [list(range(1797 * epoch + first, 1797 * epoch + min(first + 100, 1797))
 
 
 def printed_by(program: str, folder: Path) -> Any:
-    """Return the last line that a program prints, which is JSON; in an interpreter of its own: they patch torch."""
+    """Return the last line that a program prints, as JSON; a separate process, because the libraries patch torch."""
     done = subprocess.run(
         [sys.executable, "-c", HEAD + textwrap.dedent(program), str(folder)],
         env=os.environ | {"DATAFORMATS_CACHE": str(folder / "cache"), "CUDA_VISIBLE_DEVICES": ""},
@@ -119,7 +119,7 @@ print(json.dumps([given, again, epochs]))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("accelerate") is None, reason="accelerate is not installed")
-def test_accelerate_takes_batches_and_keeps_the_state(tmp_path: Path) -> None:
+def test_accelerate_with_batches_and_state(tmp_path: Path) -> None:
     given, again, epochs = printed_by(ACCELERATE, tmp_path)
     assert given == WHOLE[:18]
     assert again == WHOLE[7:18]

@@ -1,4 +1,4 @@
-"""A source is Grain's `RandomAccessDataSource`, shown with Grain itself; a batch is a tree of JAX.
+"""A source works as Grain's `RandomAccessDataSource`, tested with Grain; a batch is a JAX tree.
 
 Both run in interpreters of their own: Grain imports JAX where it finds it, and JAX warns at each fork from then on.
 """
@@ -49,7 +49,7 @@ def labels() -> list[int]:
 
 
 @needs_grain
-def test_a_source_is_grains(tmp_path: Path) -> None:
+def test_a_source_is_a_grain_source(tmp_path: Path) -> None:
     assert printed_by(
         """
         import grain.python as grain
@@ -98,7 +98,7 @@ def test_grains_loader_over_a_source(tmp_path: Path, labels: list[int], workers:
 
 @needs_grain
 def test_the_loader_over_a_source_of_grain(tmp_path: Path, labels: list[int]) -> None:
-    """What Grain reads, the loader reads as well: here a pipeline of Grain's with random access."""
+    """The loader reads sources of Grain, here a pipeline with random access."""
     found = printed_by(
         """
         import grain.python as grain
@@ -129,7 +129,7 @@ def test_jax_takes_a_batch(tmp_path: Path) -> None:
     ) == ["dict", [5, 8, 8], 10, {"image": [5, 8, 8], "label": [5]}, [0, 1, 2, 3, 4]]
 
 
-def test_what_jax_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     jax, tree_util = types.ModuleType("jax"), types.ModuleType("jax.tree_util")
     vars(tree_util).update(DictKey=str, register_pytree_with_keys=lambda *what: told.append(what))

@@ -70,7 +70,7 @@ def test_an_epoch_has_every_record_once(source: Any, shuffle: Any, workers: int)
             assert not batch.padding.any()
 
 
-def test_each_epoch_has_an_order_of_its_own(source: Any) -> None:
+def test_epochs_differ_in_order(source: Any) -> None:
     loader = Loader(source, 20)
     orders = [indices(loader) for _ in range(3)]
     assert loader.epoch == 3
@@ -82,7 +82,7 @@ def test_each_epoch_has_an_order_of_its_own(source: Any) -> None:
     assert indices(next(forever) for _ in range(9)) == [index for order in orders for index in order]
 
 
-def test_drop_last_leaves_out_what_is_no_full_step(source: Any) -> None:
+def test_drop_last_leaves_out_the_partial_step(source: Any) -> None:
     loader = Loader(source, 20, drop_last=True)
     assert len(loader) == 5
     first = list(loader)
@@ -129,7 +129,7 @@ def test_a_rank_without_a_record_gets_an_empty_batch_of_the_right_kind(tmp_path:
             assert transform is None or batch["half"].dtype == np.float32
 
 
-def test_pad_last_repeats_rows_and_says_so(tmp_path: Path) -> None:
+def test_pad_last_repeats_rows_and_marks_them(tmp_path: Path) -> None:
     source = dataformats.open(write(tmp_path / "a.tfrecord", 9), spec=SPEC)
     loaders = [Loader(source, 4, rank=rank, world_size=2, pad_last=True) for rank in range(2)]
     last = list(a_step(loaders))[-1]
@@ -184,7 +184,7 @@ def test_ranks_workers_and_batch_size_may_change_at_every_step(source: Any) -> N
     assert seen == whole
 
 
-def test_a_state_that_is_loaded_while_iterating_counts_from_the_next_batch(source: Any) -> None:
+def test_load_state_dict_during_an_iteration(source: Any) -> None:
     whole = indices(Loader(source, 10))
     loader = Loader(source, 10)
     start = loader.state_dict()
@@ -196,7 +196,7 @@ def test_a_state_that_is_loaded_while_iterating_counts_from_the_next_batch(sourc
     assert got == whole[:40] + whole
 
 
-def test_states_of_something_else_are_refused(source: Any, tmp_path: Path) -> None:
+def test_states_of_other_runs_raise(source: Any, tmp_path: Path) -> None:
     state = Loader(source, 10).state_dict()
     others = [
         (Loader(source[:100], 10), "fingerprint"),
@@ -224,7 +224,7 @@ def test_one_cursor(source: Any) -> None:
     assert next(iter(loader)).positions[0] == second.positions[-1] + 1
 
 
-def test_skipped_positions_are_left_out_and_the_others_stay(source: Any) -> None:
+def test_skip_leaves_other_positions_unchanged(source: Any) -> None:
     whole = indices(Loader(source, 103))
     loaders = [Loader(source, 5, rank=rank, world_size=2) for rank in range(2)]
     seen: list[int] = []
@@ -276,7 +276,7 @@ def test_collate_and_batch_transform(source: Any) -> None:
     assert len(batches[0].positions) == 50
 
 
-def test_what_does_not_stack_is_named(source: Any) -> None:
+def test_values_that_do_not_stack_are_named(source: Any) -> None:
     def cut(record: dict[str, Any]) -> dict[str, Any]:
         return {"image": record["image"][: 2 + record["index"] % 2]}
 
@@ -297,7 +297,7 @@ def test_an_error_of_a_transform_names_the_record(source: Any) -> None:
 
 
 @pytest.mark.parametrize("data", [[3, 1, 4, 1, 5, 9, 2, 6], np.arange(8.0), [{"x": i} for i in range(8)]])
-def test_any_sequence_serves(data: Any) -> None:
+def test_any_sequence_is_a_source(data: Any) -> None:
     loader = Loader(data, 3)
     got = [value for batch in loader for value in batch[next(iter(batch))].tolist()]
     assert sorted(got) == sorted(item["x"] if isinstance(item, dict) else float(item) for item in data)
@@ -320,7 +320,7 @@ def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dataformats.Reco
     return dataformats.open(path, spec=SPEC)
 
 
-def test_damage_is_raised_left_out_or_remembered(damaged: Any) -> None:
+def test_on_corrupt(damaged: Any) -> None:
     with pytest.raises(FormatError) as caught:
         list(Loader(damaged, 8))
     assert caught.value.index in (7, 8, 30)
@@ -341,7 +341,7 @@ def test_damage_is_raised_left_out_or_remembered(damaged: Any) -> None:
     assert sorted(indices(again)) == [i for i in range(40) if i not in (7, 8, 30)]
 
 
-def test_a_loader_goes_on_behind_an_error(damaged: Any) -> None:
+def test_a_loader_continues_after_an_error(damaged: Any) -> None:
     loader = Loader(damaged, 8, shuffle=False)
     with pytest.raises(FormatError):
         list(loader)
@@ -351,7 +351,7 @@ def test_a_loader_goes_on_behind_an_error(damaged: Any) -> None:
     assert indices(loader) == [i for i in range(40) if i not in (7, 8, 30)]
 
 
-def test_a_quarantine_of_other_data_is_refused(damaged: Any) -> None:
+def test_a_quarantine_of_other_data_raises(damaged: Any) -> None:
     for entry in (Quarantined("b.tfrecord", 3, ""), Quarantined("", 400, "")):
         with pytest.raises(StateMismatchError, match="quarantine"):
             Loader(damaged, 8, quarantine=[entry])
@@ -367,7 +367,7 @@ def loader_threads() -> set[threading.Thread]:
 
 
 def all_end(threads: set[threading.Thread]) -> bool:
-    """Wait for threads, which may have to wait for a processor themselves."""
+    """Wait for threads, which may have to wait for a CPU core."""
     for thread in threads:
         thread.join(60)
     return not any(thread.is_alive() for thread in threads)
@@ -393,8 +393,8 @@ def test_no_thread_is_left(source: Any) -> None:
 
 
 @pytest.mark.parametrize("prefetch_bytes", [1, 2**30])
-def test_a_feed_that_begins_anew_all_the_time_goes_on(prefetch_bytes: int) -> None:
-    """Workers that wait for room, or for tasks, are told; none is forgotten, whoever is late."""
+def test_a_prefetcher_that_restarts_often_makes_progress(prefetch_bytes: int) -> None:
+    """Workers that wait for room or tasks are woken up, in any order of events."""
     loader = Loader(list(range(7)), 1, shuffle=False, workers=3, prefetch_bytes=prefetch_bytes, hang_timeout_s=5)
     for turn in range(100):
         stop = turn % 7
@@ -406,43 +406,43 @@ def test_a_feed_that_begins_anew_all_the_time_goes_on(prefetch_bytes: int) -> No
     loader.close()
 
 
-def test_a_feed_may_be_collected_by_its_own_worker(source: Any) -> None:
-    """Garbage is collected in whatever thread allocates, also in one that looks for its next task."""
-    feed: ThreadPrefetcher
+def test_a_prefetcher_closed_by_its_own_worker(source: Any) -> None:
+    """A garbage collection runs in the thread that allocates, perhaps one that looks for its next task."""
+    prefetcher: ThreadPrefetcher
     is_closed = threading.Event()
 
     def tasks() -> Iterator[Any]:
-        feed.close()
+        prefetcher.close()
         is_closed.set()
         yield from ()
 
     def make(task: Any, progress: Any) -> Any:
         raise AssertionError("there is no task")
 
-    feed = ThreadPrefetcher(cast(BuildBatch, make), 2, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
-    feed.start(tasks())
+    prefetcher = ThreadPrefetcher(cast(BuildBatch, make), 2, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
+    prefetcher.start(tasks())
     assert is_closed.wait(60)
-    feed.close()
-    assert all_end(set(feed._threads))
+    prefetcher.close()
+    assert all_end(set(prefetcher._threads))
 
 
-def test_a_batch_that_ends_as_the_loader_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_done_while_the_loader_closes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread may close it between the end of a batch and its delivery."""
     monkeypatch.setattr("dataformats.loaders.prefetch_threads._JOIN_TIMEOUT_S", 0)
     release = threading.Event()
     make = cast(BuildBatch, lambda task, progress: release.wait(60))
-    feed = ThreadPrefetcher(make, 1, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
+    prefetcher = ThreadPrefetcher(make, 1, prefetch=1, prefetch_bytes=2**20, hang_timeout_s=10)
 
     def close(watch: Any) -> None:
-        feed._jobs[0].is_done = True
-        feed.close()
+        prefetcher._jobs[0].is_done = True
+        prefetcher.close()
 
     monkeypatch.setattr("dataformats.loaders.prefetch_threads.Watchdog.check", close)
-    feed.start(iter([FixedTask(np.arange(1), np.arange(1))]))
+    prefetcher.start(iter([FixedTask(np.arange(1), np.arange(1))]))
     with pytest.raises(RuntimeError, match="closed while a batch was awaited"):
-        feed.take()
+        prefetcher.take()
     release.set()
-    assert all_end(set(feed._threads))
+    assert all_end(set(prefetcher._threads))
 
 
 def test_a_hang_is_named(source: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,7 +485,7 @@ def test_prefetch_is_bounded(source: Any) -> None:
 # ---- arguments
 
 
-def test_arguments_that_cannot_be(source: Any) -> None:
+def test_invalid_arguments(source: Any) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"batch_size": 0}, "batch_size"),
         ({"rank": 2, "world_size": 2}, "rank"),
@@ -511,7 +511,7 @@ def test_arguments_that_cannot_be(source: Any) -> None:
 # ---- mixtures
 
 
-def test_a_mixture_keeps_its_weights_and_walks_without_repeats(source: Any) -> None:
+def test_a_mixture_keeps_its_weights_without_repeats(source: Any) -> None:
     mixture = dataformats.mix({"few": source[:20], "many": source[20:]}, weights={"few": 1, "many": 2}, until="all")
     loader = Loader(mixture, 9)
     places = [loader.locate(batch.positions) for batch in loader]
@@ -577,7 +577,7 @@ def test_a_file_that_shrinks_while_it_is_loaded_from_is_an_error(tmp_path: Path)
 # ---- odds and ends
 
 
-def test_what_it_says_of_itself(source: Any) -> None:
+def test_properties_repr_and_stats(source: Any) -> None:
     loader = Loader(source, 10, rank=1, world_size=3)
     assert repr(loader) == (
         "Loader(position 0, epoch 0 of 103 records, batch_size 10, shuffle global, seed 0, rank 1 of 3)"
@@ -590,7 +590,7 @@ def test_what_it_says_of_itself(source: Any) -> None:
         pickle.dumps(loader)
 
 
-def test_a_hint_where_threads_wait_for_each_other(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hint_if_threads_wait_for_the_interpreter(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dataformats.loaders.stats._MIN_S", 0.05)
 
     def slow(record: dict[str, Any]) -> dict[str, Any]:
@@ -606,7 +606,7 @@ def test_a_hint_where_threads_wait_for_each_other(source: Any, monkeypatch: pyte
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_has_threads_of_its_own(source: Any) -> None:
+def test_a_forked_child_starts_new_threads(source: Any) -> None:
     with Loader(source, 10) as loader:
         first = next(iter(loader))
         expected = next(Loader(source, 103).forever())["index"].tolist()
@@ -620,7 +620,7 @@ def test_a_forked_child_has_threads_of_its_own(source: Any) -> None:
         assert first["index"].tolist() + indices(loader) == expected
 
 
-def test_a_batch_that_was_made_and_not_delivered_is_made_again(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undelivered_batch_is_built_again(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C may come between the taking of a batch and its delivery."""
     whole = indices(Loader(source, 10))
     loader = Loader(source, 10)
@@ -662,7 +662,7 @@ def test_another_epoch_in_the_middle_of_one(source: Any) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_stop_iteration_of_a_function_is_no_end(workers: int) -> None:
+def test_stop_iteration_of_a_function_is_an_error(workers: int) -> None:
     def ends(record: int) -> int:
         return next(iter(())) if record == 5 else record
 
@@ -670,7 +670,7 @@ def test_stop_iteration_of_a_function_is_no_end(workers: int) -> None:
         list(Loader(list(range(12)), 2, shuffle=False, workers=workers, transform=ends))
 
 
-def test_a_batch_whose_records_are_all_damaged_keeps_its_form(damaged: Any) -> None:
+def test_a_batch_of_damaged_records_keeps_its_columns(damaged: Any) -> None:
     def labels(records: list[dict[str, Any]]) -> dict[str, Any]:
         return {"index": np.stack([one["index"] for one in records])}
 
@@ -693,7 +693,7 @@ def test_a_batch_whose_records_are_all_damaged_keeps_its_form(damaged: Any) -> N
         assert first.padding.tolist() == [True]
 
 
-def test_components_of_other_fields_are_told_apart() -> None:
+def test_components_with_different_fields_raise() -> None:
     a, b = [{"x": i} for i in range(4)], [{"x": 10 + i, "z": i} for i in range(4)]
     for parts in ({"a": a, "b": b}, {"b": b, "a": a}, {"a": a, "b": [1, 2, 3, 4]}):
         with pytest.raises(SpecError, match=r"components of the mixture differ: component 0 has the fields \["):
@@ -716,7 +716,7 @@ class HangsOnce:
         return record
 
 
-def test_a_hang_does_not_stop_who_goes_on() -> None:
+def test_a_loader_continues_after_a_hang() -> None:
     hangs = HangsOnce(4)
     loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=1)
     with pytest.raises(WorkerError, match="record 4"):
@@ -727,7 +727,7 @@ def test_a_hang_does_not_stop_who_goes_on() -> None:
     loader.close()
 
 
-def test_a_job_that_no_thread_begins_is_a_hang_too() -> None:
+def test_a_job_that_no_thread_begins_is_a_hang() -> None:
     hangs = HangsOnce(4)
     loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=1)
     next(iter(loader))
@@ -740,7 +740,7 @@ def test_a_job_that_no_thread_begins_is_a_hang_too() -> None:
     loader.close()
 
 
-def test_a_skip_behind_the_last_batch_ends_nothing_else() -> None:
+def test_a_skip_after_the_last_batch() -> None:
     loader = Loader(list(range(10)), 4, shuffle=False, workers=0)
     n = 0
     for _ in loader:
@@ -752,7 +752,7 @@ def test_a_skip_behind_the_last_batch_ends_nothing_else() -> None:
 
 @pytest.mark.parametrize("rank", range(4))
 @pytest.mark.parametrize("pad_last", [False, True])
-def test_columns_that_are_no_rows_stay(rank: int, pad_last: bool) -> None:
+def test_columns_without_rows_are_unchanged(rank: int, pad_last: bool) -> None:
     def more(batch: dict[str, Any]) -> dict[str, Any]:
         return {**batch, "n": 3, "mean": batch["value"].mean(), "name": "x"}
 
@@ -762,7 +762,7 @@ def test_columns_that_are_no_rows_stay(rank: int, pad_last: bool) -> None:
     assert [len(batch["value"]) for batch in batches] == [1, 1 if pad_last or rank == 3 else 0]
 
 
-def test_a_state_is_loaded_whole_or_not_at_all() -> None:
+def test_a_state_is_loaded_completely_or_not_at_all() -> None:
     parts = {"a": np.arange(100), "b": np.arange(6)}
     first = Loader(dataformats.mix(parts, {"a": 1, "b": 1}), 3, workers=0)
     next(iter(first))
@@ -774,7 +774,7 @@ def test_a_state_is_loaded_whole_or_not_at_all() -> None:
     assert len(next(iter(second))["value"]) == 20
 
 
-def test_a_mixture_goes_back_behind_a_change_of_weights() -> None:
+def test_a_mixture_goes_back_before_a_change_of_weights() -> None:
     parts = {"a": np.arange(40), "b": np.arange(40)}
     first = Loader(dataformats.mix(parts, {"a": 1, "b": 1}, until=20), 5, workers=0)
     list(first)
@@ -793,7 +793,7 @@ def test_a_record_is_quarantined_once(damaged: Any) -> None:
     assert sorted(found.index for found in loader.quarantined) == [7, 8, 30]
 
 
-def test_functions_get_the_generator_where_they_have_a_place_for_it() -> None:
+def test_functions_get_the_generator_if_they_accept_it() -> None:
     class StubbornError(Exception):
         def add_note(self, note: str) -> None:
             raise TypeError("no notes")
@@ -819,7 +819,7 @@ def test_functions_get_the_generator_where_they_have_a_place_for_it() -> None:
         list(Loader([1, 2], 2, transform=fails, workers=0))
 
 
-def test_functions_that_forget_to_return_are_named() -> None:
+def test_functions_that_return_none_are_named() -> None:
     cases: list[dict[str, Any]] = [
         {"transform": lambda record: None},
         {"collate": lambda records: None},
@@ -835,7 +835,7 @@ def test_functions_that_forget_to_return_are_named() -> None:
         list(Loader([1, 2], 2, transform=lambda record: (record, 0)))
 
 
-def test_places_that_are_none(source: Any) -> None:
+def test_positions_out_of_range(source: Any) -> None:
     loader = Loader(source, 10)
     for epoch in (-1, 1.5, True, 2**62):
         with pytest.raises(ValueError, match="epoch"):
@@ -851,6 +851,6 @@ def test_places_that_are_none(source: Any) -> None:
         loader.load_state_dict({"model": 1})
 
 
-def test_a_batch_says_what_it_holds(source: Any) -> None:
+def test_repr_of_a_batch(source: Any) -> None:
     batch = next(iter(Loader(source, 10)))
     assert repr(batch) == "Batch(10 records; index: int64[10], image: uint8[10, 4, 3], name: Ragged(10 items of utf8))"

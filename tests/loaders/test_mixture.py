@@ -1,4 +1,4 @@
-"""Mixtures: what they are made of, how long they are, and how their weights change."""
+"""Mixtures: their components, their lengths, and changes of their weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mixed(digits: Any, a: int, b: int, until: str | int = "first") -> Mixture:
 # ---- what it is
 
 
-def test_what_a_mixture_is(digits: Any) -> None:
+def test_attributes_and_repr(digits: Any) -> None:
     mixture = mixed(digits, 3, 1)
     assert (mixture.names, mixture.weights, mixture.lengths, mixture.until) == (("a", "b"), (3, 1), (30, 10), "first")
     assert [len(source) for source in mixture.sources] == [30, 10]
@@ -141,7 +141,7 @@ def test_histories_that_do_not_fit(digits: Any) -> None:
         ({"a": 0.7, "b": 0.3}, TypeError, r"^weights: expected whole numbers \(7 and 3, not 0.7 and 0.3\), found 0.7$"),
     ],
 )
-def test_weights_that_are_none(digits: Any, weights: Any, kind: type[Exception], message: str) -> None:
+def test_invalid_weights(digits: Any, weights: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         mix({"a": digits[:3], "b": digits[3:]}, weights)
 
@@ -154,12 +154,12 @@ def test_components_without_records(digits: Any) -> None:
 
 
 @pytest.mark.parametrize("sources", [[], None, "ab", {1: [1]}], ids=repr)
-def test_what_is_no_dict_of_sources(sources: Any) -> None:
+def test_sources_must_be_a_dict(sources: Any) -> None:
     with pytest.raises(TypeError, match=r"^mix: expected a dict of sources by name, found "):
         mix(sources)
 
 
-def test_other_refusals(digits: Any) -> None:
+def test_other_errors(digits: Any) -> None:
     with pytest.raises(ValueError, match=r"^mix: expected at least one source, found none$"):
         mix({})
     with pytest.raises(TypeError, match=r"^expected a source or a sequence of records, found "):

@@ -1,4 +1,4 @@
-"""Padding: by records and by columns alike, and errors that name the field and the record."""
+"""Padding of records and of columns, and errors that name the field and the record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_longest_of_the_batch() -> None:
     assert batch["label"].tolist() == [7, 8, 9]
 
 
-def test_a_given_length_and_filler() -> None:
+def test_a_given_length_and_value() -> None:
     batch = pad("tokens", to=4, value=-1, lengths="_length")(RECORDS)
 
     assert list(batch) == ["tokens", "tokens_length", "label"]
@@ -52,7 +52,7 @@ def test_a_given_length_and_filler() -> None:
     assert batch["tokens_length"].dtype == np.int64
 
 
-def test_truncation_counts_what_is_left() -> None:
+def test_lengths_after_truncation() -> None:
     batch = pad("tokens", to=2, truncate=True, lengths=".n")(RECORDS)
 
     assert batch["tokens"].tolist() == [[1, 2], [0, 0], [4, 5]]
@@ -74,8 +74,8 @@ ITEMS = st.lists(st.lists(st.integers(-5, 5), max_size=6).map(lambda item: np.ar
 
 
 @given(ITEMS, st.sampled_from([None, 2, 6, 9]), st.integers(-3, 3), st.integers(0, 3))
-def test_records_and_columns_give_the_same(items: list[np.ndarray], to: int | None, value: int, first: int) -> None:
-    """Also of a column whose values do not begin at 0, as a slice has them."""
+def test_records_and_columns_agree(items: list[np.ndarray], to: int | None, value: int, first: int) -> None:
+    """Also for a column whose values do not begin at 0, such as a slice."""
     collate = pad("tokens", to=to, value=value, truncate=to is not None, lengths="_n")
     whole = column_of([np.full(first, 99, np.int16), *items])
     column = Ragged(whole.values, whole.offsets[1:])
@@ -134,7 +134,7 @@ def test_lists_and_tensors() -> None:
         ([np.array(["a"])], "found a ndarray"),
     ],
 )
-def test_what_cannot_be_padded(values: list[Any], message: str) -> None:
+def test_values_that_cannot_be_padded(values: list[Any], message: str) -> None:
     with pytest.raises(dataformats.SpecError, match=f"field 'x': .*{message}"):
         pad("x")([{"x": value} for value in values])
 
@@ -155,19 +155,19 @@ def test_columns_that_cannot_be_padded(column: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "dtype"), [(0.5, "int64"), (-1, "uint8"), (300, "int8"), (2, "bool"), (1e300, "float32"), (None, "int64")]
 )
-def test_a_filler_that_does_not_fit(value: Any, dtype: str) -> None:
+def test_a_padding_value_that_does_not_fit(value: Any, dtype: str) -> None:
     with pytest.raises(dataformats.SpecError, match=rf"field 'x': value={re.escape(str(value))} does not fit {dtype}"):
         pad("x", value=value)([{"x": np.zeros(2, dtype)}])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.1, 3])
-def test_fillers_of_floats(value: float) -> None:
+def test_padding_values_of_floats(value: float) -> None:
     found = pad("x", to=2, value=value)([{"x": np.zeros(1, np.float32)}])["x"]
 
     np.testing.assert_array_equal(found, np.array([[0, value]], np.float32))
 
 
-def test_a_field_that_is_not_there() -> None:
+def test_a_missing_field() -> None:
     with pytest.raises(
         dataformats.SpecError, match="field 'token': expected a field of the records to pad, found only tokens, la"
     ):
@@ -199,7 +199,7 @@ def test_records_without_fields() -> None:
         ({"lengths": True}, "lengths: expected a suffix"),
     ],
 )
-def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         pad("x", **arguments)
 

@@ -1,4 +1,4 @@
-"""The plan: each walk through a component gives each record once, any position is found directly, orders are frozen."""
+"""The plan: each epoch of a component has each record once, any position is computed directly, orders are frozen."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_large_windows(block: int, window: int) -> None:
 
 
 def groups_are_blocks(order: NDArray[np.int64], block: int, window: int) -> bool:
-    """Go through an order group by group: each holds all records of as many blocks as it should, and no others."""
+    """Check an order group by group: each has all records of the right number of blocks, and no others."""
     n, left = len(order), -(-len(order) // block)
     short, lacking = left - 1, left * block - n
     while left:
@@ -81,7 +81,7 @@ def groups_are_blocks(order: NDArray[np.int64], block: int, window: int) -> bool
     return not len(order)
 
 
-def test_orders_of_epochs_seeds_and_components_have_nothing_in_common() -> None:
+def test_orders_of_epochs_seeds_and_components_are_unrelated() -> None:
     both = Plan((1000, 1000), 1000, GLOBAL, 0, ((0, (1, 1)),), ("a", "b")).locate(range(2000))
     orders = [Plan.of_one(1000, GLOBAL, seed).locate(range(e * 1000, (e + 1) * 1000)).record for seed, e in CASES]
     orders.append(both.record[both.component == 1])
@@ -110,7 +110,7 @@ def all_of(plan: Plan) -> Place:
 @pytest.mark.parametrize("plan", PLANS, ids=range(len(PLANS)))
 @given(positions=st.lists(st.integers(0, 2999), max_size=60))
 @settings(deadline=None, max_examples=60)
-def test_any_positions_are_what_they_are_among_all(plan: Plan, positions: list[int]) -> None:
+def test_any_positions_agree_with_all_positions(plan: Plan, positions: list[int]) -> None:
     rows = np.array(positions, np.int64)
     everything = all_of(plan)
     assert same(plan.locate(positions), at(everything, rows))
@@ -122,7 +122,7 @@ def test_any_positions_are_what_they_are_among_all(plan: Plan, positions: list[i
     assert same(plan.locate(rows[:1]), at(everything, rows[:1]))
 
 
-def test_each_walk_of_a_small_component() -> None:
+def test_each_epoch_of_a_small_component() -> None:
     plan = PLANS[3]
     found = all_of(plan)
     for component, n in enumerate(plan.lengths):
@@ -155,7 +155,7 @@ def test_memory_does_not_grow_with_the_data(shuffle: Shuffle) -> None:
         tracemalloc.stop()
 
 
-def test_a_plan_pickles_small_and_is_what_it_was() -> None:
+def test_a_plan_pickles_small() -> None:
     for plan in PLANS:
         found = plan.locate(range(500))
         pickled = pickle.dumps(plan)
@@ -170,7 +170,7 @@ def test_no_positions() -> None:
         assert [f"{part.dtype}{part.shape}" for part in found] == ["int64(0,)"] * 3
 
 
-def test_rows_that_are_alike() -> None:
+def test_group_rows() -> None:
     a, b = np.array([1, 2, 1, 2, 1]), np.array([5, 5, 5, 6, 5])
     assert sorted(rows.tolist() for rows in group_rows(a, b)) == [[0, 2, 4], [1], [3]]  # type: ignore[union-attr]
     assert [a[:1][rows].tolist() for rows in group_rows(a[:1])] == [[1]]
@@ -214,7 +214,7 @@ def test_mixtures_of_version_1_are_frozen() -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS[:4:3], ids=["one", "mixture"])
-def test_positions_that_are_none(plan: Plan) -> None:
+def test_invalid_positions(plan: Plan) -> None:
     for wrong in (-1, 2**62, 2**63 - 1):
         with pytest.raises(ValueError, match=rf"^position {wrong} is out of range: expected one in \[0, 2\*\*62\)$"):
             plan.locate([0, wrong])
@@ -225,7 +225,7 @@ def test_positions_that_are_none(plan: Plan) -> None:
             plan.locate(kind)  # type: ignore[arg-type]
 
 
-def test_plans_that_are_none() -> None:
+def test_invalid_plans() -> None:
     for length in (0, -1, 2**62):
         with pytest.raises(ValueError, match=r"^expected 1 to 2\*\*62 - 1 records, found "):
             Plan.of_one(length, GLOBAL, 0)

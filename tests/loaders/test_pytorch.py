@@ -91,7 +91,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
     ],
     ids=["big-endian", "backwards", "transposed", "every other", "read-only", "empty", "one"],
 )
-def test_what_cannot_be_shared_is_copied(array: np.ndarray) -> None:
+def test_arrays_that_cannot_be_shared_are_copied(array: np.ndarray) -> None:
     before = array.copy()
     tensor = to_torch(array)
     assert tensor.numpy().dtype == array.dtype.newbyteorder("=")
@@ -103,7 +103,7 @@ def test_what_cannot_be_shared_is_copied(array: np.ndarray) -> None:
 
 
 def test_a_tensor_keeps_its_memory() -> None:
-    """Memory of large arrays is given out again once nobody holds them: a tensor holds them."""
+    """Memory of large arrays is reused when no reference is left: a tensor is a reference."""
     array = buffers.empty(2**20)
     array[:] = 7
     tensor = to_torch(array)
@@ -156,7 +156,7 @@ def test_structures_of_a_collate() -> None:
 
 
 def test_pinning_keeps_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without CUDA nothing can be pinned: a clone stands for the page-locked tensor."""
+    """Pinning needs CUDA: a clone stands for the page-locked tensor."""
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, device=None: tensor.clone())
     batch = to_torch(batch_of_everything())
     pinned = cast(Any, pin_memory)(batch)
@@ -168,8 +168,8 @@ def test_pinning_keeps_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pinned["name"] == ["a", "bc"]
 
 
-def test_to_moves_the_columns() -> None:
-    """Lightning and Accelerate call `to` of whatever has it before they look inside."""
+def test_to_moves_columns() -> None:
+    """Lightning and Accelerate call `to` of an object that has it."""
     batch = batch_of_everything()
     moved = batch.to(torch.device("meta"), non_blocking=True)
     assert type(moved) is Batch
@@ -185,7 +185,7 @@ def test_to_moves_the_columns() -> None:
 @pytest.mark.parametrize(
     "rebuild", [lambda batch: type(batch)(dict(batch)), lambda batch: type(batch)(OrderedDict(batch))]
 )
-def test_a_batch_may_be_rebuilt_of_its_columns(rebuild: Any) -> None:
+def test_a_batch_rebuilt_from_its_columns(rebuild: Any) -> None:
     rebuilt = rebuild(batch_of_everything())
     assert list(rebuilt) == ["image", "tokens", "name", "age", "frames"]
     with pytest.raises(AttributeError, match="has no positions: a library rebuilt it"):
@@ -195,7 +195,7 @@ def test_a_batch_may_be_rebuilt_of_its_columns(rebuild: Any) -> None:
     assert not hasattr(pickle.loads(pickle.dumps(rebuilt)), "padding")
 
 
-def test_copies_of_a_batch_keep_all() -> None:
+def test_copies_of_a_batch_keep_positions() -> None:
     for again in (pickle.loads(pickle.dumps(batch_of_everything())), copy.copy(batch_of_everything())):
         assert type(again) is Batch
         assert again.positions.tolist() == [4, 5]
@@ -214,7 +214,7 @@ def test_copier_without_streams(device: str) -> None:
     assert list(copier.ahead([])) == []
 
 
-def test_the_next_copy_is_begun_before_a_batch_is_given() -> None:
+def test_the_next_copy_begins_before_a_batch_is_yielded() -> None:
     taken = []
 
     def batches() -> Any:
@@ -230,13 +230,13 @@ def test_the_next_copy_is_begun_before_a_batch_is_given() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without CUDA")
 @pytest.mark.parametrize("device", ["cuda", "cuda:3", 0, "xpu", "mps", "nonsense"])
-def test_a_device_that_is_not_there(device: Any) -> None:
+def test_an_unknown_device(device: Any) -> None:
     with pytest.raises(ValueError, match=r"expected a device of torch .*, found device="):
         DeviceCopier(device)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_copies_on_cuda_are_whole() -> None:
+def test_copies_on_cuda_are_complete() -> None:
     copier = DeviceCopier("cuda")
     arrays = [np.random.default_rng(seed).integers(0, 256, 2**24, np.uint8) for seed in range(8)]
     heavy = torch.ones(4096, 4096, device="cuda")
@@ -247,7 +247,7 @@ def test_copies_on_cuda_are_whole() -> None:
 
 
 class FakeStream:
-    """Stands for a CUDA stream: notes what it is asked for."""
+    """Stands for a CUDA stream: records its calls."""
 
     def __init__(self, log: list[str], name: str) -> None:
         self.log, self.name = log, name
@@ -266,8 +266,8 @@ class FakeStream:
         self.log.append(f"off {self.name}")
 
 
-def test_the_order_of_things_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No GPU here: what the stream, the event and the memory are told, and when, is looked at."""
+def test_the_order_of_calls_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks the calls of stream, event and memory, and their order, without a GPU."""
     log: list[str] = []
     mine = FakeStream(log, "the caller's stream")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -370,7 +370,7 @@ def processors_of(record: Any) -> int:
 
 
 def test_workers_share_the_processors(digits: dataformats.RecordSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or each would wake threads that have no processor left."""
+    """Otherwise each would start more threads than there are CPU cores for it."""
     monkeypatch.setattr(threads, "N_THREADS", 6)
     way: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": "fork"}
     dataset = RecordDataset(digits[:8], processors_of)
@@ -378,7 +378,7 @@ def test_workers_share_the_processors(digits: dataformats.RecordSource, monkeypa
     assert torch.cat(list(DataLoader(dataset, batch_size=4))).tolist() == [6] * 8
 
 
-def test_any_sequence_is_a_map_style_data_set() -> None:
+def test_any_sequence_is_a_map_style_dataset() -> None:
     batches = list(
         DataLoader(RecordDataset([{"x": np.float32(i)} for i in range(5)]), batch_size=3, collate_fn=collate)
     )
@@ -386,7 +386,7 @@ def test_any_sequence_is_a_map_style_data_set() -> None:
     assert batches[0]["x"].dtype == torch.float32
 
 
-def test_what_does_not_stack_is_named(tmp_path: Path) -> None:
+def test_values_that_do_not_stack_are_named(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"a": "array"}) as writer:
         writer.extend([{"a": np.zeros(2)}, {"a": np.zeros(3)}])
     loader = DataLoader(RecordDataset(dataformats.open(tmp_path / "x.ffr")), batch_size=2, collate_fn=collate)
@@ -394,7 +394,7 @@ def test_what_does_not_stack_is_named(tmp_path: Path) -> None:
         next(iter(loader))
 
 
-def test_map_style_state_knows_its_data(digits: dataformats.RecordSource) -> None:
+def test_map_style_state_checks_the_data(digits: dataformats.RecordSource) -> None:
     state = RecordDataset(digits).state_dict()
     RecordDataset(dataformats.open(DIGITS, spec=SPEC)).load_state_dict(state)
     with pytest.raises(StateMismatchError, match="records differs: expected 1797, found 100"):
@@ -422,7 +422,7 @@ class Flip(torch.nn.Module):  # type: ignore[name-defined, misc]  # torch is wha
 
 
 class Train:
-    """What users compose: from a record to tensors, through random transforms."""
+    """A typical user transform: from a record to tensors, with random transforms."""
 
     def __init__(self) -> None:
         self.image = torch.nn.Sequential(Flip(), torch.nn.Dropout(0.3))
@@ -438,7 +438,7 @@ class Train:
     ids=["thread", "fork"],
 )
 def test_random_transforms_of_torch(digits: dataformats.RecordSource, workers: dict[str, Any]) -> None:
-    """They draw the same numbers for the same record wherever it is made, and leave the trainer's generator alone."""
+    """They draw the same numbers for a record in any worker, and do not change the global generator."""
     before = torch.get_rng_state()
     alone = list(dataformats.Loader(digits, 300, seed=5, transform=Train(), to="torch", workers=0))
     with dataformats.Loader(digits, 300, seed=5, transform=Train(), to="torch", **workers) as loader:

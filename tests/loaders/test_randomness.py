@@ -1,4 +1,4 @@
-"""Random numbers that depend on seed and position alone: whatever was drawn before, in any thread or process."""
+"""Random numbers that depend on seed and position alone, in any thread or process, after any draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DRAWS: dict[str, Callable[[Generator], Any]] = {
 
 
 def drawn(rng: Generator) -> list[float]:
-    """Return numbers that would show a rest of any kind."""
+    """Return numbers that depend on any state left by earlier draws."""
     return [*rng.random(3, dtype=np.float32).tolist(), rng.random(), *rng.integers(7, size=5).tolist()]
 
 
@@ -43,7 +43,7 @@ def drawn_at(randomness: Randomness, position: int) -> list[float]:
 
 
 @pytest.mark.parametrize("before", DRAWS)
-def test_nothing_that_was_drawn_before_shows(before: str) -> None:
+def test_earlier_draws_have_no_effect(before: str) -> None:
     wanted = drawn(Randomness(3).at(17))
     randomness = Randomness(3)
     DRAWS[before](randomness.at(16))
@@ -80,7 +80,7 @@ def test_seeds_positions_and_purposes_differ() -> None:
     assert len(set(firsts)) == 20 * 20 * 2
 
 
-def test_neighbours_are_not_alike() -> None:
+def test_neighboring_positions_are_unrelated() -> None:
     randomness = Randomness(5)
     rows = np.array([randomness.at(position).random(64) for position in range(512)])
 
@@ -114,13 +114,13 @@ def _in_process(pickled: bytes) -> list[float]:
     return drawn_at(pickle.loads(pickled), 5)
 
 
-def test_spawned_generators_are_refused() -> None:
-    """They would count how often they were spawned, which no record can know."""
+def test_spawning_generators_raises() -> None:
+    """Their numbers would depend on earlier spawns, and not on the position alone."""
     with pytest.raises(TypeError, match="spawning"):
         Randomness(0).at(0).spawn(1)
 
 
-def test_without_torch_it_stays_out() -> None:
+def test_torch_is_not_imported() -> None:
     code = (
         "import sys; from dataformats.loaders.rng import Randomness\n"
         "r = Randomness(3)\n"

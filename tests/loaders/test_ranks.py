@@ -1,4 +1,4 @@
-"""Which rank a process is: what was passed, what libraries say, what launchers have left in the environment."""
+"""The rank of a process: from arguments, from libraries, from the environment of launchers."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_numbers_are_taken_as_they_are() -> None:
         ("all", 1, "rank: expected an integer or 'auto', found 'all'"),
     ],
 )
-def test_numbers_that_cannot_be(rank: Any, world_size: int, message: str) -> None:
+def test_invalid_numbers(rank: Any, world_size: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         resolve(rank, world_size)
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(0.0, 1), (0, 1.0), (True, 2), (None, 2), (0, None), ("auto", "2")])
-def test_what_is_no_number(rank: Any, world_size: Any) -> None:
+def test_invalid_types(rank: Any, world_size: Any) -> None:
     with pytest.raises(TypeError, match=r"(rank|world_size): expected an integer, found"):
         resolve(rank, world_size)
 
@@ -98,14 +98,14 @@ def test_no_launcher(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_torchrun_within_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One task of Slurm for each machine, which torchrun makes several processes of."""
+    """Slurm starts one task per machine, and torchrun several processes in it."""
     for name, value in {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "RANK": "5", "WORLD_SIZE": "8"}.items():
         monkeypatch.setenv(name, value)
 
     assert resolve("auto") == (5, 8)
 
 
-def test_a_whole_environment_wins_over_a_half_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_environment_wins_over_an_incomplete_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"PMI_RANK": "1", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}.items():
         monkeypatch.setenv(name, value)
 
@@ -149,7 +149,7 @@ def test_libraries_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert resolve("auto") == (3, 4)
 
 
-def test_libraries_that_are_not_initialised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_that_are_not_initialized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_of(0, 1, False))
     monkeypatch.setitem(sys.modules, "jax", jax_of(0, 1, False))
     monkeypatch.setenv("RANK", "3")
@@ -178,7 +178,7 @@ def test_libraries_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve("auto")
 
 
-def test_a_world_size_beside_auto_has_to_be_right(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_size_with_auto_must_match(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert resolve("auto", 2) == (1, 2)
@@ -186,7 +186,7 @@ def test_a_world_size_beside_auto_has_to_be_right(monkeypatch: pytest.MonkeyPatc
         resolve("auto", 4)
 
 
-def test_everything_on_every_rank_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_all_records_on_every_rank_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert resolve(0, 2) == (0, 2)
@@ -195,7 +195,7 @@ def test_everything_on_every_rank_is_warned_of_once(monkeypatch: pytest.MonkeyPa
     assert resolve(0, 1) == (0, 1)
 
 
-def test_a_world_of_one_is_not_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_of_one_does_not_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The turns of a mixture: what the formula says is what a walk, turn by turn, gives."""
+"""The turns of a mixture: the formula agrees with a computation turn by turn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ some_weights = st.lists(st.integers(0, 30), min_size=1, max_size=9).filter(any).
 
 
 class Halves:
-    """A group of components that gives turns one by one: to its first half where more is due to it than it had."""
+    """A group of components that takes turns one by one: its first half if it has had less than its share."""
 
     def __init__(self, weights: list[int], number: int = 0) -> None:
         self.number, self.weights, self.had, self.first_had = number, weights, 0, 0
@@ -68,7 +68,7 @@ def only(*weights: int) -> Schedule:
 
 
 @pytest.mark.parametrize("weights", WEIGHTS, ids=str)
-def test_turns_are_those_of_a_walk(weights: tuple[int, ...]) -> None:
+def test_turns_agree_with_one_by_one(weights: tuple[int, ...]) -> None:
     n = 3 * sum(weights) + 5
     expected = walk(weights, n)
     component, count = only(*weights).turns(np.arange(n))
@@ -103,7 +103,7 @@ def test_the_order_is_frozen() -> None:
 
 
 @pytest.mark.parametrize("weights", [(2**31 - 2, 1), (1, 2**31 - 2), (2**30, 2**30 - 1), (3, 2, 1), (10**9, 7, 10**9)])
-def test_far_positions_agree_with_whole_arithmetic(weights: tuple[int, ...]) -> None:
+def test_far_positions_agree_with_python_integers(weights: tuple[int, ...]) -> None:
     schedule = only(*weights)
     positions = [0, 1, 2**31 - 2, 2**31, 2**40 + 5, 2**61 + 12345, 2**62 - 2, 2**62 - 1]
     component, count = schedule.turns(np.array(positions))
@@ -127,7 +127,7 @@ def test_many_components() -> None:
 
 @given(data=st.data(), k=st.integers(1, 5))
 @settings(deadline=None)
-def test_changes_lose_and_repeat_nothing(data: st.DataObject, k: int) -> None:
+def test_changes_lose_and_repeat_no_record(data: st.DataObject, k: int) -> None:
     weights = st.lists(st.integers(0, 9), min_size=k, max_size=k).filter(any).map(tuple)
     history: History = ((0, data.draw(weights)),)
     for position in sorted(data.draw(st.sets(st.integers(1, 200), max_size=6))):
@@ -144,7 +144,7 @@ def test_changes_lose_and_repeat_nothing(data: st.DataObject, k: int) -> None:
     assert np.array_equal(found[1], count[rows])
 
 
-def test_what_was_before_a_change_stays() -> None:
+def test_turns_before_a_change_stay() -> None:
     before, after = only(3, 1), Schedule(changed_history(((0, (3, 1)),), 10, (1, 5)))
     for one, other in zip(before.turns(np.arange(10)), after.turns(np.arange(10)), strict=True):
         assert one.tolist() == other.tolist()
@@ -170,7 +170,7 @@ def test_changes() -> None:
 
 
 def walked(lengths: tuple[int, ...], weights: tuple[int, ...], until: str) -> int:
-    """Go through the turns until the first component, or all of them, had as many as it has records."""
+    """Count turns until the first component, or all of them, have had as many as they have records."""
     left = {c: n for c, (n, weight) in enumerate(zip(lengths, weights, strict=True)) if weight}
     quorum = 1 if until == "first" else len(left)
     for n, c in enumerate(walk(weights, 5000), 1):
@@ -188,7 +188,7 @@ def test_the_end_of_an_epoch(until: str) -> None:
     assert epoch_length((3, 4), (1, 1), 100) == 100
 
 
-def test_ends_that_are_none() -> None:
+def test_invalid_ends() -> None:
     for until in ("last", None, True, 1.5):
         with pytest.raises(ValueError, match=r"^until: expected 'first', 'all' or a number of records, found "):
             epoch_length((5,), (1,), until)  # type: ignore[arg-type]

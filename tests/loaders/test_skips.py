@@ -1,4 +1,4 @@
-"""Skips against sets of positions, written out."""
+"""Skips agree with sets of positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_ranges_are_merged_and_sorted(ranges: list[tuple[int, int]]) -> None:
 
 
 @given(RANGES)
-def test_adding_one_by_one_gives_the_same(ranges: list[tuple[int, int]]) -> None:
+def test_adding_one_by_one_agrees(ranges: list[tuple[int, int]]) -> None:
     skips = Skips()
     for first, last in reversed(ranges):
         skips = skips.add(first, last)
@@ -51,7 +51,7 @@ def test_positions_and_count(ranges: list[tuple[int, int]], first: int, stop: in
     assert [skips.nth(first, number) for number in range(len(found))] == found.tolist()
 
 
-def test_long_ranges_take_no_memory_of_their_own() -> None:
+def test_long_ranges_take_no_memory() -> None:
     skips = Skips.of([(10, 2**62)])
 
     assert skips.positions(5, 2**62, 100).tolist() == [5, 6, 7, 8, 9]
@@ -72,11 +72,11 @@ def test_numpy_integers_and_pickles() -> None:
 
 
 @pytest.mark.parametrize(("first", "last"), [(5, 3), (-1, 3), (0, 2**62 + 1)])
-def test_a_range_that_is_none(first: int, last: int) -> None:
+def test_invalid_ranges(first: int, last: int) -> None:
     with pytest.raises(ValueError, match=f"found first={first}, last={last}"):
         Skips().add(first, last)
 
 
-def test_ends_that_are_no_integers() -> None:
+def test_ends_must_be_integers() -> None:
     with pytest.raises(TypeError, match=r"expected two integers, found 1\.5 and 3"):
         Skips().add(1.5, 3)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The state: small, the same after JSON, and refused when it is not as it was given or belongs elsewhere."""
+"""The state: small, the same after JSON, and an error if it was changed or belongs to another run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_twenty_skips_fit_in_a_kilobyte() -> None:
     assert len(json.dumps(replace(PLAIN, skips=skips).to_json())) < 1024
 
 
-def test_numpy_integers_and_tuples_will_do() -> None:
+def test_numpy_integers_and_tuples_are_accepted() -> None:
     state = RICH.to_json()
     state["position"] = np.int64(state["position"])
     state["weights"] = tuple((np.int32(position), tuple(weights)) for position, weights in state["weights"])
@@ -82,7 +82,7 @@ def test_the_dict_shares_nothing_with_the_state() -> None:
 
 @st.composite
 def places(draw: st.DrawFn, state: State) -> tuple[dict[str, Any], str]:
-    """A state in which one value, at any depth, is another."""
+    """A state in which one value, at any depth, is changed."""
     mutated = copy.deepcopy(state.to_json())
     name = draw(st.sampled_from(sorted(mutated)))
     holder: Any = mutated
@@ -98,7 +98,7 @@ def _changed(value: Any, change: int) -> Any:
 
 
 @given(st.one_of(places(PLAIN), places(RICH)))
-def test_any_value_that_differs_is_refused_or_equal(mutated: tuple[dict[str, Any], str]) -> None:
+def test_any_changed_value_raises_or_is_equal(mutated: tuple[dict[str, Any], str]) -> None:
     state, name = mutated
     try:
         found = State.from_json(state)
@@ -112,7 +112,7 @@ def test_any_value_that_differs_is_refused_or_equal(mutated: tuple[dict[str, Any
 
 
 @STATES
-def test_a_key_less_or_more_is_refused(state: State) -> None:
+def test_a_missing_or_extra_key_raises(state: State) -> None:
     whole = state.to_json()
     for name in whole:
         with pytest.raises(dataformats.StateMismatchError):
@@ -122,7 +122,7 @@ def test_a_key_less_or_more_is_refused(state: State) -> None:
 
 
 @STATES
-def test_a_text_cut_anywhere_is_refused(state: State) -> None:
+def test_truncated_text_raises(state: State) -> None:
     text = json.dumps(state.to_json())
     for length in range(len(text)):
         with pytest.raises(ValueError, match=r"Expecting|Unterminated|Extra data|Invalid"):
@@ -130,7 +130,7 @@ def test_a_text_cut_anywhere_is_refused(state: State) -> None:
 
 
 @pytest.mark.parametrize("byte", range(0, len(json.dumps(RICH.to_json())), 3))
-def test_any_character_that_differs_is_refused_or_equal(byte: int) -> None:
+def test_any_changed_character_raises_or_is_equal(byte: int) -> None:
     text = json.dumps(RICH.to_json())
     for character in '0 9"':
         try:
@@ -162,14 +162,14 @@ def test_any_character_that_differs_is_refused_or_equal(byte: int) -> None:
         ({"position": 1235}, "check of the state differs.*take the state from another checkpoint"),
     ],
 )
-def test_what_is_wrong_is_said(changes: dict[str, Any], message: str) -> None:
+def test_errors_name_the_problem(changes: dict[str, Any], message: str) -> None:
     for strict in (True, False):
         with pytest.raises(dataformats.StateMismatchError, match=message):
             validate(PLAIN.to_json() | changes, PLAIN, strict=strict)
 
 
 @pytest.mark.parametrize("state", [None, "{}", b"", [], 3])
-def test_what_is_no_dict(state: object) -> None:
+def test_a_state_must_be_a_dict(state: object) -> None:
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 'dict', found .*json\.loads"):
         validate(state, PLAIN, strict=False)
 
@@ -177,7 +177,7 @@ def test_what_is_no_dict(state: object) -> None:
 # ---- belongs elsewhere
 
 
-def test_the_same_run_goes_on() -> None:
+def test_the_same_run_continues() -> None:
     assert validate(RICH.to_json(), replace(RICH, position=0, skips=Skips(), weights=((0, (1, 1)),))) == RICH
 
 
@@ -195,7 +195,7 @@ def test_the_same_run_goes_on() -> None:
         (replace(PLAIN, weights=((0, (1, 1)),)), "number of components differs: expected 1, found 2"),
     ],
 )
-def test_another_run_is_refused(mine: State, message: str) -> None:
+def test_another_run_raises(mine: State, message: str) -> None:
     with pytest.raises(dataformats.StateMismatchError, match=message):
         validate(PLAIN.to_json(), mine)
 
@@ -207,7 +207,7 @@ def test_a_window_is_named_by_its_arguments() -> None:
         validate(RICH.to_json(), replace(RICH, shuffle="global"))
 
 
-def test_an_order_that_is_not_known() -> None:
+def test_an_unknown_plan_version() -> None:
     newer = replace(PLAIN, plan=3)
     with pytest.raises(dataformats.StateMismatchError, match=r"plan version differs: expected 3, found \[1\]"):
         validate(newer.to_json(), PLAIN)

@@ -1,4 +1,4 @@
-"""Steps: against a walk position by position."""
+"""Steps agree with a computation position by position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataformats.loaders.steps import Steps
 def walked(
     n: int, size: int, drop_last: bool, skipped: set[int], first: int, epochs: int
 ) -> list[tuple[int, list[int]]]:
-    """Return epoch and positions of each step, by taking position after position."""
+    """Return epoch and positions of each step, computed position by position."""
     found = []
     for epoch in range(first // n, epochs):
         left = [position for position in range(max(first, epoch * n), (epoch + 1) * n) if position not in skipped]
@@ -34,7 +34,7 @@ def walked(
     ranges=st.lists(st.tuples(st.integers(0, 150), st.integers(0, 60)), max_size=4),
     first=st.integers(0, 100),
 )
-def test_steps_are_what_a_walk_finds(
+def test_steps_agree_with_position_by_position(
     n: int, size: int, drop_last: bool, ranges: list[tuple[int, int]], first: int
 ) -> None:
     if drop_last and size > n:
@@ -56,7 +56,7 @@ def test_steps_are_what_a_walk_finds(
 
 
 @given(st.integers(0, 500), st.integers(1, 40))
-def test_runs_of_ranks_tile_a_step(n: int, world_size: int) -> None:
+def test_parts_of_ranks_tile_a_step(n: int, world_size: int) -> None:
     step = Steps(1000, 500, False, Skips()).at(1000 - n if n else 0)
     runs = [step.of_rank(rank, world_size).tolist() for rank in range(world_size)]
     assert [position for run in runs for position in run] == step.positions.tolist()
@@ -64,7 +64,7 @@ def test_runs_of_ranks_tile_a_step(n: int, world_size: int) -> None:
 
 
 @pytest.mark.parametrize("skips", [Skips(), Skips.of([(2, 5), (11, 40)])])
-def test_a_share_is_pickled_as_its_numbers(skips: Skips) -> None:
+def test_a_task_is_pickled_as_its_positions(skips: Skips) -> None:
     step = Steps(50, 1200, False, skips).at(1)
     share = next(Steps(50, 1200, False, skips).rank_tasks(1, 1, 3))
     assert share.positions.tolist() == step.of_rank(1, 3).tolist()
@@ -74,7 +74,7 @@ def test_a_share_is_pickled_as_its_numbers(skips: Skips) -> None:
     assert (sent.positions.tolist(), sent.spare.tolist()) == (share.positions.tolist(), share.spare.tolist())
 
 
-def test_steps_of_many_records_are_as_those_of_few() -> None:
+def test_steps_of_many_records() -> None:
     step = Steps(10_000, 4_000, False, Skips()).at(7_000)
     assert step.positions.tolist() == list(range(7_000, 10_000))
     assert np.concatenate([step.of_rank(rank, 2) for rank in range(2)]).tolist() == step.positions.tolist()

@@ -1,4 +1,4 @@
-"""What torch draws for a record depends on seed and position alone, and takes nothing from the trainer's generator."""
+"""Random numbers of torch depend on seed and position alone, and the global generator is not used."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_torch_draws_by_position(name: str) -> None:
 
 
 def test_every_seeded_operator_is_known() -> None:
-    """A torch that brings another random function shall break this test, not runs."""
+    """A new random function in torch must fail here, and not change runs."""
     from dataformats.loaders.pytorch import rng as torchdraws
 
     known = set(torchdraws._TAKE_A_GENERATOR) | set(torchdraws._DRAW_BY_OPERATORS)
@@ -112,7 +112,7 @@ def _is_seeded(schema: Any) -> bool:
     return overload is not None and torch.Tag.nondeterministic_seeded in overload.tags
 
 
-def test_torch_leaves_the_generator_as_it_is() -> None:
+def test_torch_does_not_change_the_numpy_generator() -> None:
     randomness = Randomness(3)
     wanted = randomness.at(5).random(4).tolist()
     with randomness.torch_draws():
@@ -121,7 +121,7 @@ def test_torch_leaves_the_generator_as_it_is() -> None:
         assert rng.random(4).tolist() == wanted
 
 
-def test_torch_of_a_batch_is_not_that_of_its_record() -> None:
+def test_torch_draws_of_a_batch_differ_from_its_record() -> None:
     randomness = Randomness(3)
     with randomness.torch_draws():
         randomness.at(5)
@@ -161,7 +161,7 @@ def test_a_generator_of_the_caller_is_used() -> None:
         assert torch.poisson(torch.ones(3), torch.Generator()).shape == (3,)
 
 
-def test_what_draws_nothing_is_left_alone() -> None:
+def test_functions_without_draws_are_unchanged() -> None:
     with Randomness(3).torch_draws():
         assert torch.equal(functional.dropout(PLANE, training=False), PLANE)
         assert not functional.dropout(PLANE, 1.0).any()
@@ -171,7 +171,7 @@ def test_what_draws_nothing_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("draw", "mean"), [(torch.rand_like, 0.5), (torch.randn_like, 0.0)])
-def test_what_is_written_anew_draws_alike(draw: Callable[[Any], Any], mean: float) -> None:
+def test_replaced_operators_have_the_same_mean(draw: Callable[[Any], Any], mean: float) -> None:
     with Randomness(3).torch_draws():
         found = draw(torch.empty(10_000))
 
@@ -189,7 +189,7 @@ def test_dropout_drops_and_scales() -> None:
     assert torch.equal(values > 0, kept)
 
 
-def test_a_torch_that_comes_late_is_told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_import_of_torch_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     here = sys.modules["torch"]
     monkeypatch.delitem(sys.modules, "torch")
     with caplog.at_level(logging.WARNING, "dataformats"), Randomness(3).torch_draws():
@@ -204,7 +204,7 @@ def draw_for(record: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("workers", [{"workers": 0}, {"workers": 3}, {"workers": 2, "worker_type": "process"}])
 def test_a_loader_draws_by_position(workers: dict[str, Any]) -> None:
-    """In whichever batch, thread or process a record is made."""
+    """In any batch, thread or process."""
     with dataformats.Loader(list(range(40)), 7, transform=draw_for, **workers) as loader:
         batches = list(loader)
     found = {

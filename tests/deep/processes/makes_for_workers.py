@@ -1,4 +1,4 @@
-"""What makes batches in the tests of worker processes: found by name there, so it imports no test."""
+"""Builders for the tests of worker processes. Workers import this module, so it imports no test."""
 
 from __future__ import annotations
 

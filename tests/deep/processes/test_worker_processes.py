@@ -41,24 +41,24 @@ pytestmark = [
 
 @pytest.fixture
 def makes(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module that workers import; multiprocessing hands them the path."""
+    """The module that workers import; multiprocessing passes them the path."""
     monkeypatch.syspath_prepend(HERE)
     return importlib.import_module("makes_for_workers")
 
 
 @pytest.fixture
-def feed() -> Iterator[Callable[..., ProcessPrefetcher]]:
-    """Makes feeds and closes them; afterwards nothing is left of them."""
-    feeds: list[ProcessPrefetcher] = []
+def prefetcher() -> Iterator[Callable[..., ProcessPrefetcher]]:
+    """Creates prefetchers and closes them; afterwards no process, thread, descriptor or file is left."""
+    prefetchers: list[ProcessPrefetcher] = []
 
     def make(*arguments: Any, **options: Any) -> ProcessPrefetcher:
-        feeds.append(ProcessPrefetcher(*arguments, **{"start_method": "fork", **options}))
-        return feeds[-1]
+        prefetchers.append(ProcessPrefetcher(*arguments, **{"start_method": "fork", **options}))
+        return prefetchers[-1]
 
     gc.collect()  # loaders of other tests end with their threads and processes
     before = threading.enumerate()
     yield make
-    for each in feeds:
+    for each in prefetchers:
         each.close()
     gc.collect()
     assert [thread.name for thread in threading.enumerate() if thread not in before and not is_kept(thread)] == []
@@ -66,7 +66,7 @@ def feed() -> Iterator[Callable[..., ProcessPrefetcher]]:
 
 
 def is_kept(thread: threading.Thread) -> bool:
-    """Return True for those that a process has once and for all."""
+    """Return True for descriptors that a process keeps until its end."""
     return thread.name.startswith("dataformats-batch")
 
 
@@ -74,11 +74,11 @@ def n_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def rest(feed: ProcessPrefetcher) -> list[BuiltBatch]:
+def rest(prefetcher: ProcessPrefetcher) -> list[BuiltBatch]:
     found = []
     try:
         while True:
-            found.append(feed.take())
+            found.append(prefetcher.take())
     except StopIteration:
         return found
 
@@ -91,8 +91,8 @@ def check(made: list[BuiltBatch], first: int = 0, size: int = 4) -> None:
 
 
 @pytest.mark.parametrize("method", [*METHODS, None])
-def test_batches_come_in_order(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str | None) -> None:
-    subject = feed(makes.Numbers(), 2, start_method=method)
+def test_batches_come_in_order(makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str | None) -> None:
+    subject = prefetcher(makes.Numbers(), 2, start_method=method)
     subject.start(makes.tasks(40))
     made = rest(subject)
     check(made)
@@ -110,11 +110,11 @@ def test_batches_come_in_order(makes: Any, feed: Callable[..., ProcessPrefetcher
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_nothing_is_left_after_close(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str) -> None:
+def test_nothing_is_left_after_close(makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str) -> None:
     before = 0
     for _ in range(2):  # the first time multiprocessing starts processes of its own, which stay
         before = n_descriptors()
-        subject = feed(makes.Numbers(), 2, start_method=method)
+        subject = prefetcher(makes.Numbers(), 2, start_method=method)
         subject.start(makes.tasks(10))
         kept = subject.take()
         workers = [process.pid for process in multiprocessing.active_children()]
@@ -138,10 +138,10 @@ def alive(process: int | None) -> bool:
     return state_of(process) not in "ZX"
 
 
-def rests(feed: ProcessPrefetcher) -> None:
-    """Wait until no worker has a task in hand: a batch is there a moment before its worker has put its task away."""
-    assert feed._pool is not None
-    while any(status.number is not None for status in feed._pool.statuses):
+def rests(prefetcher: ProcessPrefetcher) -> None:
+    """Wait until no worker has a task: a batch arrives a moment before its worker ends the task."""
+    assert prefetcher._pool is not None
+    while any(status.number is not None for status in prefetcher._pool.statuses):
         time.sleep(0.001)
 
 
@@ -153,12 +153,12 @@ def halt(process: int | None) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_memory_has_no_name(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str) -> None:
-    """What never had a name in /dev/shm, or anywhere, is not left there by any kind of death."""
+def test_memory_has_no_name(makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str) -> None:
+    """Memory without a name in /dev/shm, or elsewhere, cannot be left behind by any kind of death."""
     if not hasattr(os, "memfd_create"):
         pytest.skip("this system has no memfd")
     before = named_memory(os.getpid())  # locks of multiprocessing that other tests made lie there
-    subject = feed(makes.Numbers(), 2, start_method=method)
+    subject = prefetcher(makes.Numbers(), 2, start_method=method)
     subject.start(makes.tasks(20))
     kept = [subject.take() for _ in range(8)]
     for process in [os.getpid(), *(process.pid for process in multiprocessing.active_children())]:
@@ -173,8 +173,8 @@ def named_memory(process: int | None) -> set[str]:
     return {line[line.index("/dev/shm") :] for line in lines if "/dev/shm" in line}
 
 
-def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Numbers(), 2, prefetch=3)
+def test_start_discards_earlier_batches(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Numbers(), 2, prefetch=3)
     for _ in range(5):
         subject.start(makes.tasks(20))
         check([subject.take() for _ in range(3)])
@@ -186,8 +186,8 @@ def test_starting_again_forgets_what_was_made(makes: Any, feed: Callable[..., Pr
     assert len(multiprocessing.active_children()) == 2
 
 
-def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessPrefetcher], tmp_path: Path) -> None:
-    subject = feed(makes.Follows(8, after=20, sign=str(tmp_path / "sign")), 2, prefetch=4)
+def test_a_slow_task_delays_no_other(makes: Any, prefetcher: Callable[..., ProcessPrefetcher], tmp_path: Path) -> None:
+    subject = prefetcher(makes.Follows(8, after=20, sign=str(tmp_path / "sign")), 2, prefetch=4)
     subject.start(makes.tasks(10))
     made = rest(subject)
     check(made)
@@ -195,7 +195,7 @@ def test_a_slow_task_holds_up_nobody(makes: Any, feed: Callable[..., ProcessPref
     assert [each.batch["worker"] for each in made[3:6]].count(slow) == 0
 
 
-def test_work_ahead_is_bounded(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
+def test_work_ahead_is_bounded(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
     pulled = 0
 
     def counted() -> Iterator[BatchTask]:
@@ -204,29 +204,29 @@ def test_work_ahead_is_bounded(makes: Any, feed: Callable[..., ProcessPrefetcher
             pulled += 1
             yield task
 
-    subject = feed(makes.Numbers(), 2, prefetch=3)
+    subject = prefetcher(makes.Numbers(), 2, prefetch=3)
     subject.start(counted())
     for n_taken in range(1, 20):
         subject.take()
         assert pulled <= n_taken + 2 * 3
     assert pulled == 19 + 2 * 3
     pulled = 0
-    subject = feed(makes.Numbers(), 2, prefetch=30, prefetch_bytes=100_000)  # 16 KB each
+    subject = prefetcher(makes.Numbers(), 2, prefetch=30, prefetch_bytes=100_000)  # 16 KB each
     subject.start(counted())
     for n_taken in range(1, 20):
         subject.take()
         assert pulled <= n_taken + 6
     pulled = 0
-    subject = feed(makes.Numbers(), 1, prefetch=30, prefetch_bytes=1)
+    subject = prefetcher(makes.Numbers(), 1, prefetch=30, prefetch_bytes=1)
     subject.start(counted())
     for n_taken in range(1, 20):
         subject.take()
         assert pulled <= n_taken + 1
 
 
-def test_batches_that_are_kept_stay(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
+def test_batches_that_the_caller_holds_stay_valid(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
     before = n_descriptors()
-    subject = feed(makes.Numbers(), 2, prefetch=3)
+    subject = prefetcher(makes.Numbers(), 2, prefetch=3)
     subject.start(makes.tasks(200))
     made = rest(subject)
     check(made)
@@ -239,8 +239,8 @@ def test_batches_that_are_kept_stay(makes: Any, feed: Callable[..., ProcessPrefe
     assert part.tolist() == [30.0] * 1000
 
 
-def test_batches_of_all_sizes(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Growing(), 2)
+def test_batches_of_all_sizes(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Growing(), 2)
     numbers = [0, 300, 5, 299, 1, 1, 1, 1, 1, 1, 250, *range(0, 300, 7), *[3] * 20]
     subject.start(FixedTask(np.array([number]), np.array([number])) for number in numbers)
     for number, made in zip(numbers, rest(subject), strict=True):
@@ -248,28 +248,28 @@ def test_batches_of_all_sizes(makes: Any, feed: Callable[..., ProcessPrefetcher]
         assert (made.batch["value"] == number).all()
 
 
-def test_a_task_of_any_size(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Numbers(1), 2, prefetch=8)
+def test_a_task_of_any_size(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Numbers(1), 2, prefetch=8)
     subject.start(FixedTask(np.arange(n), np.arange(100_000)) for n in (3, 0, 50_000, 2))
     assert [len(made.batch.positions) for made in rest(subject)] == [3, 0, 50_000, 2]
-    subject = feed(makes.Numbers(1), 2, prefetch=300)
+    subject = prefetcher(makes.Numbers(1), 2, prefetch=300)
     subject.start(FixedTask(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
     time.sleep(0.5)
     assert len(rest(subject)) == 600
 
 
-def test_systems_that_have_less(
-    makes: Any, feed: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
+def test_systems_without_memfd_or_pidfd(
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without memfd, pidfds and sockets of sequenced packets."""
     monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(protocol, "LARGEST_TASK", 100)
-    subject = feed(makes.Numbers(), 2, prefetch=30)
+    subject = prefetcher(makes.Numbers(), 2, prefetch=30)
     subject.start(makes.tasks(200))
     check(rest(subject))
-    subject = feed(makes.Acts("kill", at=42), 2)
+    subject = prefetcher(makes.Acts("kill", at=42), 2)
     subject.start(makes.tasks(100))
     with pytest.raises(WorkerError, match=r"record 42 of 'a\.tfrecord'.*SIGKILL"):
         rest(subject)
@@ -281,7 +281,7 @@ def test_systems_that_have_less(
 )
 def test_a_worker_that_dies(
     makes: Any,
-    feed: Callable[..., ProcessPrefetcher],
+    prefetcher: Callable[..., ProcessPrefetcher],
     action: str,
     said: str,
     tmp_path: Path,
@@ -290,7 +290,7 @@ def test_a_worker_that_dies(
     held = tmp_path / "held"
     held.touch()
     monkeypatch.setenv("HOLDS_WHILE_THERE", str(held))
-    subject = feed(makes.Acts(action, at=42), 2)
+    subject = prefetcher(makes.Acts(action, at=42), 2)
     subject.start(makes.tasks(100))
     began = time.monotonic()
     with pytest.raises(WorkerError, match=f"record 42 of 'a.tfrecord'.*{said}") as caught:
@@ -306,8 +306,10 @@ def test_a_worker_that_dies(
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_death_under_other_methods(makes: Any, feed: Callable[..., ProcessPrefetcher], method: str) -> None:
-    subject = feed(makes.Acts("leave", at=6), 2, start_method=method)
+def test_a_death_under_spawn_and_forkserver(
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str
+) -> None:
+    subject = prefetcher(makes.Acts("leave", at=6), 2, start_method=method)
     subject.start(makes.tasks(100))
     with pytest.raises(
         WorkerError, match=r"worker [01] while reading record 6 of 'a.tfrecord': ended with exit code 3"
@@ -318,13 +320,13 @@ def test_a_death_under_other_methods(makes: Any, feed: Callable[..., ProcessPref
 @pytest.mark.parametrize("action", ["hang", "stop"])
 def test_a_worker_that_hangs(
     makes: Any,
-    feed: Callable[..., ProcessPrefetcher],
+    prefetcher: Callable[..., ProcessPrefetcher],
     action: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(watchdog, "_WARN_AFTER_S", 1)
-    subject = feed(makes.Acts(action, at=42), 2, hang_timeout_s=3)
+    subject = prefetcher(makes.Acts(action, at=42), 2, hang_timeout_s=3)
     subject.start(makes.tasks(100))
     with (
         caplog.at_level(logging.WARNING, "dataformats"),
@@ -336,8 +338,8 @@ def test_a_worker_that_hangs(
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Numbers(), 2, hang_timeout_s=3)
+def test_an_idle_worker_that_is_stopped(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Numbers(), 2, hang_timeout_s=3)
     subject.start(makes.tasks(1))
     rest(subject)
     rests(subject)
@@ -352,14 +354,14 @@ def test_a_worker_that_is_stopped_at_rest(makes: Any, feed: Callable[..., Proces
         rest(subject)
 
 
-def test_work_that_comes_on_does_not_hang(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Slow(dict.fromkeys(range(12), 0.3)), 1, hang_timeout_s=3)
+def test_slow_progress_is_no_hang(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Slow(dict.fromkeys(range(12), 0.3)), 1, hang_timeout_s=3)
     subject.start(makes.tasks(2, 12))
     check(rest(subject), size=12)
 
 
-def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Acts("value_error", at=9), 2)
+def test_exceptions_arrive_as_they_are(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Acts("value_error", at=9), 2)
     subject.start(makes.tasks(10))
     check([subject.take(), subject.take()])
     with pytest.raises(ValueError, match="a bad thing") as caught:
@@ -371,7 +373,7 @@ def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessPr
     subject.start(makes.tasks(2))
     check(rest(subject))
     assert multiprocessing.active_children() == workers
-    subject = feed(makes.Acts("checksum_error", at=0), 2)
+    subject = prefetcher(makes.Acts("checksum_error", at=0), 2)
     subject.start(makes.tasks(1))
     with pytest.raises(ChecksumError) as damaged:
         subject.take()
@@ -387,31 +389,31 @@ def test_exceptions_arrive_as_they_are(makes: Any, feed: Callable[..., ProcessPr
         ("system_exit", "enough"),
     ],
 )
-def test_exceptions_that_cannot_arrive(
-    makes: Any, feed: Callable[..., ProcessPrefetcher], action: str, said: str
+def test_exceptions_that_cannot_be_pickled(
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], action: str, said: str
 ) -> None:
-    subject = feed(makes.Acts(action, at=0), 2)
+    subject = prefetcher(makes.Acts(action, at=0), 2)
     subject.start(makes.tasks(1))
     with pytest.raises(WorkerError, match=said) as caught:
         subject.take()
     assert f"in {action}" in caught.value.__notes__[0]
 
 
-def test_batches_that_cannot_be_pickled(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Odd("lock"), 1)
+def test_batches_that_cannot_be_pickled(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Odd("lock"), 1)
     subject.start(makes.tasks(1))
     with pytest.raises(WorkerError, match=r"cannot be pickled.*worker_type='thread'"):
         subject.take()
-    subject = feed(makes.Odd("failed"), 1)
+    subject = prefetcher(makes.Odd("failed"), 1)
     subject.start(makes.tasks(1))
     (_, first), (_, second) = subject.take().failed
     assert isinstance(first, WorkerError)
     assert isinstance(second, ChecksumError)
 
 
-def test_tensors(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
+def test_tensors(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")
-    subject = feed(makes.Odd("torch"), 1)
+    subject = prefetcher(makes.Odd("torch"), 1)
     subject.start(makes.tasks(1))
     made = subject.take()
     for name, expected in makes.tensors().items():
@@ -421,21 +423,21 @@ def test_tensors(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
         found.zero_()  # its own memory, to be written
 
 
-def test_memory_that_cannot_be_had(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Acts("no_memory", at=0), 1)
+def test_no_memory_left(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Acts("no_memory", at=0), 1)
     subject.start(makes.tasks(1))
     with pytest.raises(OSError, match="bytes of shared memory for a batch"):
         subject.take()
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_what_cannot_be_sent(
-    makes: Any, feed: Callable[..., ProcessPrefetcher], method: str, monkeypatch: pytest.MonkeyPatch
+def test_builders_that_cannot_be_pickled_or_loaded(
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pickling, "_cloudpickle", lambda: None)
     make = makes.Numbers()
     make.transform = lambda record: record
-    subject = feed(make, 1, start_method=method)
+    subject = prefetcher(make, 1, start_method=method)
     with pytest.raises(WorkerError, match=r"lambda.*worker_type='thread'.*cloudpickle"):
         subject.start(makes.tasks(1))
     make.transform = makes.Cannot()
@@ -444,16 +446,16 @@ def test_what_cannot_be_sent(
         subject.take()
 
 
-def test_fork_takes_lambdas(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
+def test_fork_accepts_lambdas(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
     make = makes.Numbers()
     make.row = lambda position: np.full(1000, position, np.float32)
-    subject = feed(make, 2, start_method="fork")
+    subject = prefetcher(make, 2, start_method="fork")
     subject.start(makes.tasks(5))
     check(rest(subject))
 
 
-def test_cloudpickle_is_used_where_it_is(
-    makes: Any, feed: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
+def test_cloudpickle_is_used_if_installed(
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stands:  # for cloudpickle, which the tests do not need
         @staticmethod
@@ -464,14 +466,14 @@ def test_cloudpickle_is_used_where_it_is(
     monkeypatch.setattr(pickling, "_cloudpickle", lambda: Stands)
     make = makes.Numbers()
     make.transform = lambda record: record
-    subject = feed(make, 1, start_method="spawn")
+    subject = prefetcher(make, 1, start_method="spawn")
     subject.start(makes.tasks(2))
     check(rest(subject))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_sources_in_memory_are_shared(
-    makes: Any, feed: Callable[..., ProcessPrefetcher], method: str, tmp_path: Path
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.ffr"
     with dataformats.create(path, "ffrecord", payload="msgpack") as writer:
@@ -484,13 +486,13 @@ def test_sources_in_memory_are_shared(
     data[-1] ^= 1  # the file is damaged, what is in memory is not
     path.write_bytes(data)
     os.utime(path, ns=(time_ns, time_ns))
-    subject = feed(make, 1, start_method=method)
+    subject = prefetcher(make, 1, start_method=method)
     subject.start(makes.tasks(1))
     assert subject.take().batch["value"] == {"a": 1}
 
 
-def test_a_child_of_the_parent_harms_nobody(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
-    subject = feed(makes.Numbers(), 2)
+def test_a_forked_child_of_the_parent_is_harmless(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+    subject = prefetcher(makes.Numbers(), 2)
     subject.start(makes.tasks(40))
     kept = [subject.take()]
     reader, writer = os.pipe()
@@ -516,7 +518,7 @@ def test_a_child_of_the_parent_harms_nobody(makes: Any, feed: Callable[..., Proc
     check(rest(subject), first=21)
 
 
-def test_no_descriptor_left(makes: Any, feed: Callable[..., ProcessPrefetcher]) -> None:
+def test_no_descriptor_left(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
     import resource
 
     before = n_descriptors()
@@ -525,7 +527,7 @@ def test_no_descriptor_left(makes: Any, feed: Callable[..., ProcessPrefetcher]) 
     resource.setrlimit(resource.RLIMIT_NOFILE, (free[12], limits[1]))
     try:
         with pytest.raises(OSError, match=r"cannot start 4 workers.*ulimit -n"):
-            feed(makes.Numbers(), 4).start(makes.tasks(10))
+            prefetcher(makes.Numbers(), 4).start(makes.tasks(10))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert n_descriptors() - before <= 2  # multiprocessing lets go of two later
@@ -544,9 +546,9 @@ SCRIPT = """
 
     def main():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # started under nohup, Python ignores it
-        feed = ProcessPrefetcher(makes.{make}, 2, start_method={method!r}, prefetch=2)
-        feed.start(makes.tasks(1000))
-        feed.take()
+        prefetcher = ProcessPrefetcher(makes.{make}, 2, start_method={method!r}, prefetch=2)
+        prefetcher.start(makes.tasks(1000))
+        prefetcher.take()
         import multiprocessing
         print(*(process.pid for process in multiprocessing.active_children()), flush=True)
         {then}
@@ -564,7 +566,7 @@ def script(tmp_path: Path, make: str, method: str, then: str, guard: str = GUARD
 
 @contextmanager
 def running(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """Start a script in a process group of its own; return the process and its workers. It is killed at the end."""
+    """Start a script in a new process group; return the process and its workers. It is killed at the end."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -576,7 +578,7 @@ def running(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], list[in
 
 
 def all_die(workers: list[int]) -> bool:
-    """Wait for them; what they are about would take ten minutes."""
+    """Wait for them to end; their task would take ten minutes."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if not any(alive(worker) for worker in workers):
@@ -602,9 +604,9 @@ def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
     ("method", "then"),
     [
         ("fork", "time.sleep(600)"),
-        ("spawn", "[feed.take() for _ in range(9)]"),
+        ("spawn", "[prefetcher.take() for _ in range(9)]"),
         ("forkserver", "time.sleep(600)"),
-        ("forkserver", "[feed.take() for _ in range(9)]"),
+        ("forkserver", "[prefetcher.take() for _ in range(9)]"),
     ],
 )
 def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
@@ -620,9 +622,15 @@ def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "then", ["pass", "del feed; time.sleep(600)", "sys.exit(0)", "feed = [feed]; feed.append(feed)"]
+    "then",
+    [
+        "pass",
+        "del prefetcher; time.sleep(600)",
+        "sys.exit(0)",
+        "prefetcher = [prefetcher]; prefetcher.append(prefetcher)",
+    ],
 )
-def test_no_close(tmp_path: Path, then: str) -> None:
+def test_workers_end_without_close(tmp_path: Path, then: str) -> None:
     with running(script(tmp_path, "Acts('hang', at=9)", "forkserver", then)) as (process, workers):
         assert all_die(workers)
         process.kill()
@@ -659,7 +667,7 @@ def same(one: list[Any], other: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_loader_gives_the_same_as_with_threads(digits: Any, makes: Any, method: Any) -> None:
+def test_processes_and_threads_return_the_same(digits: Any, makes: Any, method: Any) -> None:
     options: dict[str, Any] = {"seed": 3, "transform": makes.noisy}
     others = set(multiprocessing.active_children())
     with (
@@ -679,7 +687,7 @@ def test_the_loader_gives_the_same_as_with_threads(digits: Any, makes: Any, meth
     assert set(multiprocessing.active_children()) <= others
 
 
-def test_the_loader_names_what_a_transform_failed_on(digits: Any, makes: Any) -> None:
+def test_a_transform_error_names_the_record(digits: Any, makes: Any) -> None:
     with dataformats.Loader(digits, 100, worker_type="process", transform=makes.fails, shuffle=False) as loader:
         for _ in range(2):
             with pytest.raises(ValueError, match="a bad thing") as caught:
@@ -689,7 +697,7 @@ def test_the_loader_names_what_a_transform_failed_on(digits: Any, makes: Any) ->
         assert loader.position == 0
 
 
-def test_the_loader_gives_tensors(digits: Any) -> None:
+def test_loader_returns_tensors(digits: Any) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")
     with dataformats.Loader(digits, 100, worker_type="process", start_method="fork", to="torch") as loader:
         batches = list(loader)

@@ -88,7 +88,7 @@ def test_killed_and_resumed_with_other_workers(uninterrupted: str, tmp_path: Pat
 
 
 def test_a_torn_checkpoint_is_never_seen(uninterrupted: str, tmp_path: Path) -> None:
-    """What a kill in the middle of a save leaves is the file beside: it is written over."""
+    """A kill during a save leaves a temporary file, which the next save overwrites."""
     checkpoint = tmp_path / "c.pt"
     killed_after(4, checkpoint)
     checkpoint.with_suffix(".partial").write_bytes(b"half")
