@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dataformats.loaders.integers import checked_int
 from dataformats.loaders.prefetch import BuildBatch, Prefetcher
 from dataformats.loaders.prefetch_threads import InlinePrefetcher, ThreadPrefetcher
 from dataformats.loaders.processes.prefetch import ProcessPrefetcher
 
-__all__ = ["PrefetchOptions", "StartMethod", "checked_int"]
+__all__ = ["PrefetchOptions", "StartMethod"]
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
@@ -59,18 +59,3 @@ class PrefetchOptions:
 
 def _is_positive(number: Any) -> bool:
     return isinstance(number, (int, float)) and number > 0
-
-
-def checked_int(name: str, number: Any, least: int) -> int:
-    """Return an argument as an `int` in `[least, 2**63)`; NumPy's integers are accepted.
-
-    Raises:
-        ValueError: It is not such a number.
-    """
-    try:
-        value = least - 1 if isinstance(number, bool) else operator.index(number)
-    except TypeError:
-        value = least - 1
-    if not least <= value < 2**63:
-        raise ValueError(f"{name}: expected a whole number in [{least}, 2**63), found {number!r}")
-    return value

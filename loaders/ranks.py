@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import operator
 import os
 import sys
 import threading
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from dataformats.loaders.integers import as_int
 
 __all__ = ["resolve"]
 
@@ -162,8 +163,6 @@ def _warn_if_several() -> None:
 
 def _integer(name: str, value: Any) -> int:
     try:
-        if not isinstance(value, bool):
-            return operator.index(value)
+        return as_int(value)
     except TypeError:
-        pass
-    raise TypeError(f"{name}: expected an integer, found {value!r}")
+        raise TypeError(f"{name}: expected an integer, found {value!r}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.loaders.integers import as_int
 from dataformats.loaders.shuffle import group_rows
 from dataformats.loaders.skips import MAX_POSITION
 
@@ -175,9 +175,7 @@ def checked_weights(weights: Iterable[object], names: Sequence[str], lengths: Se
 
 def _checked_weight(weight: object) -> int:
     try:
-        if isinstance(weight, bool):
-            raise TypeError
-        return operator.index(weight)  # type: ignore[arg-type]  # raises TypeError
+        return as_int(weight)
     except TypeError:
         raise TypeError(f"weights: expected whole numbers (7 and 3, not 0.7 and 0.3), found {weight!r}") from None
 

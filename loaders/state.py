@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import operator
 import reprlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dataformats.errors import StateMismatchError
+from dataformats.loaders.integers import as_int
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
 __all__ = ["STATE_VERSION", "State", "validate"]
@@ -177,7 +177,7 @@ def _check_version(state: Mapping[Any, Any]) -> None:
         found = ", ".join(sorted(map(str, state))[:5])
         remedy = "Pass the result of state_dict() of a Loader"
         raise StateMismatchError("keys of the state", expected="version, ...", found=found, remedy=remedy)
-    version = _parsed("version", _integer, state["version"])
+    version = _parsed("version", as_int, state["version"])
     if version > STATE_VERSION:
         remedy = "The state was saved by a newer release of dataformats. Install that one"
         raise StateMismatchError("version of the state", expected=STATE_VERSION, found=version, remedy=remedy)
@@ -210,17 +210,8 @@ def _shown(value: object) -> object:
     return value if isinstance(value, (int, float, str)) and len(str(value)) < 80 else reprlib.repr(value)
 
 
-def _integer(value: Any) -> int:
-    try:
-        if not isinstance(value, bool):
-            return operator.index(value)
-    except TypeError:
-        pass
-    raise TypeError("an integer")
-
-
 def _position(value: Any) -> int:
-    if 0 <= (position := _integer(value)) < MAX_POSITION:
+    if 0 <= (position := as_int(value)) < MAX_POSITION:
         return position
     raise ValueError("an integer in [0, 2**62)")
 
@@ -250,11 +241,11 @@ def _shuffle(value: Any) -> ShuffleForm:
     parts = _list(value)
     if len(parts) != 3:
         raise ValueError("'global', 'none' or ['window', block_records, window_blocks]")
-    return [_text(parts[0]), _integer(parts[1]), _integer(parts[2])]
+    return [_text(parts[0]), as_int(parts[1]), as_int(parts[2])]
 
 
 def _weights(value: Any) -> History:
-    history = tuple((_position(position), tuple(map(_integer, _list(weights)))) for position, weights in _pairs(value))
+    history = tuple((_position(position), tuple(map(as_int, _list(weights)))) for position, weights in _pairs(value))
     starts = [position for position, _ in history]
     lengths = {len(weights) for _, weights in history}
     if starts[:1] != [0] or starts != sorted(set(starts)) or len(lengths) != 1 or 0 in lengths:
@@ -265,7 +256,7 @@ def _weights(value: Any) -> History:
 
 
 def _skips(value: Any) -> Skips:
-    skips = Skips.of((_integer(first), _integer(last)) for first, last in _pairs(value))
+    skips = Skips.of((as_int(first), as_int(last)) for first, last in _pairs(value))
     if len(skips.ranges) != len(value):
         raise ValueError("ascending ranges of positions that do not touch")
     return skips
@@ -273,10 +264,10 @@ def _skips(value: Any) -> Skips:
 
 _PARTS: dict[str, Callable[[Any], Any]] = {
     "position": _position,
-    "seed": _integer,
+    "seed": as_int,
     "fingerprint": _text,
     "shuffle": _shuffle,
-    "plan": _integer,
+    "plan": as_int,
     "weights": _weights,
     "skips": _skips,
 }

@@ -1,0 +1,37 @@
+"""Integer arguments: NumPy's integers are accepted, bool and float are not."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+__all__ = ["as_int", "checked_int"]
+
+
+def as_int(value: Any) -> int:
+    """Return an integer of any type as an `int`.
+
+    Raises:
+        TypeError: It is a bool, or not an integer. The text is what the caller expected: `"an integer"`.
+    """
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError("an integer")
+
+
+def checked_int(name: str, value: Any, least: int) -> int:
+    """Return an argument as an `int` in `[least, 2**63)`.
+
+    Raises:
+        ValueError: It is not such a number.
+    """
+    try:
+        number = as_int(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number < 2**63:
+        raise ValueError(f"{name}: expected a whole number in [{least}, 2**63), found {value!r}")
+    return number
