@@ -94,7 +94,7 @@ class JournaledFileWriter(FileWriter):
         """Close the file, then delete it and its journal."""
         if not self._closed:
             self._close_files()
-        # The journal last: data without one could neither be resumed nor be recognized as ours.
+        # The journal last: data without one could neither be resumed nor be recognized as unfinished.
         for path in (self.path, self._journal.path):
             path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Each command on files of the original programs, sound and damaged: what it prints and how it exits."""
+"""Each command on files of the original programs, sound and damaged: output and exit codes."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_nearest_names_are_told(run: Run) -> None:
     assert "nearest: image" in run("head", PHOTOS, "--fields", "imge").err
 
 
-# ---- what the core says in Python's terms
+# ---- remedies name options
 
 
 def test_remedies_name_options(run: Run) -> None:

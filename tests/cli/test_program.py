@@ -39,7 +39,7 @@ def run(arguments: list[str], environment: dict[str, str], folder: Path = REAL) 
     )
 
 
-def test_help_has_every_command_and_no_colours(environment: dict[str, str]) -> None:
+def test_help_has_every_command_and_no_colors(environment: dict[str, str]) -> None:
     shown = run(["--help"], environment)
     assert shown.returncode == 0
     assert all(re.search(rf"^  {name} ", shown.stdout, re.MULTILINE) for name in NAMES)

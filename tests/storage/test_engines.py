@@ -334,7 +334,7 @@ def test_one_of_each_name() -> None:
         assert engine(name) is engine(name)
         assert pickle.loads(pickle.dumps(engine(name))) is engine(name)
         assert repr(engine(name)) == f"Engine({name!r})"
-    with pytest.raises(ValueError, match="'fast': expected one of auto, uring, libaio, threads"):
+    with pytest.raises(ValueError, match="expected one of auto, uring, libaio, threads, found 'fast'"):
         engine("fast")
 
 

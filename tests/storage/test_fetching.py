@@ -120,7 +120,7 @@ def test_files_that_are_gone(store: Store) -> None:
 def test_answers_that_are_too_long(store: Store) -> None:
     """As of a server that knows no ranges, and sends the whole file."""
     store.answering = lambda answer: DATA
-    with pytest.raises(FormatError, match="more than was asked for"):
+    with pytest.raises(FormatError, match="more bytes than requested"):
         fetched([store.file("a", DATA)], [(0, 4, 10)])
 
 

@@ -1,4 +1,4 @@
-"""How stretches of files get into memory: an engine for local files, one call a file system for remote ones."""
+"""Read ranges of files into memory: by an engine for local files, by one call per file system for remote files."""
 
 from __future__ import annotations
 

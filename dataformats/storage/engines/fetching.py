@@ -1,4 +1,4 @@
-"""How pieces of any files get into one buffer, without an engine: threads, or one call a remote file system."""
+"""Read pieces of any files into one buffer without an engine: by threads, or one call per remote file system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POOL = ThreadPool(_THREADS, "dataformats-io")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some bytes of a file and their place in a buffer."""
+    """A range of a file and its place in a buffer, in bytes."""
 
     file: StoredFile
     offset: int
@@ -32,13 +32,13 @@ class Piece:
 
 
 def fetch(pieces: Sequence[Piece], buffer: memoryview) -> None:
-    """Read all pieces into the buffer; they are there when this returns.
+    """Read all pieces into the buffer.
 
-    Pieces behind fsspec are asked for by one call a file system, which makes them side by side if it can.
+    Pieces behind fsspec are requested by one call per file system, which reads them concurrently if it can.
 
     Raises:
-        TruncatedError: A file is shorter than it was when it was opened.
-        FormatError: A file system answered with more than it was asked for.
+        TruncatedError: A file was truncated since it was opened.
+        FormatError: A file system returned more bytes than requested.
     """
     parts = [part for piece in pieces if piece.length for part in _split(piece)]
     remote: dict[int, tuple[Any, list[Piece]]] = {}
@@ -75,7 +75,7 @@ def _fetch_ranges(fs: Any, parts: Sequence[Piece], buffer: memoryview) -> None:
             raise answer
         if len(answer) > part.length:
             raise FormatError(
-                "the file system answered with more than was asked for",
+                "the file system returned more bytes than requested",
                 path=part.file.name,
                 offset_bytes=part.offset,
                 expected=f"{part.length} bytes",

@@ -1,4 +1,4 @@
-"""Which engine reads local files: one of each name in a process, opened at its first use."""
+"""Engines that read local files: one of each name per process, opened at first use."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from dataformats.kernels.engines import engine_open, engine_read, engine_state
 __all__ = ["NAMES", "Engine", "describe", "engine"]
 
 NAMES = ("auto", "uring", "libaio", "threads")
-"""The engines that `engine` knows."""
+"""The names that `engine` takes."""
 
 _FALLBACK = "threads"
 _BY_KIND = {
-    "mmap": "only if asked for: a mapped file that is cut short ends the process with SIGBUS",
+    "mmap": "if asked for: truncating a mapped file ends the process with SIGBUS",
     "fsspec": "for files behind a URL",
 }
 _PLAIN = "plain reads"
 
-logger: logging.Logger = logging.getLogger("dataformats")
+_LOG = logging.getLogger("dataformats")
 
 
 class Engine:
     """An engine of this process. Thread-safe; a forked child opens its own at its first use.
 
     Attributes:
-        name: What was asked for.
+        name: The requested engine.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,7 +41,7 @@ class Engine:
         self._opened = False
         self._capsule: Any = None
         self._refusal: str | None = None
-        self._told = False
+        self._has_warned = False
         after_fork(self, "_forget")
 
     def _forget(self) -> None:
@@ -50,8 +50,8 @@ class Engine:
 
     @property
     def capsule(self) -> Any:
-        """The engine for native readers, opened now if it was not; None where there is none: plain reads serve."""
-        capsule = self._capsule  # in one look: a forked child forgets it
+        """The handle for native readers, opened at first use; `None` if plain reads are used."""
+        capsule = self._capsule  # read once: a forked child resets it
         if capsule is not None:
             return capsule
         with self._lock:
@@ -62,7 +62,7 @@ class Engine:
 
     @property
     def reason(self) -> str | None:
-        """Why it does not do all that its name says, or None; also if it broke while it was used."""
+        """Why the engine is replaced, or what failed while it was used; `None` if it works."""
         capsule = self.capsule
         if self._refusal is not None or capsule is None:
             return self._refusal
@@ -71,7 +71,7 @@ class Engine:
 
     @property
     def cold(self) -> str:
-        """What reads files that are not in memory: the name of an engine, or `"plain reads"`."""
+        """The engine that reads files that are not in memory, or `"plain reads"`."""
         capsule = self.capsule
         return _PLAIN if capsule is None else engine_state(capsule)[0]
 
@@ -83,9 +83,16 @@ class Engine:
         places: ArrayLike,
         buffer: memoryview,
     ) -> NDArray[np.int64]:
-        """Read stretches of open files into places of writable bytes; return how many each got, `(n,) int64`.
+        """Read ranges of open files into a buffer; return the bytes read of each, int64[n].
 
-        A stretch gets fewer bytes than its length only where its file ends.
+        A range gets fewer bytes than its length only at the end of its file.
+
+        Args:
+            fds: int32[n], descriptors.
+            offsets: int64[n], byte offsets in the files.
+            lengths: int64[n], bytes.
+            places: int64[n], byte offsets in `buffer`.
+            buffer: Writable bytes.
 
         Raises:
             OSError: A read failed.
@@ -101,15 +108,15 @@ class Engine:
         try:
             return engine_open(self.name)
         except NotImplementedError as error:
-            self._refusal = str(error)  # whoever runs without C was told so by the kernels
+            self._refusal = str(error)  # no warning: the kernels have warned that they are not compiled
             return None
         except OSError as error:
             self._refusal = str(error.strerror)
         capsule = _open_or_none(_FALLBACK)
-        if not self._told:
-            self._told = True
+        if not self._has_warned:
+            self._has_warned = True
             instead = _PLAIN if capsule is None else _FALLBACK
-            logger.warning("io=%r does not work here (%s): %s instead", self.name, self._refusal, instead)
+            _LOG.warning("io=%r does not work here (%s): %s instead", self.name, self._refusal, instead)
         return capsule
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -136,32 +143,33 @@ def _read(fd: int, offset: int, out: memoryview) -> int:
     return done
 
 
-_ENGINES = {name: Engine(name) for name in NAMES}  # nothing is opened before it is used
+_ENGINES = {name: Engine(name) for name in NAMES}  # opened at first use
 
 
 def engine(name: str) -> Engine:
-    """Return the engine of this process that has that name.
+    """Return the engine of this name of this process.
 
-    One that this machine forbids is replaced by `threads`, and the log says so once.
+    An engine that this machine forbids is replaced by `threads`, with one warning in the log.
 
     Raises:
         ValueError: No engine has that name.
     """
     if name not in _ENGINES:
-        raise ValueError(f"no engine is called {name!r}: expected one of {', '.join(NAMES)}")
+        raise ValueError(f"unknown engine: expected one of {', '.join(NAMES)}, found {name!r}")
     return _ENGINES[name]
 
 
 def describe() -> dict[str, dict[str, Any]]:
-    """Return what of each engine there is here, for bug reports.
+    """Describe each engine, for bug reports; opens all of them.
 
-    `available`; `reason`, why it is not, or not as it should be, else None; `note`, when it is used. For those that
-    `engine` knows: `cold`, what reads files that are not in memory. It opens them.
+    Returns:
+        Name to a dict: `available`; `reason`, why it is not available or is replaced, or `None`; `note`, when it is
+        used; and, for the names that `engine` takes, `cold`, which engine reads files that are not in memory.
     """
     facts: dict[str, dict[str, Any]] = {}
     for name, each in _ENGINES.items():
         cold = each.cold
-        note = f"what is not in memory is read by {cold}" if name == "auto" else "if asked for"
+        note = f"reads files that are not in memory by {cold}" if name == "auto" else "if asked for"
         available = name in ("auto", cold)
         facts[name] = {"available": available, "reason": each.reason, "note": note, "cold": cold}
     for name, note in _BY_KIND.items():
