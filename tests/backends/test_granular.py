@@ -1,4 +1,4 @@
-"""Granular: files of the original programs, damaged ones, and data sets that are written, killed and gone on with."""
+"""Granular: files of the original programs, damaged ones, and datasets that are written, killed and gone on with."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def path_of(entry: dict[str, Any]) -> Path:
 
 
 def raw_spec(source: Any) -> dict[str, str]:
-    """Every field of a data set as the blobs that are stored."""
+    """Every field of a dataset as the blobs that are stored."""
     return {name: "bytes[]" if kind.dims else "bytes" for name, kind in source.spec.items()}
 
 
@@ -391,7 +391,7 @@ def bag_of(records: list[bytes], generation: int) -> bytes:
 
 
 def small_set(folder: Path, generation: int) -> Path:
-    """A data set of a column and a sequence, in generation 3 of two columns."""
+    """A dataset of a column and a sequence, in generation 3 of two columns."""
     folder.mkdir()
     types = {"a": "utf8", "s": "utf8[]" if generation < 3 else "bytes"}
     (folder / "spec.json").write_text(json.dumps(types))

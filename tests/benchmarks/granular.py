@@ -1,4 +1,4 @@
-"""Granular: random batches of a data set of generation 3."""
+"""Granular: random batches of a dataset of generation 3."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def at_random(n: int, batch: int, batches: int) -> list[NDArray[np.int64]]:
 
 
 def write(path: Path, records: Iterable[Any], format: str, /, **options: Any) -> None:
-    """Write a data set, in one piece."""
+    """Write a dataset, in one piece."""
     with dataformats.create(path, format, **options) as writer:
         writer.extend(records)
 

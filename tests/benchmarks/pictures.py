@@ -49,7 +49,7 @@ def records(n: int) -> Iterator[dict[str, Any]]:
 
 
 def stored(data: Data, format: str, suffix: str, **options: Any) -> tuple[Path, int]:
-    """Return a data set of the pictures, and how many there are."""
+    """Return a dataset of the pictures, and how many there are."""
     n = count(data)
     path = data.made(f"pictures-{n}.{suffix}", lambda path: write(path, records(n), format, spec=SPEC, **options))
     return path, n

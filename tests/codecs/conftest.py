@@ -86,7 +86,7 @@ def _value(node: dict[str, Any], stored: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def granular_values() -> Callable[[str, str], list[tuple[bytes, Any]]]:
-    """Return blob and value of every element of a field of a golden Granular data set, in order."""
+    """Return blob and value of every element of a field of a golden Granular dataset, in order."""
     folder = GOLDEN / "granular"
     expected = json.loads((folder / "expected.json").read_text())
     entries = {entry["id"]: entry for entry in expected["entries"]}

@@ -53,7 +53,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Way:
-    """One way of writing a data set, and what it is documented to refuse."""
+    """One way of writing a dataset, and what it is documented to refuse."""
 
     format: str
     options: Mapping[str, Any] = field(default_factory=dict)
