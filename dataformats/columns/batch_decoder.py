@@ -125,6 +125,12 @@ class _FieldwiseDecoder(BatchDecoder):
         if isinstance(part, range) and counts is not None:  # the reader applied it: dims may be fewer than declared
             kind = replace(field.kind, dims=(None, *field.kind.dims[1:]))
             return self._codecs.decode(kind, whole(read), counts, field=name)
+        column = self._decode_whole(field, name, read, counts)
+        return elements_of(column, part, name) if isinstance(part, range) else column
+
+    def _decode_whole(
+        self, field: FieldDecoder, name: str, read: Blobs | SplitBlobs, counts: NDArray[np.int64] | None
+    ) -> Column:
         if isinstance(read, SplitBlobs):
             column = field.decode_split(read)
             if column is not None:
@@ -134,7 +140,7 @@ class _FieldwiseDecoder(BatchDecoder):
         column = field.decode(blobs, counts)
         if counts is None and field.may_split:
             self.hints.learn(name, len(blobs), lambda: field.value_slice(blobs))
-        return elements_of(column, part, name) if isinstance(part, range) else column
+        return column
 
     def _bind(self, name: str) -> FieldDecoder:
         declared = self.spec[name]

@@ -121,6 +121,17 @@ def test_what_is_read_around(format: str, spec: str, n_windows: int, tmp_path: P
     np.testing.assert_array_equal(again, held)  # what was read stays as it is
 
 
+def test_a_range_of_a_value_that_is_read_apart(tmp_path: Path) -> None:
+    pictures = np.stack([vector(index).reshape(50, SIZE // 50) for index in range(N)])
+    with dataformats.create(tmp_path / "x", "granular", spec={"picture": f"uint8[50,{SIZE // 50}]"}) as writer:
+        writer.extend({"picture": picture} for picture in pictures)
+    source = dataformats.open(tmp_path / "x")
+    for _ in range(3):
+        np.testing.assert_array_equal(source.read(range(N))["picture"], pictures)
+        part = source.read(range(N), {"picture": range(2, 40, 3)})["picture"]
+        np.testing.assert_array_equal(part, pictures[:, 2:40:3])
+
+
 def test_guesses_end(tmp_path: Path) -> None:
     """Records that are laid out differently every time are soon read as ever."""
     path = tmp_path / "x.tfrecord"
