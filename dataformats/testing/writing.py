@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +101,25 @@ class WritingConformance:
                 writer.extend(data.records(range(len(writer), last)))
             data.check(data.open(path), range(last))
         assert verify(path, **data.case.open_options).ok
+
+    @pytest.mark.parametrize("shards", [None, 4])
+    def test_data_reach_the_disk(
+        self, data: DatasetFixture, monkeypatch: pytest.MonkeyPatch, shards: int | None
+    ) -> None:
+        """`flush(sync=True)` syncs all that was written, and `close` does before a file gets its final name."""
+        disk = _Disk(monkeypatch)
+        options = {} if shards is None else {"shard_records": shards}
+        with data.create(data.folder / "train" if shards else data.path(), resume=True, **options) as writer:
+            for last in (3, 6):
+                writer.extend(data.records(range(len(writer), last)))
+                writer.flush(sync=True)
+                if data.case.survives_kill:
+                    assert disk.unsynced(data.folder) == []
+                    assert shards is None or disk.unnamed(data.folder) == []
+            writer.extend(data.records(range(6, 10)))
+        assert disk.unsynced(data.folder) == []
+        assert disk.unnamed(data.folder) == []
+        assert disk.renamed_unsynced == []
 
     def test_starting_anew(self, data: DatasetFixture) -> None:
         """Without `resume=True`, the partial data of an interrupted writer are replaced."""
@@ -302,6 +324,46 @@ class WritingConformance:
         with pytest.raises(TypeError, match="no_such_option"):
             data.open(data.write(1), no_such_option=1)
         assert blob(4) == b""
+
+
+class _Disk:
+    """Watches which files are synced, how long they were then, and which names a synced folder had."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced: dict[int, int] = {}
+        self.names: set[tuple[int, str]] = set()
+        self.renamed_unsynced: list[str] = []
+        for name in ("fsync", "fdatasync"):
+            monkeypatch.setattr(os, name, self._watched_sync(getattr(os, name)))
+        for name in ("rename", "replace"):
+            monkeypatch.setattr(os, name, self._watched_rename(getattr(os, name)))
+
+    def unsynced(self, path: Path) -> list[str]:
+        """Return the files, or those in a folder, with bytes that were written after their last sync."""
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        return [str(file) for file in files if self.synced.get(file.stat().st_ino, 0) < file.stat().st_size]
+
+    def unnamed(self, path: Path) -> list[str]:
+        """Return the files in a folder whose names were not synced."""
+        files = [file for file in path.rglob("*") if file.is_file()]
+        return [str(file) for file in files if (file.parent.stat().st_ino, file.name) not in self.names]
+
+    def _watched_sync(self, sync: Callable[[Any], None]) -> Callable[[Any], None]:
+        def watched(file: Any) -> None:
+            sync(file)
+            status = os.fstat(file if isinstance(file, int) else file.fileno())
+            self.synced[status.st_ino] = status.st_size
+            if stat.S_ISDIR(status.st_mode):
+                self.names |= {(status.st_ino, name) for name in os.listdir(file)}
+
+        return watched
+
+    def _watched_rename(self, rename: Callable[..., None]) -> Callable[..., None]:
+        def watched(source: Any, target: Any, **options: Any) -> None:
+            self.renamed_unsynced += self.unsynced(Path(source))
+            rename(source, target, **options)
+
+        return watched
 
 
 def _unwritable(data: DatasetFixture) -> dict[str, Any]:
