@@ -87,7 +87,7 @@ test-sanitize: .venv/stamp
 	    export PYTHONSAFEPATH=1 PYTHONPATH="$$copy" DATAFORMATS_KERNELS=native ASAN_OPTIONS=detect_leaks=0 \
 	        LD_PRELOAD=$$(gcc -print-file-name=libasan.so) && \
 	    .venv/bin/python -c "import dataformats.kernels as k; assert k.__file__.startswith('$$copy'), k.__file__" && \
-	    .venv/bin/python -m pytest -q tests/kernels tests/backends/test_pieces.py
+	    .venv/bin/python -m pytest -q tests/kernels tests/backends/test_parallel_scan.py
 
 # An sdist, and wheels for Linux on x86-64 and ARM64, on any Linux and without Docker: zig links them against glibc 2.17.
 # Each wheel serves Python 3.11 and later (abi3). The one for this machine is installed and reads a file of each format.

@@ -17,7 +17,7 @@ import msgpack
 import numpy as np
 
 from dataformats.batch import Blobs, Column, StackedList
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.columns.exact import DTYPES, exact
 from dataformats.errors import SpecError
 from dataformats.interfaces import ArrayCodec, Codec

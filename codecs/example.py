@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dataformats.codecs.features.feature_maps import FeatureMap
-from dataformats.codecs.features.lists import EXAMPLE_LISTS
-from dataformats.codecs.features.messages import EXAMPLE_MESSAGE
-from dataformats.codecs.features.payloads import looks_like
+from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS
+from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
+from dataformats.codecs.features.validation import looks_like
 from dataformats.kernels.wire import Shape
 
 __all__ = ["EXAMPLE"]

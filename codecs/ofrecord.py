@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dataformats.codecs.features.feature_maps import FeatureMap
-from dataformats.codecs.features.lists import OFRECORD_LISTS
-from dataformats.codecs.features.messages import OFRECORD_MESSAGE, parse
+from dataformats.codecs.features.list_kinds import OFRECORD_LISTS
+from dataformats.codecs.features.protobuf_messages import OFRECORD_MESSAGE, parse
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import Shape
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Ragged, concat_columns, take_column
-from dataformats.codecs.features.columns import Target, refuse, to_column
 from dataformats.codecs.features.encoder import RecordEncoder
 from dataformats.codecs.features.feature import (
     FEATURE,
@@ -22,9 +21,10 @@ from dataformats.codecs.features.feature import (
     number_feature,
 )
 from dataformats.codecs.features.feature_column import FeatureColumn
-from dataformats.codecs.features.lists import EXAMPLE_LISTS, MISSING
-from dataformats.codecs.features.messages import SEQUENCE_MESSAGE, parse
-from dataformats.codecs.features.payloads import (
+from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS, MISSING
+from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse
+from dataformats.codecs.features.spec_columns import Target, refuse, to_column
+from dataformats.codecs.features.validation import (
     NEEDS_SPEC,
     check_known,
     check_types,
@@ -34,8 +34,8 @@ from dataformats.codecs.features.payloads import (
 from dataformats.codecs.features.wire import delimited
 from dataformats.codecs.features.wire_column import find
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.decode import check_part, numbered, offsets_of
 from dataformats.columns.exact import exact
+from dataformats.columns.field_decoder import check_part, numbered, offsets_of
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import ABSENT, Shape

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
-    from dataformats.interfaces.writer import RecordWriter
+    from dataformats.interfaces.record_writer import RecordWriter
     from dataformats.loaders.batch import Batch
     from dataformats.loaders.loader import Loader
     from dataformats.loaders.mixture import Mixture, mix

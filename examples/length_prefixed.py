@@ -14,7 +14,7 @@ import numpy as np
 
 import dataformats
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.indexing.reader import FileIndex, IndexedReader
+from dataformats.indexing.indexed_reader import FileIndex, IndexedReader
 from dataformats.interfaces import BlobBackend, BlobWriter, OpenOptions, SniffResult, StoredFile
 from dataformats.storage.files import LocalFile
 

@@ -17,8 +17,8 @@ from dataformats.loaders.adapters import Readable
 from dataformats.loaders.batch import Batch
 from dataformats.loaders.collate import plain, rows_of, stacked
 from dataformats.loaders.plan import Plan
-from dataformats.loaders.prefetch import BatchTask, BuiltBatch, Progress, Timings
-from dataformats.loaders.records import describe_record, read_records
+from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, Progress, Timings
+from dataformats.loaders.record_read import describe_record, read_records
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, check_returned
 from dataformats.spec import VALUE

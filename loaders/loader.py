@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
-from dataformats.loaders.integers import checked_int
+from dataformats.loaders.integer_arguments import checked_int
 from dataformats.loaders.jax_support import register_with_jax
 from dataformats.loaders.mixture import Mixture
-from dataformats.loaders.output import output_format
+from dataformats.loaders.output_format import output_format
 from dataformats.loaders.plan import Place, Plan, Shuffle
-from dataformats.loaders.prefetch import BatchTask, BuiltBatch
 from dataformats.loaders.prefetch_options import PrefetchOptions, StartMethod
 from dataformats.loaders.prefetch_session import PrefetchSession
+from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
 from dataformats.loaders.quarantine import Quarantined, quarantine_entry, quarantined_indices
 from dataformats.loaders.ranks import resolve
 from dataformats.loaders.rng import Randomness

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.loaders.schedule import History, Schedule, checked_weights
+from dataformats.loaders.mixture_schedule import History, Schedule, checked_weights
 from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
 from dataformats.loaders.skips import MAX_POSITION
 

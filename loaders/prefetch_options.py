@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dataformats.loaders.integers import checked_int
-from dataformats.loaders.prefetch import BuildBatch, Prefetcher
+from dataformats.loaders.integer_arguments import checked_int
 from dataformats.loaders.prefetch_threads import InlinePrefetcher, ThreadPrefetcher
-from dataformats.loaders.processes.prefetch import ProcessPrefetcher
+from dataformats.loaders.prefetcher import BuildBatch, Prefetcher
+from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
 
 __all__ = ["PrefetchOptions", "StartMethod"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from dataformats.errors import WorkerError
 from dataformats.fork_hooks import after_fork
-from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch, Prefetcher
 from dataformats.loaders.prefetch_options import PrefetchOptions
+from dataformats.loaders.prefetcher import BatchTask, BuildBatch, BuiltBatch, Prefetcher
 
 __all__ = ["PrefetchSession"]
 

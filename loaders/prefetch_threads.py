@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch
+from dataformats.loaders.prefetcher import BatchTask, BuildBatch, BuiltBatch
 from dataformats.loaders.watchdog import Watchdog, WorkerProgress
 from dataformats.storage.threads import declare_readers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dataformats.loaders.prefetch import BuiltBatch, Timings
+from dataformats.loaders.prefetcher import BuiltBatch, Timings
 
 __all__ = ["LoaderStats", "Totals"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.loaders.prefetch import FixedTask
+from dataformats.loaders.prefetcher import FixedTask
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
 __all__ = ["RankTask", "Step", "Steps"]

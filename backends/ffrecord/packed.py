@@ -17,8 +17,8 @@ from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.atomic import publish
-from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.paths import resolve
+from dataformats.storage.reference_read import read_blobs
 
 __all__ = ["PackedFolder", "pack_folder"]
 

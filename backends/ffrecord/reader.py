@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from dataformats.backends.ffrecord.layout import RecordCheck
 from dataformats.backends.ffrecord.table_index import TableIndex
+from dataformats.indexing.indexed_reader import IndexedReader
 from dataformats.indexing.lookup import fits_in_memory
-from dataformats.indexing.reader import IndexedReader
 from dataformats.interfaces import Check
 from dataformats.interfaces.stored_file import StoredFile
 

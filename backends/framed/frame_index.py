@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.framed.file_scan import Frames
 from dataformats.backends.framed.framing import Framing, Positions, words
-from dataformats.backends.framed.scan import Frames
-from dataformats.backends.framed.window import headers_are_sound
+from dataformats.backends.framed.window_scan import headers_are_sound
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.file_index import FileIndex
 from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.gzip_file import DecompressedFile
+from dataformats.storage.reference_read import read_blobs
 
 __all__ = ["FrameIndex", "FrameIndexStore", "Hint", "error_from_json", "error_to_json"]
 

@@ -14,8 +14,8 @@ from collections.abc import Generator
 from concurrent.futures import Future, wait
 from itertools import pairwise
 
+from dataformats.backends.framed.frame_scanner import FrameScanner, only_headers, read_window
 from dataformats.backends.framed.framing import Framing
-from dataformats.backends.framed.scanner import FrameScanner, only_headers, read_window
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.threads import processors, submit
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from dataformats.backends.framed.file_scan import scan
 from dataformats.backends.framed.frame_index import FrameIndex, FrameIndexStore
 from dataformats.backends.framed.progress import ScanProgress
-from dataformats.backends.framed.scan import scan
 from dataformats.backends.framed.stream import iter_chunks
 from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
 from dataformats.indexing.index_cache import IndexCache
-from dataformats.indexing.reader import FileIndex, IndexedReader
+from dataformats.indexing.indexed_reader import FileIndex, IndexedReader
 from dataformats.interfaces import Check, OpenOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dataformats.backends.framed.file_scan import damage_at
+from dataformats.backends.framed.frame_scanner import read_window
 from dataformats.backends.framed.framing import Framing, Octets
-from dataformats.backends.framed.scan import damage_at
-from dataformats.backends.framed.scanner import read_window
-from dataformats.backends.framed.window import WindowFrames, cut_short, find_frames, no_frame
+from dataformats.backends.framed.window_scan import WindowFrames, cut_short, find_frames, no_frame
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import OpenOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.blob_read import too_long
+from dataformats.storage.reference_read import too_long
 
 __all__ = ["iter_chunks"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataformats.backends.syrah.metadata import ITEM_BYTES
-from dataformats.columns.decode import check_dims
+from dataformats.columns.field_decoder import check_dims
 from dataformats.errors import Remedy, SpecError
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.framed.file_scan import scan
 from dataformats.backends.framed.frame_index import Hint
-from dataformats.backends.framed.scan import scan
 from dataformats.backends.tfrecord.compression import decompressed
 from dataformats.backends.tfrecord.layout import FRAMING, FRAMING_BYTES
 from dataformats.errors import FormatError

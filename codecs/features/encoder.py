@@ -15,8 +15,8 @@ from dataformats.codecs.features.feature import (
     number_feature,
     stored_as,
 )
-from dataformats.codecs.features.lists import BYTES, Lists
-from dataformats.codecs.features.payloads import check_fields, check_missing, may_lack
+from dataformats.codecs.features.list_kinds import BYTES, Lists
+from dataformats.codecs.features.validation import check_fields, check_missing, may_lack
 from dataformats.codecs.features.wire import delimited, map_entry
 from dataformats.codecs.text import BYTES as PLAIN_BYTES
 from dataformats.codecs.text import UTF8

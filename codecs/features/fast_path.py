@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged
-from dataformats.batch.inline_values import SplitBlobs
-from dataformats.codecs.features.columns import Target, to_column
+from dataformats.batch.value_slices import SplitBlobs
 from dataformats.codecs.features.feature import FEATURE
+from dataformats.codecs.features.spec_columns import Target, to_column
 from dataformats.codecs.features.wire_column import WireColumn
 from dataformats.codecs.text import BYTES
 from dataformats.columns.codec_resolver import holds_numbers

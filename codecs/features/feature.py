@@ -1,6 +1,6 @@
 """Features: the lists of bytes or numbers under each name of a TFRecord or OFRecord payload.
 
-Their kinds of lists and field numbers differ: see `codecs/features/lists.py`.
+Their kinds of lists and field numbers differ: see `codecs/features/list_kinds.py`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.codecs.features.lists import BYTES, EXAMPLE_LISTS, KIND_DTYPES, KIND_TYPES, KINDS, MISSING, Lists
-from dataformats.codecs.features.messages import FEATURE_MESSAGE, parse
+from dataformats.codecs.features.list_kinds import BYTES, EXAMPLE_LISTS, KIND_DTYPES, KIND_TYPES, KINDS, MISSING, Lists
+from dataformats.codecs.features.protobuf_messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.features.wire import delimited, packed_bytes, packed_integers, packed_numbers
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
-from dataformats.columns.decode import words
 from dataformats.columns.exact import exact
+from dataformats.columns.field_decoder import words
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type

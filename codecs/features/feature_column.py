@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import ValueSlice
-from dataformats.codecs.features.lists import MISSING
+from dataformats.batch.value_slices import ValueSlice
+from dataformats.codecs.features.list_kinds import MISSING
 from dataformats.kernels.wire import ABSENT
 
 if TYPE_CHECKING:

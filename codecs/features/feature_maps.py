@@ -8,15 +8,15 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice, widest
-from dataformats.codecs.features.columns import Target, to_column
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice, widest
 from dataformats.codecs.features.encoder import RecordEncoder
 from dataformats.codecs.features.fast_path import FastPath
 from dataformats.codecs.features.feature import Facts, feature_value
 from dataformats.codecs.features.feature_column import FeatureColumn
-from dataformats.codecs.features.lists import Lists
-from dataformats.codecs.features.messages import parse
-from dataformats.codecs.features.payloads import (
+from dataformats.codecs.features.list_kinds import Lists
+from dataformats.codecs.features.protobuf_messages import parse
+from dataformats.codecs.features.spec_columns import Target, to_column
+from dataformats.codecs.features.validation import (
     NEEDS_SPEC,
     check_known,
     check_types,

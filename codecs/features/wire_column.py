@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import ValueSlice, common_slice
+from dataformats.batch.value_slices import ValueSlice, common_slice
 from dataformats.codecs.features.feature_column import NO_KIND, FeatureColumn
-from dataformats.codecs.features.lists import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
-from dataformats.codecs.features.message_column import find_in_messages
-from dataformats.codecs.features.messages import corrupt, parse
+from dataformats.codecs.features.list_kinds import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
+from dataformats.codecs.features.protobuf_column import find_in_messages
+from dataformats.codecs.features.protobuf_messages import corrupt, parse
 from dataformats.kernels.wire import (
     BEGIN,
     COUNT,

@@ -12,12 +12,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from dataformats.cli.build import version
 from dataformats.cli.convert import convert
 from dataformats.cli.exit_codes import USAGE, exit_code, in_lines
 from dataformats.cli.head import head
 from dataformats.cli.index import index
 from dataformats.cli.info import info
+from dataformats.cli.installation import version
 from dataformats.cli.output import printable
 from dataformats.cli.verify import verify
 from dataformats.cli.warning_lines import warnings_in_one_line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dataformats.cli.build import build, print_build
+from dataformats.cli.installation import build, print_build
 from dataformats.cli.options import (
     AsJson,
     Checksums,

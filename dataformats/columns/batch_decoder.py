@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataformats.batch import Blobs, Column
-from dataformats.batch.inline_values import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, whole
-from dataformats.columns.decode import FieldDecoder, elements_of
+from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, whole
+from dataformats.columns.field_decoder import FieldDecoder, elements_of
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.interfaces import FieldCodecs, Reader, RecordCoder
 from dataformats.spec import VALUE, Spec

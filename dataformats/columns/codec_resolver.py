@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns.decode import NumberCodec, check_dims, column_decoder, words
 from dataformats.columns.exact import DTYPES, exact
+from dataformats.columns.field_decoder import NumberCodec, check_dims, column_decoder, words
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.registry import codecs as registered

@@ -19,8 +19,8 @@ from dataformats.interfaces.capabilities import (
 from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
 from dataformats.interfaces.reader import Check, Extents, KernelCheck, Located, Reader, RecordChunk, SequentialReader
+from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
-from dataformats.interfaces.writer import RecordWriter
 
 __all__ = [
     "AppendsInPlace",

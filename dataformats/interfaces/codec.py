@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dataformats.batch import Blobs, Column
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.errors import SpecError
 from dataformats.spec import Spec, Type
 

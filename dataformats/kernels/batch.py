@@ -48,7 +48,7 @@ for the slice stays whole."""
 
 
 def reads_batches() -> bool:
-    """Return True if these kernels are available. Their reference implementation is `storage.blob_read`."""
+    """Return True if these kernels are available. Their reference implementation is `storage.reference_read`."""
     return implementation() == "native"
 
 

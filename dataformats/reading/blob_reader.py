@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch.inline_values import StoredBlobs, ValueSlice, whole
+from dataformats.batch.value_slices import StoredBlobs, ValueSlice, whole
 from dataformats.errors import FormatError, UnknownNameError
 from dataformats.indexing.extent_table import ExtentTable
 from dataformats.interfaces import FilesPerField, Located, Reader, SequentialReader
-from dataformats.reading.error_context import RecordRun, cut, sound
+from dataformats.reading.blob_locations import RecordRun, cut, sound
 from dataformats.spec import VALUE
-from dataformats.storage.blob_read import Fetched, read_blobs
+from dataformats.storage.fast_read import PinnedRows, read
 from dataformats.storage.file_set import FileSet, open_files
-from dataformats.storage.native_read import PinnedRows, read
 from dataformats.storage.prefetch import prefetch
+from dataformats.storage.reference_read import Fetched, read_blobs
 from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["WHOLE_RECORDS", "BlobReader"]

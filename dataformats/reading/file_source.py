@@ -16,14 +16,14 @@ from dataformats.columns.batch_decoder import DECODE_ERRORS, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, FieldsBackend, Located, Reader, SequentialReader
-from dataformats.reading.blame import OnFailure, decode, decode_fetched
+from dataformats.reading.blob_locations import BlobLocations
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader
-from dataformats.reading.error_context import BlobLocations
+from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec, Type
-from dataformats.storage.native_read import PinnedRows
+from dataformats.storage.fast_read import PinnedRows
 
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments

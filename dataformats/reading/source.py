@@ -237,13 +237,13 @@ class RecordSource(ABC):
         """Return a view with these fields, in this order; the others are not decoded."""
         from dataformats.reading import views
 
-        return views.Selected(self, tuple(self.mask(fields)))
+        return views.SelectView(self, tuple(self.mask(fields)))
 
     def map(self, function: Callable[[Any], Any]) -> RecordSource:
         """Return a view whose records are `function(record)`, computed at each read."""
         from dataformats.reading import views
 
-        return views.Mapped(self, function)
+        return views.MapView(self, function)
 
     def take(self, indices: ArrayLike | range) -> RecordSource:
         """Return a view of these records, in this order, repeats allowed.

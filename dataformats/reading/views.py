@@ -17,7 +17,7 @@ from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec
 
-__all__ = ["Mapped", "Selected", "batch_of", "split", "take", "where"]
+__all__ = ["MapView", "SelectView", "batch_of", "split", "take", "where"]
 
 _WHERE_THREADS = 4
 _WHERE_RECORDS = 256
@@ -27,8 +27,8 @@ def take(source: RecordSource, indices: ArrayLike | range) -> RecordSource:
     """Return a view of these records: see `RecordSource.take`."""
     ends = (indices[0], indices[-1]) if isinstance(indices, range) and indices else ()
     if isinstance(indices, range) and all(0 <= end < len(source) for end in ends):
-        return _Taken(source, indices)
-    return _Taken(source, as_indices(indices, len(source)))
+        return TakeView(source, indices)
+    return TakeView(source, as_indices(indices, len(source)))
 
 
 def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool]) -> RecordSource:
@@ -36,7 +36,7 @@ def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool]) -> Reco
     chosen = _evaluate(source, mask) if callable(mask) else np.asarray(mask)
     if chosen.dtype != np.bool_ or chosen.shape != (len(source),):
         raise ValueError(f"expected bool[{len(source)}], found {chosen.dtype}{list(chosen.shape)}")
-    return _Taken(source, np.flatnonzero(chosen))
+    return TakeView(source, np.flatnonzero(chosen))
 
 
 def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[RecordSource, ...]:
@@ -47,7 +47,7 @@ def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[
     bounds = [round(bound * len(source)) for bound in itertools.accumulate(fractions)]
     if sum(fractions) > 1 - 1e-9:
         bounds.pop()  # the fractions cover everything
-    return tuple(_Taken(source, np.sort(part)) for part in np.split(order, bounds))
+    return tuple(TakeView(source, np.sort(part)) for part in np.split(order, bounds))
 
 
 def _evaluate(source: RecordSource, function: Callable[[Any], bool]) -> NDArray[np.bool_]:
@@ -124,7 +124,7 @@ class _View(RecordSource):
         self._parent.close()
 
 
-class Selected(_View):
+class SelectView(_View):
     """Some of the fields."""
 
     def __init__(self, parent: RecordSource, fields: tuple[str, ...]) -> None:
@@ -136,7 +136,7 @@ class Selected(_View):
         return self._parent.spec.select(self._fields)
 
     def with_spec(self, spec: Spec) -> RecordSource:
-        return Selected(self._parent.with_spec(Spec({**self._parent.spec, **spec})), self._fields)
+        return SelectView(self._parent.with_spec(Spec({**self._parent.spec, **spec})), self._fields)
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
@@ -152,13 +152,13 @@ class Selected(_View):
         return {name: found[name] for name in self._fields if name in found}
 
 
-class _Taken(_View):
+class TakeView(_View):
     """Some of the records, in any order."""
 
     _order: range | NDArray[np.int64]
 
     def __init__(self, parent: RecordSource, order: range | NDArray[np.int64]) -> None:
-        if isinstance(parent, _Taken):
+        if isinstance(parent, TakeView):
             order = _compose(parent._order, order)
             parent = parent._parent
         super().__init__(parent)
@@ -179,7 +179,7 @@ class _Taken(_View):
         return self._parent.origin(int(self._order[index]))
 
     def with_spec(self, spec: Spec) -> RecordSource:
-        return _Taken(self._parent.with_spec(spec), self._order)
+        return TakeView(self._parent.with_spec(spec), self._order)
 
     def _to_parent(self, indices: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         mine = as_indices(indices, len(self))
@@ -205,7 +205,7 @@ class _Taken(_View):
         return self._parent.available(int(self._to_parent([range(len(self))[index]])[1][0]))
 
 
-class Mapped(_View):
+class MapView(_View):
     """The results of a function of each record."""
 
     def __init__(self, parent: RecordSource, function: Callable[[Any], Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dataformats.interfaces.writer import RecordWriter
+from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
 from dataformats.reading.source import RecordSource
 from dataformats.testing.case import FormatCase

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from dataformats.interfaces import AppendsInPlace
-from dataformats.interfaces.writer import RecordWriter
+from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.destination import Destination, destination

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import BuildBatch
+from dataformats.loaders.prefetcher import BuildBatch
 from dataformats.loaders.processes import worker
 from dataformats.loaders.processes.protocol import WorkerConfig
 

@@ -12,7 +12,7 @@ from multiprocessing.context import get_spawning_popen, set_spawning_popen
 from typing import Any
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import BuildBatch
+from dataformats.loaders.prefetcher import BuildBatch
 
 __all__ = ["REMEDIES", "PickledBuilder", "load_builder"]
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from dataformats.errors import WorkerError
 from dataformats.fork_hooks import after_fork
-from dataformats.loaders.prefetch import BatchTask, BuildBatch
+from dataformats.loaders.prefetcher import BatchTask, BuildBatch
 from dataformats.loaders.processes import protocol
 from dataformats.loaders.processes.child_process import (
     GUARD,

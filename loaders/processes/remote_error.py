@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass, replace
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import BuiltBatch
+from dataformats.loaders.prefetcher import BuiltBatch
 
 __all__ = ["RemoteError", "with_picklable_errors"]
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import BatchTask, BuildBatch
+from dataformats.loaders.prefetcher import BatchTask, BuildBatch
 from dataformats.loaders.processes import pickling, protocol
 from dataformats.loaders.processes.protocol import WorkerConfig, receive
 from dataformats.loaders.processes.remote_error import RemoteError, with_picklable_errors

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dataformats.batch.tensors import map_tensors, to_tensors
-from dataformats.loaders.output import OutputFormat
+from dataformats.loaders.output_format import OutputFormat
 
 __all__ = ["Copy", "DeviceCopier", "tensor_format", "to_torch"]
 

@@ -27,8 +27,8 @@ from dataformats.indexing import lookup
 from dataformats.interfaces import OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
-from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.storage.reference_read import read_blobs
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ffrecord"
 ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))["entries"]

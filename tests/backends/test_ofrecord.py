@@ -24,8 +24,8 @@ from dataformats.interfaces import OpenOptions, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import backends
 from dataformats.spec import VALUE
-from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile
+from dataformats.storage.reference_read import read_blobs
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "ofrecord"

@@ -32,8 +32,8 @@ from dataformats.errors import (
 )
 from dataformats.interfaces import OpenOptions
 from dataformats.spec import Spec, Type
-from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile
+from dataformats.storage.reference_read import read_blobs
 
 CHECKOUT = Path(__file__).parents[2]
 GOLDEN = CHECKOUT / "tests" / "golden" / "syrah"

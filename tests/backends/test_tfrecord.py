@@ -18,7 +18,7 @@ import pytest
 
 import dataformats
 from dataformats.backends.framed import reader
-from dataformats.backends.framed.scan import scan
+from dataformats.backends.framed.file_scan import scan
 from dataformats.backends.tfrecord import BACKEND, TFRecordReader, write_text_index
 from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.backends.tfrecord.reader import INDEXES
@@ -28,8 +28,8 @@ from dataformats.interfaces import OpenOptions, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
-from dataformats.storage.blob_read import read_blobs
 from dataformats.storage.files import LocalFile
+from dataformats.storage.reference_read import read_blobs
 from dataformats.storage.remote import ObjectFile
 
 GOLDEN = Path(__file__).parents[1] / "golden"

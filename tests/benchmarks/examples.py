@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
+from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
 from tests.benchmarks.frames import OFRECORD_HEAD, OFRECORD_TAIL, TFRECORD_HEAD, TFRECORD_TAIL, Frames
 from tests.benchmarks.harness import Case, Data, Side, Target, Work, peer
 from tests.benchmarks.ours import Steps, in_order, noise, reads, write

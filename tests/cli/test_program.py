@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dataformats.cli.app import COMMANDS
-from dataformats.cli.build import EXTRAS
+from dataformats.cli.installation import EXTRAS
 
 TESTS = Path(__file__).parents[1]
 REAL = TESTS / "golden" / "real"

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 
 from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.codecs.example import EXAMPLE
-from dataformats.codecs.features.messages import EXAMPLE_MESSAGE
+from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError, UnknownNameError

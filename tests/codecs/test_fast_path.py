@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dataformats.batch import Blobs, Nullable, Ragged
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.features import wire_column
 from dataformats.codecs.features.fast_path import FastPath

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dataformats.batch import Blobs, Ragged, RecordBatch
-from dataformats.codecs.features.messages import OFRECORD_MESSAGE
+from dataformats.codecs.features.protobuf_messages import OFRECORD_MESSAGE
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats.batch import Blobs, Ragged, RecordBatch
-from dataformats.codecs.features.messages import SEQUENCE_MESSAGE
+from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError

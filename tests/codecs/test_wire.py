@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from dataformats.codecs.features.lists import BYTES, FLOATS, INTEGERS
-from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, FEATURE_MESSAGE
+from dataformats.codecs.features.list_kinds import BYTES, FLOATS, INTEGERS
+from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, FEATURE_MESSAGE
 from dataformats.codecs.features.wire import (
     delimited,
     map_entry,

@@ -13,8 +13,8 @@ import pytest
 import dataformats
 from dataformats import Type
 from dataformats.batch import Blobs
-from dataformats.batch import inline_values as windows
-from dataformats.batch.inline_values import SliceHints, SplitBlobs, ValueSlice, common_slice, whole
+from dataformats.batch import value_slices as windows
+from dataformats.batch.value_slices import SliceHints, SplitBlobs, ValueSlice, common_slice, whole
 from dataformats.errors import ChecksumError, SpecError
 from dataformats.kernels import reads_batches
 

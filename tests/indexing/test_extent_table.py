@@ -14,7 +14,7 @@ from dataformats.indexing import extent_table as tables
 from dataformats.indexing import lookup
 from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
-from dataformats.storage import native_read
+from dataformats.storage import fast_read
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is looked up by them")
 FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "syrah": "syr", "granular": "granular"}
@@ -24,11 +24,11 @@ FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "s
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each read took a pinned table by the fast path."""
     found: list[bool] = []
-    read = native_read.read
+    read = fast_read.read
 
     def noted(files: Any, located: Any, *arguments: Any) -> Any:
         stored = read(files, located, *arguments)
-        if isinstance(located, native_read.PinnedRows):
+        if isinstance(located, fast_read.PinnedRows):
             found.append(stored is not None)
         return stored
 

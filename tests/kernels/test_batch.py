@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dataformats import kernels
 from dataformats.kernels import FrameCheck, hold_extents, lay_out, read_laid, thread_pool_open
 
-pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="without kernels, storage.blob_read reads")
+pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="without kernels, storage.reference_read reads")
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SMALL = st.integers(0, 40)
 

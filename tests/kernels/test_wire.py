@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.message_column import find_in_messages
-from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE, parse
+from dataformats.codecs.features.protobuf_column import find_in_messages
+from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.wire import delimited, varint
 from dataformats.codecs.features.wire_column import WireColumn
 from dataformats.errors import CorruptRecordError

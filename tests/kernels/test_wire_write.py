@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.features import encoder
-from dataformats.codecs.features.messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
+from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
 from dataformats.columns.codec_resolver import CodecResolver

@@ -20,8 +20,8 @@ import pytest
 import dataformats
 from dataformats import Loader
 from dataformats.errors import FormatError, SpecError, StateMismatchError, WorkerError
-from dataformats.loaders.prefetch import BuildBatch, FixedTask
 from dataformats.loaders.prefetch_threads import ThreadPrefetcher
+from dataformats.loaders.prefetcher import BuildBatch, FixedTask
 from dataformats.loaders.quarantine import Quarantined
 
 SPEC = {"index": "int64", "image": "uint8[4,3]", "name": "utf8"}

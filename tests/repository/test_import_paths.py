@@ -25,7 +25,7 @@ PROMISED = {
     "dataformats.codecs.images": ("Png",),
     "dataformats.codecs.videos": ("MP4", "Video"),
     "dataformats.errors": ("FormatError", "SpecError", "TruncatedError"),
-    "dataformats.indexing.reader": ("FileIndex", "IndexedReader"),
+    "dataformats.indexing.indexed_reader": ("FileIndex", "IndexedReader"),
     "dataformats.interfaces": (
         "Backend",
         "BlobBackend",

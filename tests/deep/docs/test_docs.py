@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dataformats.codecs.features.lists import (
+from dataformats.codecs.features.list_kinds import (
     BYTES,
     DOUBLES,
     EXAMPLE_LISTS,

@@ -13,7 +13,7 @@ import numpy as np
 
 from dataformats.errors import ChecksumError
 from dataformats.loaders.batch import Batch
-from dataformats.loaders.prefetch import BatchTask, BuiltBatch, FixedTask, Progress
+from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, FixedTask, Progress
 
 
 class Numbers:

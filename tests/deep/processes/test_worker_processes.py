@@ -26,9 +26,9 @@ import pytest
 import dataformats
 from dataformats.errors import ChecksumError, WorkerError
 from dataformats.loaders import watchdog
-from dataformats.loaders.prefetch import BatchTask, BuiltBatch, FixedTask
+from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, FixedTask
 from dataformats.loaders.processes import pickling, protocol
-from dataformats.loaders.processes.prefetch import ProcessPrefetcher
+from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
 
 METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
 HERE = Path(__file__).parent
@@ -542,7 +542,7 @@ SCRIPT = """
     import os, signal, sys, time
     sys.path.insert(0, {here!r})
     import makes_for_workers as makes
-    from dataformats.loaders.processes.prefetch import ProcessPrefetcher
+    from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
 
     def main():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # started under nohup, Python ignores it

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dataformats.backends.framed.scan import Frames
+from dataformats.backends.framed.file_scan import Frames
 from dataformats.backends.tfrecord.layout import FRAMING, frames
 from dataformats.backends.tfrecord.reader import INDEXES
 from dataformats.indexing.index_cache import IndexCache

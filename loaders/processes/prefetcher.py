@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterator
 
 from dataformats.errors import WorkerError
-from dataformats.loaders.prefetch import BatchTask, BuildBatch, BuiltBatch
+from dataformats.loaders.prefetcher import BatchTask, BuildBatch, BuiltBatch
 from dataformats.loaders.processes.pool import Arrival, WorkerPool
 from dataformats.loaders.processes.remote_error import RemoteError
 from dataformats.loaders.watchdog import Watchdog, WorkerProgress

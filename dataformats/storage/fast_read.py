@@ -1,7 +1,7 @@
 """Read the blobs of many extents by native calls: checked, laid out back to back, read and verified.
 
-This is the fast path: it returns all blobs or none. If anything is wrong, `storage.blob_read`, its reference, reads
-them again and reports what it is.
+This is the fast path: it returns all blobs or none. If anything is wrong, its reference, `storage.reference_read`,
+reads them again and reports the error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.batch.inline_values import SplitBlobs, StoredBlobs, ValueSlice
+from dataformats.batch.value_slices import SplitBlobs, StoredBlobs, ValueSlice
 from dataformats.interfaces import Extents, KernelCheck, Located
 from dataformats.kernels import (
     MAX_FRAMING,

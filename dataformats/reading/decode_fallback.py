@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs, RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError
-from dataformats.reading.error_context import BlobLocations, RecordRun, subset, without
+from dataformats.reading.blob_locations import BlobLocations, RecordRun, subset, without
 
 __all__ = ["OnFailure", "decode", "decode_fetched"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.framed.frame_scanner import FrameScanner
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.parallel_scan import extend_in_pieces
-from dataformats.backends.framed.scanner import FrameScanner
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
 

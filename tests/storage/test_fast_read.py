@@ -19,14 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dataformats
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice, whole
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice, whole
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck, Located
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck, buffers, crc32c, lay_out, mask, read_laid, reads_batches
-from dataformats.storage import blob_read as reading
+from dataformats.storage import fast_read, threads
 from dataformats.storage import files as files_room
-from dataformats.storage import native_read, threads
+from dataformats.storage import reference_read as reading
 from dataformats.storage.file_set import FileSet
 from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import CachedFile, MappedFile
@@ -70,7 +70,7 @@ def gathered(files: FileSet, *requests: Extents, window: ValueSlice | None = Non
 
 def read(files: FileSet, requests: Sequence[Extents], limit: int = 2**31, windows: Any = ()) -> list[Any] | None:
     located = {str(number): Located(request) for number, request in enumerate(requests)}
-    stored = native_read.read(files, located, limit, windows)
+    stored = fast_read.read(files, located, limit, windows)
     return None if stored is None else [blobs for blobs, _ in stored.values()]
 
 
@@ -270,7 +270,7 @@ def test_memory_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_extents_that_overlap_are_not_unfolded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file must not ask for as many times its size as it has records."""
-    monkeypatch.setattr(native_read, "_OVERLAP_BYTES", 100_000)
+    monkeypatch.setattr(fast_read, "_OVERLAP_BYTES", 100_000)
     files = written(tmp_path, [noise(60_000)], "auto")
     assert gathered(files, extents([(0, 0, 60_000)] * 2)) is not None
     assert gathered(files, extents([(0, 0, 60_000)] * 3)) is None
@@ -306,7 +306,7 @@ def test_readers_share_the_processors(
         asked.append(n)
         return read_laid(laid, outs, fds, engine, helpers, n, *more)
 
-    monkeypatch.setattr(native_read, "read_laid", read_shared)
+    monkeypatch.setattr(fast_read, "read_laid", read_shared)
     files = written(tmp_path, [noise(900_000)], "auto")
     request = extents([(0, at, 3000) for at in range(0, 900_000, 3000)])
 
@@ -353,13 +353,13 @@ def test_a_file_that_another_thread_brings_in_meanwhile_is_no_file_to_open(
 ) -> None:
     files = written(tmp_path, [noise(100), b"never asked for"], "memory")
     one = extents([(0, 0, 0)])  # which lies even in a file that has no bytes yet
-    table = native_read.PinnedTable(("x",), (native_read.pin_extents(one),), (one.file,))
+    table = fast_read.PinnedTable(("x",), (fast_read.pin_extents(one),), (one.file,))
 
     def overtaken(*arguments: Any) -> Any:
         laid = lay_out(*arguments)
         files.bring_in([0])
         return laid
 
-    monkeypatch.setattr(native_read, "lay_out", overtaken)
-    found: Any = native_read.read(files, native_read.PinnedRows(table, np.zeros(1, np.int64)), 2**31)
+    monkeypatch.setattr(fast_read, "lay_out", overtaken)
+    found: Any = fast_read.read(files, fast_read.PinnedRows(table, np.zeros(1, np.int64)), 2**31)
     assert list(whole(found["x"][0])) == [b""]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataformats.loaders.schedule import (
+from dataformats.loaders.mixture_schedule import (
     History,
     Schedule,
     changed_history,

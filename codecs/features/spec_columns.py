@@ -11,9 +11,18 @@ import numpy as np
 from dataformats.batch import Column, Nullable, Ragged, take_column
 from dataformats.codecs.features.feature import FEATURE
 from dataformats.codecs.features.feature_column import FeatureColumn
-from dataformats.codecs.features.lists import BYTES, DOUBLES, FLOATS, INT32S, INTEGERS, KIND_DTYPES, KIND_TYPES, MISSING
+from dataformats.codecs.features.list_kinds import (
+    BYTES,
+    DOUBLES,
+    FLOATS,
+    INT32S,
+    INTEGERS,
+    KIND_DTYPES,
+    KIND_TYPES,
+    MISSING,
+)
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.decode import (
+from dataformats.columns.field_decoder import (
     check_part,
     elements_of,
     numbered,

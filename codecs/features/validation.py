@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from dataformats.codecs.features.feature import FEATURE
-from dataformats.codecs.features.messages import parse
+from dataformats.codecs.features.protobuf_messages import parse
 from dataformats.codecs.features.wire import top_level
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.spec import Spec, Type

@@ -1,7 +1,7 @@
 """Read the blobs of many extents: checked against the file's size, coalesced, fetched and verified.
 
 This is the reference path: it reads any file without kernels, and reports what is wrong with each blob.
-`storage.native_read` is its fast path.
+`storage.fast_read` is its fast path.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dataformats.backends.framed import file_scan as whole
+from dataformats.backends.framed import frame_scanner as chain
 from dataformats.backends.framed import parallel_scan as pieces
-from dataformats.backends.framed import scan as whole
-from dataformats.backends.framed import scanner as chain
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.ofrecord.layout import FRAMING as OFRECORD
 from dataformats.backends.tfrecord.layout import FRAMING as TFRECORD

@@ -12,7 +12,7 @@ from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Located, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.blob_read import Fetched
+from dataformats.storage.reference_read import Fetched
 
 __all__ = ["BlobLocations", "RecordRun", "cut", "sound", "subset", "without"]
 

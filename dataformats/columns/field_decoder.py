@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
-from dataformats.batch.inline_values import SplitBlobs, ValueSlice
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.columns.exact import exact
 from dataformats.columns.numbers import Numbers, check_counts, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError

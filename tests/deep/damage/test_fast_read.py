@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dataformats.batch.inline_values import ValueSlice
+from dataformats.batch.value_slices import ValueSlice
 from dataformats.kernels import FrameCheck, reads_batches
-from tests.storage.test_native_read import FRAMES, WAYS, framed, gathered, noise, written
+from tests.storage.test_fast_read import FRAMES, WAYS, framed, gathered, noise, written
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.framed.framing import Framing, Octets
-from dataformats.backends.framed.window import cut_short, header_problem, no_frame
+from dataformats.backends.framed.window_scan import cut_short, header_problem, no_frame
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import UNSOUND
