@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import posixpath
+import secrets
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -160,7 +161,7 @@ class LocationConformance:
 
     def test_urls(self, data: DatasetFixture) -> None:
         """`memory://`: written, opened by file, folder and glob, indexed, overwritten."""
-        base = f"memory://{data.folder.name}-{os.getpid()}-{data.case.name}-{id(data)}"
+        base = f"memory://{data.case.name}-{secrets.token_hex(8)}"
         one, many = f"{base}/one{data.case.suffix}", f"{base}/many"
         with data.create(one) as writer:
             writer.extend(data.records(range(5)))
@@ -212,7 +213,7 @@ class LocationConformance:
         """`resume` refuses a URL and a path object at once; nothing is left in the temporary folder."""
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
         (tmp_path / "temporary").mkdir()
-        url = f"memory://{data.folder.name}-{os.getpid()}-{data.case.name}-{id(data)}/one{data.case.suffix}"
+        url = f"memory://{data.case.name}-{secrets.token_hex(8)}/one{data.case.suffix}"
         for path in (url, MemoryPath({}, f"/folder/one{data.case.suffix}")):
             for options in ({}, {"shard_records": 3}):
                 with pytest.raises(ValueError, match="local"):

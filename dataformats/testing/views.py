@@ -186,3 +186,18 @@ class ViewConformance:
         assert len({same, *prints}) == len(prints) + 1
         assert src[1:].fingerprint == src.take(list(range(1, 20))).fingerprint
         assert data.case.documents or src[1:].select("id").fingerprint == src[1:].fingerprint
+
+    def test_fingerprints_cover_every_record(self, data: DatasetFixture) -> None:
+        """With checksums, a fingerprint differs if one of many records differs, also by nothing but its content."""
+        if not data.case.checksums:
+            pytest.skip("without checksums, a fingerprint is of all lengths and of a sample of the records")
+        records = data.records(range(1000))
+        prints = set()
+        for number in (None, 7, 500, 993):
+            changed = [
+                {**record, "data": record["data"][::-1]} if i == number else record for i, record in enumerate(records)
+            ]
+            with data.create(data.path(f"changed-{number}")) as writer:
+                writer.extend(changed)
+            prints.add(data.open(data.path(f"changed-{number}")).fingerprint)
+        assert len(prints) == 4
