@@ -75,7 +75,7 @@ _ROOMS = {
     "loaders.loader": ("Loader",),
     "loaders.mixture": ("Mixture", "mix"),
     "loaders.pad": ("pad",),
-    "interfaces.writer": ("RecordWriter",),
+    "interfaces.record_writer": ("RecordWriter",),
     "writing.dataset_writer": ("create",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
