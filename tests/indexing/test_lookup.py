@@ -155,3 +155,15 @@ def test_parts_of_an_index_have_its_problems() -> None:
     plain = FileIndex(whole.offset, whole.length, None, dict(whole.problems)).part(100, 150)
     assert {at: str(error) for at, error in plain.problems.items()} == {2: "3:102"}
     assert plain.stored is None
+
+
+def test_digests_are_of_lengths_and_checksums() -> None:
+    offset, length, checksums = np.arange(3), np.array([5, 6, 7]), np.array([1, 2, 3], np.uint32)
+    indexes = [
+        FileIndex(offset, length, checksums),
+        FileIndex(offset, length, checksums[::-1].copy()),
+        FileIndex(offset, length),
+        FileIndex(offset, length[::-1].copy(), checksums),
+    ]
+    assert len({index.digest for index in indexes}) == 4
+    assert FileIndex(offset + 9, length, checksums).digest == indexes[0].digest
