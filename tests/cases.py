@@ -1,4 +1,4 @@
-"""The cases of the conformance suites: one row a format and way of writing it, one a codec."""
+"""The cases of the conformance suites: one row per format and way of writing it, and one per codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of all tests: a cache folder of the session's own, and Hypothesis without time limits."""
+"""Settings of all tests: a cache folder per session, and Hypothesis without time limits."""
 
 from __future__ import annotations
 

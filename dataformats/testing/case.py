@@ -1,4 +1,4 @@
-"""What the conformance suite knows about a format: facts, no code."""
+"""FormatCase: the facts about a format that the conformance suite needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CodecConformance: what the core promises of every codec."""
+"""CodecConformance: the tests that every codec must pass."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class _Coder:
 
 
 class CodecConformance:
-    """What the core promises of every codec. A subclass returns the codec from a fixture `case`."""
+    """The tests that every codec must pass. A subclass returns the codec from a fixture `case`."""
 
     @pytest.fixture
     def case(self) -> CodecCase:

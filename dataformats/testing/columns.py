@@ -1,4 +1,4 @@
-"""Types: every value that is written is read back, in columns that follow the spec alone."""
+"""Types and columns: every written value is read back, in columns whose shape and dtype follow the spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes and opens the datasets of one case."""
+"""DatasetFixture: writes and opens the datasets of one case."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class LocationConformance:
                 data.check(data.open(path), range(12))
 
     def test_what_is_no_data(self, data: DatasetFixture) -> None:
-        """Other data are refused with the reasons; an empty file, unless the format is named."""
+        """Other data raise an error with the reasons; so does an empty file, unless the format is named."""
         noise = data.folder / "noise.bin"
         noise.write_bytes(bytes(range(1, 200)))
         with pytest.raises(FormatError, match=data.case.format):

@@ -1,4 +1,4 @@
-"""Pickles, forks, spawned processes, processes that are killed."""
+"""Pickles, forks, spawned processes, and killed writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads return: order, repeats, ranges, masks, bytes, threads, closing."""
+"""Reads: order, repeats, ranges, masks, bytes, threads, closing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of the suite: each is made from its index by a short formula, and compared with no code under test."""
+"""The records of the suite: computed from their index by short formulas, compared without the code under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run parts of the suite in other processes; functions are found by name there, so this imports no test."""
+"""Runs parts of the suite in other processes; functions are found by name there, so this imports no test."""
 
 from __future__ import annotations
 

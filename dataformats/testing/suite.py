@@ -1,4 +1,4 @@
-"""BackendConformance and BackendDurability: every topic of the suite, in a fast class and a thorough one."""
+"""BackendConformance and BackendDurability: all tests of a format, in a fast class and a thorough one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["BackendConformance", "BackendDurability", "BackendSuite"]
 
 
 class BackendSuite:
-    """What both classes share: a subclass names the format in a fixture `case`."""
+    """The part that both classes share: a subclass names the format in a fixture `case`."""
 
     timeout_s: ClassVar[float] = 120.0
 
@@ -60,7 +60,7 @@ class BackendConformance(
     DamageConformance,
     IoModeConformance,
 ):
-    """What the core promises of every format, in tests that take milliseconds and start no process."""
+    """The tests that every format must pass, in milliseconds each and without other processes."""
 
 
 class BackendDurability(BackendSuite, ProcessDurability, DamageDurability, IndexDurability, IoModeDurability):
@@ -71,7 +71,7 @@ class BackendDurability(BackendSuite, ProcessDurability, DamageDurability, Index
 
 @contextmanager
 def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TimeoutError` in a test that takes longer; without effect where there is no `SIGALRM`.
+    """Raise `TimeoutError` in a test that takes longer; no-op without `SIGALRM`.
 
     A timer that is already set, as by pytest-timeout, goes on afterwards.
     """

@@ -1,4 +1,4 @@
-"""Writing: whole or not at all, resumed, sharded, encoded by workers; and what is refused."""
+"""Writing: complete or not at all, resumed, sharded, encoded by workers; and refused arguments."""
 
 from __future__ import annotations
 

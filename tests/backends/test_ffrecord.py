@@ -348,7 +348,7 @@ def left(path: Path, **options: Any) -> None:
 
 
 def resumed(path: Path, **options: Any) -> int:
-    """How many records a resume finds; it then goes on, and the file must come out right."""
+    """Return how many records a resume finds; then complete the file and check it."""
     writer = BACKEND.create(path, resume=True, **options)
     n = writer.n_records
     for blob in [*SMALL, b"last"][n:]:
@@ -398,7 +398,7 @@ def test_a_lost_journal_is_no_reason_to_delete_data(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
-def test_without_resume_what_was_left_is_gone(tmp_path: Path) -> None:
+def test_without_resume_partial_data_are_removed(tmp_path: Path) -> None:
     left(tmp_path / "a.ffr")
     write(tmp_path / "a.ffr", [b"new"])
     assert blobs_of(tmp_path / "a.ffr") == [b"new"]

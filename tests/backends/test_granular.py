@@ -1,4 +1,4 @@
-"""Granular: files of the original programs, damaged ones, and datasets that are written, killed and gone on with."""
+"""Granular: files of the original programs, damaged files, and datasets that are written, killed and resumed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_stored_bytes(entry: dict[str, Any]) -> None:
 
 
 @by_id([entry for entry in GOOD if entry["n"] and path_of(entry).name != "bag_all_empty.bag"])
-def test_the_format_is_recognised(entry: dict[str, Any]) -> None:
+def test_the_format_is_recognized(entry: dict[str, Any]) -> None:
     assert dataformats.open(path_of(entry)).format == "granular"
 
 
@@ -780,7 +780,7 @@ def test_shards_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path)
     assert dataformats.verify(path).ok
 
 
-# ---- interrupted, and gone on with
+# ---- interrupted and resumed
 
 
 def complete() -> tuple[Path, list[Any]]:
@@ -838,7 +838,7 @@ def test_the_sibling_keeps_up_with_what_is_appended_in_place(tmp_path: Path) -> 
         assert dataformats.verify(tmp_path / "d").ok
 
 
-def test_a_bag_shorter_than_its_index_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_a_bag_shorter_than_its_index_is_not_resumed(tmp_path: Path) -> None:
     folder = copied(GOLDEN / "v3/corrupt/truncated_bag", tmp_path / "d")
     spec = dataformats.open(folder).spec
     before = files_in(folder)
@@ -866,7 +866,7 @@ def test_generation_2_killed_while_it_closes(tmp_path: Path, monkeypatch: pytest
     rows = [{"a": [b"row %d" % i], "s": [b"x"] * i} for i in range(4)]
 
     def write(path: Path, steps: int) -> None:
-        """Write, with a crash after so many steps of close."""
+        """Write, with a crash after this many steps of close."""
         left = iter(range(steps))
 
         def step(function: Any) -> Any:
@@ -954,7 +954,7 @@ def test_a_bag_and_its_index_are_published_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("generation", [2, 3])
-def test_a_bag_is_gone_on_with(generation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bag_is_resumed(generation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.bag"
     killed = dataformats.create(path, "granular", generation=generation, resume=True)
     killed.extend([b"a", b"bb"])

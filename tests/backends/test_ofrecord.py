@@ -82,7 +82,7 @@ def streamed(source: OFRecordReader) -> list[bytes | FormatError]:
     return found
 
 
-def told(found: list[bytes | FormatError]) -> list[object]:
+def as_text(found: list[bytes | FormatError]) -> list[object]:
     return [str(item) if isinstance(item, FormatError) else item for item in found]
 
 
@@ -90,7 +90,7 @@ def both_ways(path: Path, **options: Any) -> list[bytes | FormatError]:
     """What the index gives; a stream, and the index as it was kept, must give the same."""
     source = opened(path, **options)
     found = read(source)
-    assert told(streamed(source)) == told(found) == told(read(opened(path, **options)))
+    assert as_text(streamed(source)) == as_text(found) == as_text(read(opened(path, **options)))
     for file in source.files:
         file.release()
     return found
@@ -259,7 +259,7 @@ def test_the_second_opening_scans_nothing(
     os.utime(path, (10**9, 10**9))  # long before its index is made
     found = read(opened(path, index=where))
     monkeypatch.setattr(reader, "scan", never)
-    assert told(read(opened(path, index=where))) == told(found)
+    assert as_text(read(opened(path, index=where))) == as_text(found)
 
 
 def test_an_index_copied_with_the_data_is_looked_at_frame_by_frame(
@@ -282,7 +282,7 @@ def test_an_index_copied_with_the_data_is_looked_at_frame_by_frame(
 # ---- what a file is
 
 
-def test_any_name_is_recognised_by_content(tmp_path: Path) -> None:
+def test_any_name_is_recognized_by_content(tmp_path: Path) -> None:
     for entry in (
         entry for entry in ENTRIES if not entry.get("folder") and entry["n_before_damage" if entry["error"] else "n"]
     ):
@@ -411,7 +411,7 @@ def test_no_empty_records(tmp_path: Path) -> None:
     assert [len(record["b"]) for record in dataformats.open(tmp_path / "x")] == [0]
 
 
-def test_other_payloads_are_told_by_our_sibling(tmp_path: Path) -> None:
+def test_the_sidecar_names_other_payloads(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ofrecord", "ofrecord") as writer:
         writer.extend([b"one", b"two"])
     assert list(dataformats.open(tmp_path / "x.ofrecord")) == [b"one", b"two"]

@@ -1,4 +1,4 @@
-"""Packed folders: those of the original, hostile ones, and our own."""
+"""Packed folders: folders of the original program, hostile folders, and folders that we write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that is gone through in pieces at once gives what one pass gives, damage included, whatever its data are."""
+"""A file that is scanned in several pieces at once gives the same result as one pass, damage included."""
 
 from __future__ import annotations
 

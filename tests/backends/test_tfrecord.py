@@ -1,4 +1,4 @@
-"""TFRecord against the files of the original programs, against damage, and against lying indexes."""
+"""TFRecord against the files of the original programs, against damage, and against wrong indexes."""
 
 import gzip
 import hashlib
@@ -80,7 +80,7 @@ def close(source: TFRecordReader) -> None:
         getattr(file, "compressed", file).release()
 
 
-def told(found: list[bytes | FormatError]) -> list[object]:
+def as_text(found: list[bytes | FormatError]) -> list[object]:
     return [str(item) if isinstance(item, FormatError) else item for item in found]
 
 
@@ -148,7 +148,7 @@ def test_damaged_files(entry: dict[str, Any]) -> None:
             if isinstance(error, FormatError):
                 assert error.path == str(FOLDER / entry["path"])
                 assert error.offset_bytes is not None
-    assert told(found(read)) == told(found(read))
+    assert as_text(found(read)) == as_text(found(read))
 
 
 def test_a_gzip_file_with_a_wrong_checksum_has_all_records_and_one_error() -> None:
@@ -171,7 +171,7 @@ def test_real_data_end_to_end() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(path for path in FOLDER.rglob("*tfrecord*") if path.stat().st_size))
-def test_tfrecords_are_recognised(path: Path) -> None:
+def test_tfrecords_are_recognized(path: Path) -> None:
     file = LocalFile(path)
     damaged = path.stem in ("cut_in_length", "absurd")
     assert BACKEND.sniff(file).match == "yes" or damaged
@@ -214,7 +214,7 @@ def test_a_first_header_with_one_bit_flipped_is_a_damaged_tfrecord(tmp_path: Pat
 
 
 @pytest.mark.parametrize("position", [5, 8])
-def test_a_broken_length_checksum_is_told_by_what_is_around_it(position: int, tmp_path: Path) -> None:
+def test_a_broken_length_checksum_is_recognized_by_its_context(position: int, tmp_path: Path) -> None:
     for data in (SMALL, frame(b"a record alone")):
         path = tmp_path / f"{len(data)}.bin"
         path.write_bytes(data[:8] + b"\xff\x00\x12\x34" + data[12:])
@@ -227,7 +227,7 @@ def test_a_cut_first_record_is_a_damaged_tfrecord(cut: int, tmp_path: Path) -> N
     assert BACKEND.sniff(LocalFile(tmp_path / "x")).match == "damaged"
 
 
-def test_a_cut_gzip_file_is_told_by_its_name_alone(tmp_path: Path) -> None:
+def test_a_cut_gzip_file_is_recognized_by_its_name_alone(tmp_path: Path) -> None:
     for name, fits in (("x.tfrecord.gz", "damaged"), ("x.csv.gz", "no")):
         (tmp_path / name).write_bytes(gzip.compress(SMALL)[:12])
         assert BACKEND.sniff(LocalFile(tmp_path / name)).match == fits
@@ -313,7 +313,7 @@ def test_without_checksums_the_structure_is_still_checked(tmp_path: Path) -> Non
         path.write_bytes(flipped(SMALL, bit))
         source = opened(path, verify_checksums=False)
         found = read(source)
-        assert told(streamed(source)) == told(found)
+        assert as_text(streamed(source)) == as_text(found)
         assert isinstance(found[0], FormatError) == (bit < 96)
         close(source)
 
@@ -466,7 +466,7 @@ def test_the_second_opening_scans_nothing(
     monkeypatch.setattr(reader, "scan", never)
     monkeypatch.setattr("dataformats.storage.gzip_file.DecompressedFile._measure", never)
     source = opened(path, index=place)
-    assert told(read(source)) == told(found)
+    assert as_text(read(source)) == as_text(found)
 
 
 def test_an_index_copied_with_the_data_is_looked_at_frame_by_frame(

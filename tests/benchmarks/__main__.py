@@ -1,6 +1,6 @@
 """The benchmarks: `python -m tests.benchmarks --help`.
 
-Each case runs in a process of its own: the threads of one peer do not disturb the next, and `tensorflow` and
+Each case runs in a separate process: the threads of one peer do not disturb the next, and `tensorflow` and
 `tfrecord`, which register the same messages, never meet.
 """
 
@@ -24,7 +24,7 @@ from tests.benchmarks import (
     granular,
     indexing,
     loading,
-    neighbours,
+    other_programs,
     syrah,
     tables,
     tfrecord,
@@ -40,7 +40,7 @@ CASES: tuple[Case, ...] = (
     *syrah.CASES,
     *granular.CASES,
     *indexing.CASES,
-    *neighbours.CASES,
+    *other_programs.CASES,
     *loading.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
@@ -55,15 +55,15 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-k", metavar="TEXT", default="", help="only cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     parser.add_argument("--quick", action="store_true", help="less data and fewer rounds, in about a minute")
-    parser.add_argument("--scale", type=float, help="records and batches, as a part of the whole")
-    parser.add_argument("--rounds", type=int, help="how often each side is timed")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="where the data are made, and used again")
-    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="put the table between the marks of this page")
+    parser.add_argument("--scale", type=float, help="fraction of the records and batches, 1 for all")
+    parser.add_argument("--rounds", type=int, help="number of times that each side is timed")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder that keeps the data between runs")
+    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="write the table between the marks of this page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times")
     parser.add_argument("--profile", metavar="CASE", help=f"run our side of a case for {PROFILE_S:g} s")
     parser.add_argument("--side", default=OURS, help="another side to run with --profile, as the table names it")
     parser.add_argument("--together", action="store_true", help="all cases in this process, for a test of the harness")
-    parser.add_argument("--alone", metavar="CASE", help=argparse.SUPPRESS)  # what runs in a process of its own
+    parser.add_argument("--alone", metavar="CASE", help=argparse.SUPPRESS)  # for the separate process of a case
     options = parser.parse_args(arguments)
     if options.scale is None:
         options.scale = QUICK_SCALE if options.quick else 1.0
@@ -75,7 +75,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def case_named(name: str) -> Case:
-    """Return a case by its whole name."""
+    """Return the case with this exact name."""
     for case in CASES:
         if case.name == name:
             return case
@@ -83,7 +83,7 @@ def case_named(name: str) -> Case:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line says; return 1 where a case failed, whatever the times are."""
+    """Run what the command line says; return 1 if a case failed, regardless of the times."""
     options = parsed(arguments)
     if options.list:
         print("\n".join([*(case.name for case in CASES), costs.NAME]))
@@ -135,15 +135,15 @@ def _costs(data: Data) -> list[tables.Row]:
 
 
 def _measured(options: argparse.Namespace, case: Case) -> Result | str:
-    """Return what was measured, or why the case failed."""
+    """Return the result of a case, or the reason of its failure."""
     print(f"{case.name} ...", file=sys.stderr, flush=True)
     if options.together:
         return measure(case, Data(options.data, options.scale), options.rounds)
-    return _in_process_of_its_own(options, case)
+    return _in_subprocess(options, case)
 
 
-def _in_process_of_its_own(options: argparse.Namespace, case: Case) -> Result | str:
-    """Return what a process of its own measured, or the last line of what it said when it failed."""
+def _in_subprocess(options: argparse.Namespace, case: Case) -> Result | str:
+    """Return the result of a separate process, or the last line of its output if it failed."""
     command = [sys.executable, "-m", "tests.benchmarks", "--alone", case.name]
     command += ["--data", str(options.data), "--scale", str(options.scale), "--rounds", str(options.rounds)]
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "GRPC_VERBOSITY": "ERROR"}

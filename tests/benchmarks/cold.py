@@ -17,7 +17,7 @@ POOLED = f"pool of {POOL} threads"
 
 
 class Cache:
-    """The pages of one file that the system holds."""
+    """The pages of one file in the page cache."""
 
     def __init__(self, path: Path) -> None:
         self.file = os.open(path, os.O_RDONLY)
@@ -27,11 +27,11 @@ class Cache:
         os.close(self.file)
 
     def drop(self) -> None:
-        """Forget all of them."""
+        """Drop all of them from the page cache."""
         os.posix_fadvise(self.file, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def can_be_dropped(self) -> bool:
-        """Return False where the file lives in memory anyway, as in /tmp on many systems."""
+        """Return False if the file system keeps files in memory, as for /tmp on many systems."""
         self.drop()
         try:
             os.preadv(self.file, [bytearray(1)], os.fstat(self.file).st_size // 2, os.RWF_NOWAIT)
@@ -41,7 +41,7 @@ class Cache:
 
 
 def pooled(path: Path, steps: Steps) -> Side:
-    """The records of a batch, each by whichever of the threads is free."""
+    """Read the records of a batch with a pool of threads."""
     records = Records(path)
     pool = ThreadPoolExecutor(POOL)
     wanted = [list(map(int, indices)) for indices in steps]
@@ -54,7 +54,7 @@ def pooled(path: Path, steps: Steps) -> Side:
 
 
 def cold(data: Data, size: int) -> Work:
-    """Return the work of reading random batches, with the cache dropped before each."""
+    """Return the work: random batches, each after the page cache is dropped."""
     path, n = file_of(data, size)
     steps = at_random(n, BATCH, data.count(BATCHES, least=2))
     cache = Cache(path)

@@ -1,6 +1,6 @@
-"""What the loader costs where nothing is compared: the first batch, memory, a place in the plan, the state.
+"""What the loader costs without a peer to compare with: first batch, memory, lookup in the plan, state.
 
-`python -m tests.benchmarks.costs FOLDER SCALE` prints them as JSON; it runs in a process of its own.
+`python -m tests.benchmarks.costs FOLDER SCALE` prints them as JSON; it runs in a separate process.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Cost:
     """One figure.
 
     Attributes:
-        what: What costs it.
-        found: How much, as text.
-        limit: What we mean to stay under, as text.
-        met: True where we do.
+        what: The operation.
+        found: The measured cost, as text.
+        limit: The target, as text.
+        met: True if the cost is under the limit.
     """
 
     what: str
@@ -48,10 +48,10 @@ class Cost:
 
 
 def loader_of(data: Data, **options: Any) -> Any:
-    """Return a loader of a TFRecord of pictures, with nothing done yet."""
+    """Return a new loader of a TFRecord of pictures."""
     path, n = stored(data, "tfrecord", "tfrecord")
     source = dataformats.open(path)
-    assert len(source) == n  # the index is there
+    assert len(source) == n  # builds the index
     return dataformats.Loader(source, BATCH, seed=1, **options)
 
 
@@ -83,7 +83,7 @@ def _first_batch_s(data: Data, position: int) -> float:
 
 
 def places(data: Data) -> Iterator[Cost]:
-    """Yield time and memory to locate a batch among very many records."""
+    """Yield the time and memory to locate a batch among very many records."""
     loader = dataformats.Loader(range(MANY), BATCH, seed=1, workers=0)
     positions = np.arange(MANY // 3, MANY // 3 + BATCH)
     yield _under(f"the places of {BATCH} positions among 10^9", _each_s(lambda: loader.locate(positions)), 40e-6)
@@ -127,8 +127,8 @@ def _seconds(seconds: float) -> str:
 
 
 def memory(data: Data) -> Iterator[Cost]:
-    """Yield what the process tree has more than an interpreter with the same imports, at most, during an epoch."""
-    stored(data, "tfrecord", "tfrecord")  # or who loads it would make it
+    """Yield the peak memory of an epoch, less that of an interpreter with the same imports."""
+    stored(data, "tfrecord", "tfrecord")  # otherwise the measured process would write it
     for kind in ("thread", "process"):
         idle, busy = (_peak_of_process(data, work) for work in ("idle", kind))
         found = (busy - idle) / 1e6
@@ -136,13 +136,13 @@ def memory(data: Data) -> Iterator[Cost]:
 
 
 def _peak_of_process(data: Data, work: str) -> int:
-    """Return the peak of a process that does this work alone."""
+    """Return the peak memory of a separate process that does only this work."""
     command = [sys.executable, "-m", "tests.benchmarks.costs", str(data.folder), str(data.scale), work]
     return int(subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.split()[-1])
 
 
 def peak_while(work: Callable[[], None]) -> int:
-    """Return the most bytes, shared pages in parts (PSS), that this process and its children had during some work."""
+    """Return the peak memory (PSS) of this process and its children during some work, in bytes."""
     done, found = threading.Event(), [_tree_bytes(os.getpid())]
 
     def look() -> None:
@@ -164,7 +164,7 @@ def _tree_bytes(process: int) -> int:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text("utf-8").splitlines()
         children = Path(f"/proc/{process}/task").glob("*/children")
         numbers = [int(child) for path in children for child in path.read_text("utf-8").split()]
-    except OSError:  # it has ended
+    except OSError:  # the process ended
         return 0
     own = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
     return own + sum(map(_tree_bytes, numbers))
@@ -183,14 +183,14 @@ def _load(data: Data, kind: str) -> None:
 
 
 def measured(data: Data) -> list[Cost]:
-    """Return all figures, measured in a process of its own."""
+    """Return all figures, measured in a separate process."""
     command = [sys.executable, "-m", "tests.benchmarks.costs", str(data.folder), str(data.scale)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     return [Cost(**each) for each in json.loads(done.stdout.splitlines()[-1])]
 
 
 def main(arguments: list[str]) -> None:
-    """Print the figures, or what one work takes of memory."""
+    """Print the figures, or the peak memory of one kind of work."""
     data = Data(Path(arguments[0]), float(arguments[1]))
     os.environ["DATAFORMATS_CACHE"] = str(data.folder / "cache")
     if len(arguments) > 2:

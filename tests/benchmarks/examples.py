@@ -1,4 +1,4 @@
-"""Records of features, parsed into the columns of a batch: Examples of TFRecord, and OFRecords."""
+"""Records with features, parsed into the columns of a batch: TFRecord Examples and OFRecords."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABELS = 1000
 
 @dataclass(frozen=True)
 class Content:
-    """What the records hold.
+    """The content of the records.
 
     Attributes:
         what: In words, for the table.

@@ -1,4 +1,4 @@
-"""TFRecord and OFRecord as a plain Python program reads them: record by record, through `os.pread`."""
+"""TFRecord and OFRecord as a plain Python program reads them: record by record, with `os.pread`."""
 
 from __future__ import annotations
 

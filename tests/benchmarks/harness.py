@@ -1,4 +1,4 @@
-"""The same work done by several sides: checked to be equal, then timed in turn."""
+"""Runs the same work on several sides: checks that the results are equal, then times the sides in turn."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.benchmarks.machine import scaling
 
 OURS = "dataformats"
 LEAST_SCALING = 1.8
-"""Below this two threads of pure work were not nearly twice as fast as one, and no round that may use two counts."""
+"""If two threads of pure work speed up less than this, rounds that may use two threads do not count."""
 LEAST_ROUNDS = 3
 MOST_TRIES, ENOUGH_S = 2, 20
-"""How many times the rounds asked for to go through so that enough of them count, and when to leave it at once."""
+"""Repeat until enough rounds count: at most this many times the requested rounds, and this many seconds."""
 
 
 class UnavailableError(Exception):
@@ -34,24 +34,24 @@ class UnequalError(Exception):
 
 @dataclass(frozen=True)
 class Data:
-    """The folder that holds what is read, made once and then used again.
+    """The folder with the data of the benchmarks, which are written once and reused.
 
     Attributes:
-        folder: Where files are made, and indexes kept.
-        scale: 1 for the sizes that the targets speak of; smaller ones for a quick look.
+        folder: The folder of files and indexes.
+        scale: 1 for the sizes of the targets; less for a quick run.
     """
 
     folder: Path
     scale: float = 1.0
 
     def count(self, full: int, least: int = 4) -> int:
-        """Return how many records or batches to take where the whole benchmark takes `full`."""
+        """Return the number of records or batches, if the whole benchmark takes `full`."""
         return max(least, round(full * self.scale))
 
     def made(self, name: str, make: Callable[[Path], None]) -> Path:
-        """Return the path of `name`, which `make` writes if it is not there.
+        """Return the path of `name`, which `make` writes if it does not exist.
 
-        `make` may not leave half a file under the name: what `dataformats.create` writes appears in one piece.
+        `make` may not leave half a file under the name; `dataformats.create` publishes complete files.
         """
         path = self.folder / name
         if not path.exists():
@@ -64,8 +64,8 @@ class Side:
     """One way to do the work.
 
     Attributes:
-        batches: Begins the work anew and yields what each step gives.
-        plain: Turns what one step gave into arrays and lists by name, which must be equal on all sides.
+        batches: Starts the work again and yields the result of each step.
+        plain: Converts the result of a step to arrays and lists by name, which must be equal on all sides.
     """
 
     batches: Callable[[], Iterable[Any]]
@@ -74,11 +74,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Work:
-    """What one case does, on data that are there.
+    """The work of one case, on data that exist.
 
     Attributes:
-        title: The first column of the table, with the numbers as they are.
-        sides: Name to what opens the side, in the order in which they run; may raise `UnavailableError`.
+        title: The first column of the table, with the actual numbers.
+        sides: Name to a function that opens the side, in the order in which they run; may raise `UnavailableError`.
         before: Runs before each step of each side, outside the timing.
     """
 
@@ -92,8 +92,8 @@ class Target:
     """One row of the table.
 
     Attributes:
-        against: The side that is compared with.
-        at_least: How many times as fast we mean to be; `None` only shows the ratio.
+        against: The peer.
+        at_least: The target of the ratio; `None` only shows the ratio.
         side: Our side.
     """
 
@@ -104,13 +104,13 @@ class Target:
 
 @dataclass(frozen=True)
 class Case:
-    """A piece of work with what it is held against.
+    """A piece of work, and the comparisons to make.
 
     Attributes:
-        name: What `-k` selects by.
-        build: Makes the data that are missing, and the work.
+        name: The name that `-k` selects by.
+        build: Writes missing data, and returns the work.
         rows: The comparisons to show.
-        one_thread: True where no side can use a second thread, so that the scaling probe does not matter.
+        one_thread: True if no side can use a second thread, so that the scaling probe does not matter.
     """
 
     name: str
@@ -121,14 +121,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured of one case.
+    """The measurements of one case.
 
     Attributes:
         name: The case.
-        title: What it did.
-        one_thread: True where the scaling does not matter.
+        title: The title of its work.
+        one_thread: True if the scaling probe does not matter.
         seconds: Side to its time in each round.
-        missing: Side to why it could not run.
+        missing: Side to the reason why it could not run.
         scaling: The speedup of two threads, measured just before each round.
     """
 
@@ -141,27 +141,27 @@ class Result:
 
     @property
     def counted(self) -> list[int]:
-        """The rounds in which the machine had what it says it has."""
+        """The rounds in which the machine really had two cores."""
         return [n for n, speedup in enumerate(self.scaling) if self.one_thread or speedup >= LEAST_SCALING]
 
     @property
     def counts(self) -> bool:
-        """False where too few rounds are left; then all of them are shown, and not to be counted."""
+        """False if too few rounds are left; then all of them are shown, and the row does not count."""
         return len(self.counted) >= min(LEAST_ROUNDS, len(self.scaling))
 
     def median_s(self, side: str) -> float | None:
-        """Return the median over the rounds; `None` for a side that could not run."""
+        """Return the median over the rounds; `None` if the side could not run."""
         return statistics.median(self._of(self.seconds[side])) if side in self.seconds else None
 
     def ratio(self, row: Target) -> float | None:
-        """Return how many times as fast our side was: the median of the rounds' ratios, which drift leaves alone."""
+        """Return our speedup: the median of the rounds' ratios, which is robust to drift."""
         if row.side not in self.seconds or row.against not in self.seconds:
             return None
         pairs = zip(self.seconds[row.against], self.seconds[row.side], strict=True)
         return statistics.median(self._of([theirs / ours for theirs, ours in pairs]))
 
     def scaling_of_rounds(self) -> float:
-        """Return the median of the probe over the rounds that the medians are of."""
+        """Return the median of the probe over the rounds that count."""
         return statistics.median(self._of(self.scaling))
 
     def _of(self, values: list[float]) -> list[float]:
@@ -190,7 +190,7 @@ def measure(case: Case, data: Data, rounds: int) -> Result:
 
 
 def profile(case: Case, name: str, data: Data, seconds: float) -> int:
-    """Run one side of a case over and over, for a profiler to look at; return how often."""
+    """Run one side of a case repeatedly, for a profiler; return the number of runs."""
     os.environ["DATAFORMATS_CACHE"] = str(data.folder / "cache")
     work = case.build(data)
     if name not in work.sides:
@@ -226,7 +226,7 @@ def _opened(work: Work, missing: dict[str, str]) -> dict[str, Side]:
 
 
 def _check(work: Work, sides: Mapping[str, Side]) -> None:
-    """Run all sides once, step by step beside each other; this warms them up, too."""
+    """Run all sides once, in lockstep, and compare each step; this also warms them up."""
     names = list(sides)
     for step, given in enumerate(zip_longest(*(_steps(side, work.before) for side in sides.values()))):
         plain = [
@@ -265,7 +265,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _time_s(side: Side, before: Callable[[], None] | None) -> float:
-    """Return the seconds that all steps took; the last batch is kept until the next is there, as a trainer does."""
+    """Return the seconds that all steps took; the last batch is kept until the next is ready, as in a trainer."""
     total = 0.0
     batches = iter(side.batches())
     batch: Any = None

@@ -1,4 +1,4 @@
-"""Indexing a TFRecord, against reading it once and doing nothing else."""
+"""Indexing a TFRecord, compared with reading the file once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCKS = "os.read of 1 MB blocks"
 
 
 def ours(path: Path, kept: Path, frame_bytes: int) -> Side:
-    """The index, made and kept."""
+    """Build the index and save it."""
 
     def batches() -> Iterator[int]:
         yield len(dataformats.open(path, payload="bytes", index=os.fspath(kept)))
@@ -26,7 +26,7 @@ def ours(path: Path, kept: Path, frame_bytes: int) -> Side:
 
 
 def cat(path: Path) -> Side:
-    """The program, started anew."""
+    """The program, started for each run."""
     program = shutil.which("cat")
     if program is None:
         raise UnavailableError("there is no cat")
@@ -39,7 +39,7 @@ def cat(path: Path) -> Side:
 
 
 def blocks(path: Path) -> Side:
-    """The same inside this process."""
+    """The same, inside this process."""
 
     def batches() -> Iterator[int]:
         size = 0
@@ -54,7 +54,7 @@ def blocks(path: Path) -> Side:
 def indexing(data: Data) -> Work:
     """Return the work of making the index of a file that is in the page cache."""
     path, n = file_of(data, 300_000, KB)
-    kept = data.folder / "made-anew"
+    kept = data.folder / "rebuilt"
 
     def forget() -> None:
         shutil.rmtree(kept, ignore_errors=True)

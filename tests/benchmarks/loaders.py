@@ -1,4 +1,4 @@
-"""Other loaders, each as fast as it was made to go: an epoch of pictures, shuffled as well as the loader can."""
+"""Other loaders, each with its fastest settings: one epoch of pictures, shuffled as well as the loader can."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.benchmarks.syrah import metadata_of
 
 Epoch = Callable[[], Iterator[Batch]]
 Peer = Callable[[Data, Path], Epoch]
-"""Given the data and the file of the case, what begins an epoch; may raise `UnavailableError`."""
+"""Given the data and the file of the case, returns a function that starts an epoch; may raise `UnavailableError`."""
 Peers = Mapping[str, Peer]
 
 WORKERS = 2
@@ -27,7 +27,7 @@ SHUFFLE_BUFFER = 10_000
 GRAIN_THREADS, GRAIN_AHEAD = 2, 8
 
 
-# ---- torch's DataLoader over what the originals do for a record
+# ---- torch's DataLoader over the record reads of the original programs
 
 
 def ffrecord(data: Data, path: Path) -> Epoch:
@@ -88,11 +88,11 @@ def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-# ---- those of frameworks
+# ---- loaders of frameworks
 
 
 def tensorflow(data: Data, path: Path) -> Epoch:
-    """tf.data: a buffer that shuffles records, then whole batches parsed by as many threads as it finds good."""
+    """tf.data: a buffer that shuffles records, then whole batches parsed, with as many threads as it chooses."""
     tf = peer("tensorflow")
     features = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
 
@@ -141,7 +141,7 @@ def granular(data: Data, path: Path) -> Epoch:
 
 
 def tfrecord(data: Data, path: Path) -> Epoch:
-    """The package's own loop and its own shuffle; checksums are not looked at."""
+    """The package's loop and shuffle; checksums are not verified."""
     loader = peer("tfrecord.reader").tfrecord_loader
     shuffle = peer("tfrecord.iterator_utils").shuffle_iterator
 

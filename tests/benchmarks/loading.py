@@ -1,4 +1,4 @@
-"""The loader: one shuffled epoch of pictures, beside memory and beside other loaders."""
+"""The loader: one shuffled epoch of pictures, compared with arrays in memory and with other loaders."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ INDEXING = "numpy, arrays in memory"
 
 
 def side_of(n: int, epoch: Callable[[], Iterator[Batch]]) -> Side:
-    """Return a side that goes through an epoch of `n` records and sees each once."""
+    """Return a side that reads an epoch of `n` records and checks that each comes once."""
     return Side(lambda: each_once(n, epoch()), lambda batch: checked(n, batch))
 
 
 def ours(path: Path, n: int, **options: Any) -> Side:
-    """The loader as it comes; its threads begin and end with the epoch."""
+    """The loader with its defaults; its threads begin and end with the epoch."""
     source = dataformats.open(path, **options)
     loader = dataformats.Loader(source, BATCH, shuffle=True, seed=1)
 
@@ -80,7 +80,7 @@ CASES = (
     _case("syrah", "syr", {"syrah's way, DataLoader": loaders.syrah}),
     _case("granular", "granular", {"granular": loaders.granular}, generation=3),
     Case(
-        "loading-tfrecord-neighbours",
+        "loading-tfrecord-other-programs",
         lambda data: loading(
             data, "tfrecord", "tfrecord", {"tfrecord package": loaders.tfrecord, "webdataset": loaders.webdataset}
         ),

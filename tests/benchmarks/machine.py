@@ -1,4 +1,4 @@
-"""What the figures were measured on, and whether its second core was there."""
+"""Facts about the machine, and a probe that measures if its second core was available."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOURCE = np.frombuffer(os.urandom(CHUNK_BYTES), np.uint8)
 
 
 def facts() -> dict[str, str]:
-    """Return what to know of this machine and of the programs on it."""
+    """Return facts about this machine and its programs."""
     from dataformats.kernels import describe
 
     kernels = describe()
@@ -47,7 +47,7 @@ def facts() -> dict[str, str]:
 
 
 def scaling() -> float:
-    """Return how many times as much two threads do in the same time as one: memory and checksums, without the GIL."""
+    """Return the speedup of two threads over one: copies and checksums, without the GIL."""
     with ThreadPoolExecutor(2) as pool:
         one = min(_threads_s(pool, 1) for _ in range(TRIES))
         two = min(_threads_s(pool, 2) for _ in range(TRIES))

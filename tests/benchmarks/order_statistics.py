@@ -1,4 +1,4 @@
-"""How the orders of a million records look, ours beside others: `python -m tests.benchmarks.order_statistics`.
+"""Statistics of shuffled orders, ours and others': `python -m tests.benchmarks.order_statistics`.
 
 Prints the tables of docs/determinism.md. Grain takes part where it is installed.
 """
@@ -29,7 +29,7 @@ PAIRS = {
 KINDS = {
     "serial": "serial correlation, lags 1 to 8",
     "displacement": "displacement",
-    "neighbours": "records that stay neighbors",
+    "neighbors": "records that stay neighbors",
     "blocks": "evenness of blocks over blocks",
     "low": "low bits, by place, neighbor and block",
     "steps": "steps from record to record",
@@ -46,12 +46,12 @@ def of_plan(shuffle: Shuffle) -> Callable[[int, int], Order]:
 
 
 def of_numpy(seed: int, epoch: int) -> Order:
-    """numpy's permutation: what an ideal one looks like, in 8 bytes a record."""
+    """numpy's permutation: an ideal order, at 8 bytes per record."""
     return np.random.default_rng([seed, epoch]).permutation(N)
 
 
 def of_grain(grain: Any) -> Callable[[int, int], Order]:
-    """`MapDataset.shuffle` as a training run asks it."""
+    """`MapDataset.shuffle`, used as in a training run."""
 
     def order(seed: int, epoch: int) -> Order:
         shuffled = grain.MapDataset.range(N).shuffle(seed=seed)
@@ -61,7 +61,7 @@ def of_grain(grain: Any) -> Callable[[int, int], Order]:
 
 
 def peers() -> dict[str, Callable[[int, int], Order]]:
-    """Return name to order of what is here."""
+    """Return name to order of each installed peer."""
     found = {"dataformats": of_plan(Shuffle.of(True)), "numpy": of_numpy}
     try:
         grain = importlib.import_module("grain")
@@ -119,17 +119,17 @@ def raw_correlation(order: Order) -> float:
 
 
 def distinct(rows: Order) -> float:
-    """Return how many different numbers a row has, on the average."""
+    """Return the mean number of distinct numbers in a row."""
     return float(1 + np.count_nonzero(np.diff(np.sort(rows, axis=1), axis=1), axis=1).mean())
 
 
 def worst(figures: Iterator[float]) -> str:
-    """Return the largest deviation of some figures."""
+    """Return the largest absolute value of some figures."""
     return f"{max(map(abs, figures)):,.1f}"
 
 
 def table(head: str, columns: Mapping[str, Iterator[tuple[str, str]]]) -> str:
-    """Return columns of like rows as Markdown."""
+    """Return a Markdown table of columns with the same rows."""
     filled = [dict(rows) for rows in columns.values()]
     lines = [f"| {head} | {' | '.join(columns)} |", "|---" * (1 + len(filled)) + "|"]
     lines += [f"| {name} | {' | '.join(rows.get(name, '') for rows in filled)} |" for name in filled[0]]

@@ -17,12 +17,12 @@ Steps = Sequence[Sequence[int] | NDArray[np.int64]]
 
 
 def reads(path: Path, steps: Steps, **options: Any) -> Callable[[], Side]:
-    """Return what opens the side that reads these batches, all columns of them; the index is made beforehand."""
+    """Return a function that opens our side for these batches, all columns; the index is built beforehand."""
     return lambda: _side(path, steps, options)
 
 
 def columns(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return columns as arrays, and as lists what has no fixed shape."""
+    """Return columns as arrays, or as lists if they have no fixed shape."""
     return {name: column if isinstance(column, np.ndarray) else list(column) for name, column in batch.items()}
 
 
@@ -32,7 +32,7 @@ def in_order(n: int, batch: int) -> list[range]:
 
 
 def at_random(n: int, batch: int, batches: int) -> list[NDArray[np.int64]]:
-    """Return batches of random records, the same ones every time; none comes twice before all have come once."""
+    """Return batches of random records, the same every time; no record repeats before all were read once."""
     rng = np.random.default_rng(n)
     passes = -(-batch * batches // n)
     order = np.concatenate([rng.permutation(n) for _ in range(passes)])
@@ -40,7 +40,7 @@ def at_random(n: int, batch: int, batches: int) -> list[NDArray[np.int64]]:
 
 
 def write(path: Path, records: Iterable[Any], format: str, /, **options: Any) -> None:
-    """Write a dataset, in one piece."""
+    """Write a dataset, complete or not at all."""
     with dataformats.create(path, format, **options) as writer:
         writer.extend(records)
 
@@ -56,7 +56,7 @@ def noise(n: int, size: int) -> Iterator[bytes]:
 
 def _side(path: Path, steps: Steps, options: Mapping[str, Any]) -> Side:
     source = dataformats.open(path, **options)
-    assert len(source)  # makes the index, or adopts the one that is kept
+    assert len(source)  # builds or loads the index
 
     def batches() -> Iterator[dict[str, Any]]:
         for indices in steps:

@@ -1,4 +1,4 @@
-"""The data of the loaders: pictures with a label, made anew or found again by their number."""
+"""The data of the loader benchmarks: pictures with a label, generated or looked up by number."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _RECORDS = 60_000
 
 
 class Batch(NamedTuple):
-    """What every loader gives: images uint8[B, 3, 64, 64] and labels int64[B]; the label is the record's number."""
+    """A batch of any loader: images uint8[B, 3, 64, 64] and labels int64[B]; the label is the number of the record."""
 
     images: Any
     labels: Any
 
 
 def count(data: Data) -> int:
-    """Return how many pictures there are."""
+    """Return the number of pictures."""
     return data.count(_RECORDS, least=BATCH + 1)
 
 
@@ -49,7 +49,7 @@ def records(n: int) -> Iterator[dict[str, Any]]:
 
 
 def stored(data: Data, format: str, suffix: str, **options: Any) -> tuple[Path, int]:
-    """Return a dataset of the pictures, and how many there are."""
+    """Return a dataset of the pictures, and their number."""
     n = count(data)
     path = data.made(f"pictures-{n}.{suffix}", lambda path: write(path, records(n), format, spec=SPEC, **options))
     return path, n
@@ -63,14 +63,14 @@ def raw(data: Data, suffix: str, make: Callable[[Path, Iterator[bytes]], None]) 
 
 
 def parsed(blobs: list[bytes]) -> Batch:
-    """Return the batch that such bytes are."""
+    """Parse such bytes as a batch."""
     rows = np.frombuffer(b"".join(blobs), np.uint8).reshape(len(blobs), SIZE + 8)
     labels = rows[:, SIZE:].copy().view(np.int64)[:, 0]
     return Batch(rows[:, :SIZE].reshape(-1, *SHAPE), labels)
 
 
 def each_once(n: int, batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield these batches, and see that each record comes exactly once.
+    """Yield these batches, and check that each record comes exactly once.
 
     Raises:
         UnequalError: One does not.
@@ -85,6 +85,6 @@ def each_once(n: int, batches: Iterator[Batch]) -> Iterator[Batch]:
 
 
 def checked(n: int, batch: Batch) -> dict[str, Any]:
-    """Return what must be the same on all sides: how many pictures came, and that they belong to their labels."""
+    """Return facts that must be equal on all sides: number of pictures, and if each one matches its label."""
     labels = np.asarray(batch.labels)
     return {"records": len(labels), "right": np.array_equal(np.asarray(batch.images), images(n)[labels])}

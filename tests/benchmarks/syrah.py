@@ -18,7 +18,7 @@ from tests.benchmarks.ours import Steps, at_random, columns, reads, write
 BATCH = 32
 WIDTH = 1000
 IN_MEMORY = 'dataformats, cache="memory"'
-_PLACE = 6  # where the header says where the metadata are: int64 offset, int64 length
+_PLACE = 6  # position in the header of the location of the metadata: int64 offset, int64 length
 
 
 def metadata_of(path: Path) -> dict[str, dict[str, Any]]:

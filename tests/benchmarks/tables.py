@@ -1,4 +1,4 @@
-"""What was measured, as a table: for the terminal, and in Markdown for a page."""
+"""The results as a table: for the terminal, and in Markdown for a page."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def cost_rows(costs: Sequence[Cost]) -> list[Row]:
 
 
 def terminal(rows: Sequence[Row]) -> str:
-    """Return lines for a terminal: under each work its rows."""
+    """Return lines for a terminal: each work, and its rows below it."""
     lines = [HEADS, *(row.cells() for row in rows)]
     widths = [max(len(cells[column]) for cells in lines) for column in range(len(HEADS))]
     padded = [[cell.ljust(width) for cell, width in zip(cells, widths, strict=True)] for cells in lines]
@@ -73,7 +73,7 @@ def terminal(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], facts: Mapping[str, str]) -> str:
-    """Return a Markdown table, and below it what it was measured on."""
+    """Return a Markdown table, with the facts about the machine below."""
     lines = ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
     work = None
     for row in rows:

@@ -1,4 +1,4 @@
-"""The harness of the benchmarks, on a handful of records and with whichever peers are installed.
+"""The benchmark harness, on a few records and with the peers that are installed.
 
 It runs as a program, as `make bench` does.
 """

@@ -22,7 +22,7 @@ def file_of(data: Data, full: int, size: int) -> tuple[Path, int]:
 
 
 def tensorflow(path: Path, batch: int) -> Side:
-    """Batches as string tensors: taking the bytes out of them would cost TensorFlow more."""
+    """Batches as string tensors; converting them to `bytes` would slow TensorFlow down."""
     tf = peer("tensorflow")
 
     def batches() -> Iterator[Any]:

@@ -356,7 +356,7 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nearest_names_are_told(run: Run) -> None:
+def test_errors_name_the_nearest_names(run: Run) -> None:
     assert "nearest: ffrecord" in run("verify", PHOTOS, "--format", "ffrecrod").err
     assert "nearest: image" in run("head", PHOTOS, "--fields", "imge").err
 

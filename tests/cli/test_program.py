@@ -1,4 +1,4 @@
-"""The program as a shell sees it: examples of the help, pipes, terminals, debugging, start-up."""
+"""The installed program: examples of the help, pipes, terminals, debugging, start-up."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_version(environment: dict[str, str]) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", done.stdout)
 
 
-def test_an_error_is_one_line_and_a_traceback_where_asked_for(environment: dict[str, str]) -> None:
+def test_an_error_is_one_line_and_a_traceback_if_asked_for(environment: dict[str, str]) -> None:
     quiet = run(["head", str(DAMAGED)], environment)
     assert quiet.returncode == 1
     assert len(quiet.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Golden TFRecord and Granular files, split by the shortest readers there are, and what they must say."""
+"""Golden TFRecord and Granular files, split into records by minimal readers, and the expected values."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _bag(path: Path) -> list[bytes]:
 
 
 def _value(node: dict[str, Any], stored: Any) -> Any:
-    """Return the value that a node of expected.json describes; bytes only where they are short."""
+    """Return the value that a node of expected.json describes; bytes only if they are short."""
     kind = node["t"]
     if kind == "array":
         if "npz" in node:

@@ -211,7 +211,7 @@ def test_what_an_inferred_spec_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_codecs_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = {"a": "bytes", "b": "int64", "c": "nobody"}
+    spec = {"a": "bytes", "b": "int64", "c": "unknown"}
     blob = EXAMPLE.bind(Spec({"a": "bytes", "b": "int64"}), CodecResolver(trusted=True)).encode({"a": b"xy", "b": 5})
     taken: Any = {"bytes": (bytes, lambda blob: blob[::-1]), "int64": (bytes, bytes)}
     coder = EXAMPLE.bind(Spec(spec), CodecResolver(taken, trusted=True))

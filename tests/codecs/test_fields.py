@@ -227,7 +227,7 @@ def test_register_codec() -> None:
 
 
 @pytest.mark.usefixtures("clean_registry")
-def test_what_takes_a_safe_name_is_not_safe_itself() -> None:
+def test_a_codec_under_a_safe_name_is_not_safe() -> None:
     register_codec("jpg", bytes, bytes, replace=True)
     with pytest.raises(UnknownNameError):
         CodecResolver(trusted=False).codec(Type("jpg"))

@@ -35,8 +35,8 @@ def chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
-def png(width: int, height: int, depth: int, colour: int, data: bytes = b"") -> bytes:
-    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+def png(width: int, height: int, depth: int, color: int, data: bytes = b"") -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
     body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + body
 
@@ -106,7 +106,7 @@ def test_encoded_bytes_pass_unchanged(codec: Codec, other: Codec) -> None:
             method(blob)
 
 
-def test_16_bit_colour_is_refused_on_both_sides() -> None:
+def test_16_bit_color_is_refused_on_both_sides() -> None:
     with pytest.raises(ValueError, match="8 bits"):
         PNG.encode(pixels(3, 3, 3, dtype=np.uint16))
     with pytest.raises(CodecError, match="found 16"):
@@ -165,7 +165,7 @@ def test_jpeg_is_another_name_of_jpg() -> None:
 @pytest.mark.parametrize("array", [pixels(5, 7, 3), pixels(1, 1, 3), pixels(5, 7, 4)])
 def test_lossless_webp(array: np.ndarray) -> None:
     if array.shape[2] == 4:
-        array[0, 0] = [1, 2, 3, 0]  # the colour of what cannot be seen is kept too
+        array[0, 0] = [1, 2, 3, 0]  # the color of what cannot be seen is kept too
     codec = WEBP.with_args(["lossless"])
     decoded = WEBP.decode(codec.encode(array))
     assert np.array_equal(decoded, array)

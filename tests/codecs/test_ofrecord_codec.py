@@ -196,7 +196,7 @@ def test_recognition() -> None:
         (b"\x22\x06\x08\xff\xff\xff\xff\x0f", np.int32, [-1]),  # a negative in five bytes
         (b"\x2a\x02\x08\x05\x22\x02\x08\x07", np.int32, [7]),  # two kinds: the last counts
         (b"\x22\x02\x08\x05\x22\x02\x08\x07", np.int32, [5, 7]),  # one kind twice: they are merged
-        (b"\x22\x04\x08\x05\x78\x01\x78\x01", np.int32, [5]),  # fields that nobody knows
+        (b"\x22\x04\x08\x05\x78\x01\x78\x01", np.int32, [5]),  # unknown fields
     ],
 )
 def test_what_parsers_must_take(feature: bytes, dtype: Any, values: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""The three ways to bring a codec: by argument, by `register_codec`, by an installed package's entry point."""
+"""The three ways to add a codec: an argument, `register_codec`, and an installed package's entry point."""
 
 from __future__ import annotations
 

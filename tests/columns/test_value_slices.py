@@ -1,4 +1,4 @@
-"""Large values read around the record: the same columns as without, however records are laid out."""
+"""Value slices: large values read straight into their column give the same columns as the ordinary read."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_range_of_a_value_that_is_read_apart(tmp_path: Path) -> None:
 
 
 def test_guesses_end(tmp_path: Path) -> None:
-    """Records that are laid out differently every time are soon read as ever."""
+    """If every record is laid out differently, reads soon stop guessing value slices."""
     path = tmp_path / "x.tfrecord"
     labels = [1 << 7 * (index // 10 % 2) for index in range(N)]
     write(path, "tfrecord", SPECS["picture between"] | {"note": "utf8"}, labels)

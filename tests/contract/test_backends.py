@@ -1,4 +1,4 @@
-"""The fast part of the conformance suite, over every format and way of writing it that this package has."""
+"""The fast part of the conformance suite, over every format of this package and every way of writing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of an earlier commit are read as they were then: states of loaders, indexes, sidecars, partial data."""
+"""Files of an earlier commit still open: loader states, indexes, sidecars, partial data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random specs and records through every format: equal to the bit, or refused before anything is there.
+"""Random specs and records through every format: equal to the bit, or refused before anything is written.
 
 The expectations are the table of types in the documents, written down once more below; no code under test says what
 a format takes.
@@ -74,7 +74,7 @@ class Way:
         return named and (self.optional or not kind.endswith("?")) and (self.sequences or not is_sequence(kind))
 
     def refuses(self, spec: Mapping[str, str], record: Record) -> bool:
-        """Return True where a record of a spec that it takes cannot be stored."""
+        """Return True if the format takes the spec but cannot store this record."""
         lists = [name for name in record if spec[name].rstrip("?") in ("uint64", "uint64[]")]
         large = any(np.any(np.asarray(record[name]) >= 2**63) for name in lists)
         empty = any(spec[name].startswith(("utf8", "bytes")) and has_empty(record[name]) for name in record)
@@ -183,7 +183,7 @@ def has_empty(value: Any) -> bool:
 
 
 def identical(left: Any, right: Any) -> bool:
-    """Return True where two values are the same to the last bit."""
+    """Return True if two values are equal to the last bit."""
     if type(left) is not type(right):
         return False
     if isinstance(left, np.ndarray):
@@ -209,7 +209,7 @@ def check(path: Path, way: Way, spec: Mapping[str, str], records: list[Record]) 
 
 
 def write(path: Path, way: Way, spec: Mapping[str, str], records: list[Record]) -> bool:
-    """Write what a way takes; return False where it refuses, as it must, and leaves nothing."""
+    """Write the records that a way takes; return False if it must refuse them, does so, and leaves no files."""
     wrong = way.refused_fields(spec)
     if wrong:
         with pytest.raises(SpecError) as raised:

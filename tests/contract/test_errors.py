@@ -1,4 +1,4 @@
-"""The error tree: what it says, and that it travels between processes."""
+"""The error classes: their messages, and that they survive pickling between processes."""
 
 from __future__ import annotations
 

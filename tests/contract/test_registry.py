@@ -1,4 +1,4 @@
-"""Names of backends and codecs: registered, shipped, or brought by another package."""
+"""Names of backends and codecs: registered, built in, or from another package."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ assert dataformats.open(path, spec={"t": "upper"})[0] == {"t": "ABC"}
 
 
 def test_one_name_two_objects() -> None:
-    colours: Registry[int] = Registry("colour", "example.none", {})
-    colours.register("red", 1)
-    colours.register("red", 1)
+    colors: Registry[int] = Registry("color", "example.none", {})
+    colors.register("red", 1)
+    colors.register("red", 1)
     with pytest.raises(ValueError, match="replace=True"):
-        colours.register("red", 2)
-    colours.register("red", 2, replace=True)
-    assert (colours.get("red"), "red" in colours, "blue" in colours, list(colours)) == (2, True, False, ["red"])
+        colors.register("red", 2)
+    colors.register("red", 2, replace=True)
+    assert (colors.get("red"), "red" in colors, "blue" in colors, list(colors)) == (2, True, False, ["red"])
     with pytest.raises(UnknownNameError, match="nearest: red"):
-        colours.get("reed")
+        colors.get("reed")
 
 
 def test_shipped_names() -> None:

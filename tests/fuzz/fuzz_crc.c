@@ -50,7 +50,7 @@ static void check_extents(const crc_variant *variant, crc_kernel *portable, cons
 #define MAX_COPIES 13
 
 /* Copies of all lengths up to three times the data, so that some are longer than what is summed at a time. Each has a
- * place of its own, so that a byte written behind it is noticed. `kernel` NULL: without sums. */
+ * separate place, so that a byte written behind it is noticed. `kernel` NULL: without sums. */
 static void check_copies(crc_kernel *kernel, crc_kernel *portable, const uint8_t *data, size_t size) {
     crc_copy copies[MAX_COPIES], asked[MAX_COPIES];
     uint8_t *source = malloc(4 * size + 1);

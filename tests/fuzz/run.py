@@ -1,6 +1,6 @@
-"""Builds every tests/fuzz/fuzz_*.c with the kernels and runs it: README.md beside this says how.
+"""Builds each tests/fuzz/fuzz_*.c with the kernels and runs it: see README.md in this folder.
 
-Needs the standard library alone, a C compiler, and for fuzzing clang with libFuzzer.
+Needs only the standard library, a C compiler, and for fuzzing clang with libFuzzer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REPLAY_ROUNDS = 40
 
 
 def main() -> int:
-    """Run what the command line asks for; return 1 where a target failed."""
+    """Run what the command line asks for; return 1 if a target failed."""
     arguments = parsed()
     targets = sorted(HERE.glob("fuzz_*.c"))
     if arguments.targets:
@@ -51,16 +51,16 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("targets", nargs="*", help="names without fuzz_ and .c; all if none is given")
     parser.add_argument("--seconds", type=int, help="for each target")
     parser.add_argument("--total", type=int, default=15, help="seconds for all targets together, without --seconds")
-    parser.add_argument("--replay", action="store_true", help="no fuzzer: golden files and fixed changes of them")
-    parser.add_argument("--corpus", type=Path, help="a folder that keeps what was found, with one of each target")
-    parser.add_argument("--insist", action="store_true", help="fail where there is no libFuzzer")
+    parser.add_argument("--replay", action="store_true", help="no fuzzer: golden files and fixed mutations of them")
+    parser.add_argument("--corpus", type=Path, help="a folder that keeps the found inputs, with a subfolder per target")
+    parser.add_argument("--insist", action="store_true", help="fail if there is no libFuzzer")
     parser.add_argument("--clang", default=os.environ.get("CLANG", "clang"))
     parser.add_argument("--cc", default=os.environ.get("CC", "gcc"))
     return parser.parse_args()
 
 
 def has_libfuzzer(clang: str, folder: Path) -> bool:
-    """Return True where that compiler can build a fuzz target."""
+    """Return True if that compiler can build a fuzz target."""
     if shutil.which(clang) is None:
         return False
     probe = folder / "probe.c"
@@ -70,7 +70,7 @@ def has_libfuzzer(clang: str, folder: Path) -> bool:
 
 
 def fuzz(targets: list[Path], folder: Path, arguments: argparse.Namespace, seconds: int) -> int:
-    """Run each target under libFuzzer; return 1 where one failed."""
+    """Run each target under libFuzzer; return 1 if one failed."""
     kernels = built_kernels(arguments.clang, ["-fsanitize=fuzzer-no-link," + SANITIZERS], folder)
     failed = 0
     for target in targets:
@@ -89,7 +89,7 @@ def fuzz(targets: list[Path], folder: Path, arguments: argparse.Namespace, secon
 
 
 def replay(targets: list[Path], folder: Path, cc: str) -> int:
-    """Run each target on the seeds and on fixed changes of them; return 1 where one failed."""
+    """Run each target on the seeds and on fixed mutations of them; return 1 if one failed."""
     kernels = built_kernels(cc, ["-fsanitize=" + SANITIZERS], folder)
     seeds = sorted((folder / "seeds").iterdir())
     failed = 0

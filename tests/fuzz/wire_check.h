@@ -1,6 +1,5 @@
-/* What the three fuzz targets of the wire parser check, for one shape each: the input is one record, and also a
- * table of features that nobody has found. Copies have their exact size, so that AddressSanitizer sees every
- * byte read beyond it. */
+/* The checks of the three fuzz targets of the wire parser, one shape each: the input is one record, and also a table
+ * of invented features. Copies have their exact size, so that AddressSanitizer sees every byte read beyond it. */
 #include <stdlib.h>
 #include <string.h>
 

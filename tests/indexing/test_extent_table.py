@@ -1,4 +1,4 @@
-"""The extents of all records as the kernels look them up: when they are made, and what they do not hide."""
+"""The pinned table of all extents: when it is built, and that it hides no damage and no changed file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "s
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each read took a pinned table by the fast path."""
+    """Record for each read of a pinned table if it took the fast path."""
     found: list[bool] = []
     read = fast_read.read
 
@@ -45,7 +45,9 @@ def write(path: Path, format: str, n: int, first: int = 0) -> Path:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("options", [{}, {"cache": "memory"}, {"io": "mmap"}])
-def test_the_short_way_is_gone(format: str, options: dict[str, Any], tmp_path: Path, seen: list[bool]) -> None:
+def test_later_reads_use_the_pinned_table(
+    format: str, options: dict[str, Any], tmp_path: Path, seen: list[bool]
+) -> None:
     paths = [write(tmp_path / f"{k}.{FORMATS[format]}", format, 20, 20 * k) for k in range(3)]
     source = dataformats.open(paths, **options)
     numbers = np.random.default_rng(0).permutation(60)
@@ -56,7 +58,7 @@ def test_the_short_way_is_gone(format: str, options: dict[str, Any], tmp_path: P
         assert batch.indices.tolist() == numbers.tolist()
     assert seen[-1]
     numbers[:] = 0
-    assert batches[-1].indices.any()  # it holds numbers of its own
+    assert batches[-1].indices.any()  # a batch copies its numbers
 
 
 def test_little_is_located_first(tmp_path: Path, seen: list[bool]) -> None:
@@ -85,7 +87,7 @@ def test_numbers_outside(tmp_path: Path, seen: list[bool]) -> None:
     assert seen == [True] + [False] * 4
 
 
-def test_damage_is_told_as_ever(tmp_path: Path, seen: list[bool]) -> None:
+def test_damage_is_still_reported(tmp_path: Path, seen: list[bool]) -> None:
     path = write(tmp_path / "a.tfrecord", "tfrecord", 20)
     data = bytearray(path.read_bytes())
     data[len(data) // 20 * 7 + 20] ^= 1
@@ -104,7 +106,7 @@ def test_damage_is_told_as_ever(tmp_path: Path, seen: list[bool]) -> None:
     assert seen[-4:] == [True, False, False, False]
 
 
-def test_a_file_that_changes_is_told(tmp_path: Path) -> None:
+def test_a_changed_file_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.ffr", "ffrecord", 20)
     source = dataformats.open(path)
     source.read(np.arange(20))

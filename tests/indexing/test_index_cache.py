@@ -1,4 +1,4 @@
-"""Indexes: their numbers come back, or are known to be broken."""
+"""The index cache: loads the saved columns, or recognizes that a file is damaged."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_an_index_that_was_replaced_by_another_or_deleted_is_broken(file: LocalF
         second.rows(0, 3)
 
 
-def test_an_index_that_was_made_again_serves_who_holds_the_first(file: LocalFile) -> None:
+def test_a_loaded_index_survives_a_rebuild(file: LocalFile) -> None:
     first = IndexCache("cache").save(file, "kind", COLUMNS, FACTS)
     loaded = IndexCache("cache").load(file, "kind")
     IndexCache("cache").save(file, "kind", COLUMNS, FACTS)  # at another time, which its header says

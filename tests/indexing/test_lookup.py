@@ -1,4 +1,4 @@
-"""Record numbers find their extents: flat or by blocks, with the same answers, within bounds."""
+"""Lookup of extents by record number: flat or by blocks, with the same answers, and bounded memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assert_same(found: Extents, right: Extents) -> None:
     assert np.array_equal(found.file, right.file)
     assert np.array_equal(found.offset, right.offset)
     assert np.array_equal(found.length, right.length)
-    if len(right.file):  # of no records nobody asks for checksums
+    if len(right.file):  # without records there are no checksums
         assert (found.stored is None) == (right.stored is None)
         assert found.stored is None or right.stored is None or np.array_equal(found.stored, right.stored)
     assert {at: str(error) for at, error in found.problems.items()} == {
@@ -98,7 +98,7 @@ def counting(counts: list[int]) -> tuple[Callable[[int, int, int], FileIndex], l
     return part, asked
 
 
-def test_what_was_used_last_is_held_and_no_more() -> None:
+def test_only_the_last_used_blocks_are_held() -> None:
     counts = [100 * ROWS]
     part, asked = counting(counts)
     one = 20 * ROWS + lookup._BLOCK_EXTRA

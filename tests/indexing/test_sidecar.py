@@ -1,4 +1,4 @@
-"""Facts beside data: right, or ignored."""
+"""Sidecars: correct, or ignored."""
 
 from __future__ import annotations
 

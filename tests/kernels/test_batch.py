@@ -1,4 +1,4 @@
-"""What comes before a read: an index that is held, and what is laid out of it, against plain Python."""
+"""The batch kernels: held indexes and the layouts made from them, against plain Python."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_threads_share_a_large_batch(n_threads: int, tmp_path: Path) -> None:
             at += len(blob)
 
 
-def test_a_blob_that_is_not_sound_is_seen_by_whoever_reads_it() -> None:
+def test_every_thread_detects_a_damaged_blob() -> None:
     memory = np.random.default_rng(0).integers(0, 256, 4_000_000, np.uint8)
     starts = np.arange(0, 4_000_000, 4000)
     where = np.zeros(1000, np.int32), starts, np.full(1000, 4000)
@@ -211,7 +211,7 @@ def test_room_over_the_numbers_of_files() -> None:
 
 @pytest.mark.parametrize(("at", "place"), [(0, 8), (1, 0), (3, -(2**62)), (3, 20_000_000), (6, 2**40)])
 def test_room_that_was_changed_is_not_read_to(at: int, place: int) -> None:
-    """Each thread does the rows of its part of the places: some of the rows would be nobody's, or in any array."""
+    """A changed layout would leave rows to no thread, or put them outside of the array."""
     n = 1_000_000
     memory = np.ones(n, np.uint8)
     room, out = np.empty(13, np.int64), np.zeros(6 * n, np.uint8)

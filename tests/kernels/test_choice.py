@@ -1,4 +1,4 @@
-"""Which kernels run: what `DATAFORMATS_KERNELS` asks for, what there is, and what is said about it."""
+"""Which kernels run: the choice of `DATAFORMATS_KERNELS`, the kernels that are available, and the warnings."""
 
 from __future__ import annotations
 

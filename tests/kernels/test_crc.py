@@ -1,4 +1,4 @@
-"""Both checksums, by every implementation that runs here, against published vectors and the textbook loop."""
+"""CRC32 and CRC32C, by every implementation that runs here, against published vectors and the textbook loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The factors of folding, derived from their polynomials: that they are right shows that they are no magic."""
+"""The constants of CRC folding equal the values derived from their polynomials."""
 
 from __future__ import annotations
 

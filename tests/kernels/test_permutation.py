@@ -1,4 +1,4 @@
-"""The keyed permutation: its law, frozen vectors, and what tells it from an ideal one."""
+"""The keyed permutation: its formula, frozen vectors, and statistics against an ideal permutation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LARGE = [2**20 - 1, 2**20, 2**20 + 1, 10**6, 1_281_167, 2**31, 2**32 - 1, 2**32,
 LARGEST = 2**63 - 1
 MOST = 4.0  # deviations of a figure that are still chance
 
-# Frozen: whoever changes these breaks the order of every training run that is to be continued.
+# Frozen: a change of these breaks the order of every resumed training run.
 ORDERS: list[tuple[Key, int, list[int]]] = [
     ((0, 0), 2, [0, 1]),
     ((0, 0), 3, [2, 0, 1]),
@@ -201,7 +201,7 @@ def test_small_domains_have_all_orders_equally_often(n: int) -> None:
 
 
 def places_and_pairs(n: int, n_keys: int) -> tuple[float, float]:
-    """How even it is, over keys, where each record goes, and which two become neighbours."""
+    """How even it is, over keys, where each record goes, and which two become neighbors."""
     places, pairs = np.zeros((n, n)), np.zeros((n, n))
     indices = np.arange(n)
     for k in range(n_keys):
@@ -222,7 +222,7 @@ def test_domains_up_to_64_are_even_over_keys() -> None:
 
 
 def order_of(domain: int, k: int) -> tuple[NDArray[np.int64], int]:
-    """All of a domain, or the middle of a large one, and where that begins."""
+    """All of a domain, or the middle of a large one and its first index."""
     if domain < 2**21:
         return forth(QUICK, np.arange(domain), domain, (k, 99)), 0
     first = domain // 3

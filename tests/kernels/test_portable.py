@@ -1,4 +1,4 @@
-"""The kernels compile where there is no POSIX: what needs it is left out there."""
+"""The kernels compile without POSIX; the parts that need it are left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 WITHOUT_POSIX = ["-U__unix__", "-U__linux__"]
 
 
-@pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="without a compiler whose POSIX is so told")
+@pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="needs a C compiler on Linux")
 @pytest.mark.parametrize("source", sorted(KERNELS.glob("*/*.c")), ids=lambda source: source.stem)
 def test_without_posix(source: Path) -> None:
     if source.parent.name == "python" and not Path(sysconfig.get_path("include"), "Python.h").exists():

@@ -1,4 +1,4 @@
-"""Scans of windows of frames: C and the reference on the same bytes, whole, cut, flipped and hostile."""
+"""Scans of windows of frames: C and the reference on the same bytes, intact, cut, flipped and hostile."""
 
 from __future__ import annotations
 

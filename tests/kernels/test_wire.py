@@ -1,4 +1,4 @@
-"""Reading batches of features: the kernels find what protobuf finds, or both refuse the record."""
+"""Parsing batches of features: the kernels find the same as protobuf, or both refuse the record."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_golden_files(shape: Shape, path: str) -> None:
         check(shape, blob, names=sorted(names))
 
 
-# ---- records that nobody should write
+# ---- records that no writer should write
 
 
 def entry(name: bytes, value: bytes, more: bytes = b"") -> bytes:
@@ -135,7 +135,7 @@ def group(depth: int) -> bytes:
 ONE = delimited(1, delimited(1, b"x"))
 INT64S = delimited(5, delimited(1, b"\x05"))
 ODD_MAPS = {
-    "an entry with an unknown field is none": entry(b"a", INT64S, b"\x18\x01"),
+    "an entry with an unknown field is ignored": entry(b"a", INT64S, b"\x18\x01"),
     "nor with a group": entry(b"a", INT64S, b"\x1b\x1c"),
     "nor with a name of another type": delimited(1, b"\x08\x01" + delimited(1, b"a") + delimited(2, INT64S)),
     "nor with a value of another type": delimited(1, delimited(1, b"a") + delimited(2, INT64S) + b"\x10\x01"),
@@ -256,7 +256,7 @@ def test_how_deep_groups_may_lie(depth: int) -> None:
     assert check(Shape.EXAMPLE, deep)  # walked twice: once to find, once for its pieces
 
 
-# ---- records that nobody thought of
+# ---- random records
 
 
 class Maker:

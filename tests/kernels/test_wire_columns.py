@@ -1,4 +1,4 @@
-"""Columns of a batch in one native call hold what the records hold; tests/codecs/test_fast_path.py asks protobuf."""
+"""Columns built by one native call equal the records; tests/codecs/test_fast_path.py compares with protobuf."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_integers_as_protobuf_writes_them(values: np.ndarray) -> None:
 
 
 def test_nothing_is_kept() -> None:
-    array, text = np.arange(1000, dtype=np.float32), ["some text of its own" + str(i) for i in range(3)]
+    array, text = np.arange(1000, dtype=np.float32), ["a distinct text " + str(i) for i in range(3)]
     bound = EXAMPLE.bind(Spec({"x": "float32[]", "t": "utf8[]", "n": "int64"}), CodecResolver(trusted=True))
     gc.collect()
     before = [sys.getrefcount(value) for value in (array, text, text[0])]
@@ -240,7 +240,7 @@ def test_nothing_is_kept() -> None:
     array.resize(10, refcheck=False)
 
 
-def test_plans_that_are_none() -> None:
+def test_invalid_plans() -> None:
     good = (b"a", 0, 3, True, 0, "i", 8, ())
     for wrong in (("a", *good[1:]), (b"a", 2, *good[2:]), (*good[:2], 0, *good[3:]), (*good[:7], (1,) * 33), good[:7]):
         with pytest.raises((TypeError, ValueError)):

@@ -1,4 +1,4 @@
-"""Two processes of `torch.distributed`: each record once, and a state that three ranks or one resume from."""
+"""Two processes of `torch.distributed`: each record once, and a state that one or three ranks can resume from."""
 
 from __future__ import annotations
 

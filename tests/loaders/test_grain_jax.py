@@ -130,14 +130,14 @@ def test_jax_takes_a_batch(tmp_path: Path) -> None:
 
 
 def test_jax_registration(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
+    registered: list[Any] = []
     jax, tree_util = types.ModuleType("jax"), types.ModuleType("jax.tree_util")
-    vars(tree_util).update(DictKey=str, register_pytree_with_keys=lambda *what: told.append(what))
+    vars(tree_util).update(DictKey=str, register_pytree_with_keys=lambda *what: registered.append(what))
     vars(jax).update(tree_util=tree_util)
     monkeypatch.setitem(sys.modules, "jax", jax)
     register_with_jax()
     register_with_jax()
-    ((kind, flatten, unflatten),) = told
+    ((kind, flatten, unflatten),) = registered
     assert kind is Batch
     leaves, names = flatten(Batch({"y": 1, "x": 2}, np.arange(1), np.zeros(1, bool)))
     assert [key for key, _ in leaves] == list(names) == ["x", "y"]

@@ -1,4 +1,4 @@
-"""The turns of a mixture: the formula agrees with a computation turn by turn."""
+"""The schedule of a mixture: the formula agrees with a computation turn by turn."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_group_rows() -> None:
     assert list(group_rows(a[:0], b[:0])) == []
 
 
-# ---- frozen: whoever changes these breaks the order of every training run that is to be continued
+# ---- frozen: a change of these breaks the order of every resumed training run
 
 
 def test_version_1_is_frozen() -> None:

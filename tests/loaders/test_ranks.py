@@ -130,7 +130,7 @@ def test_broken_environments(environment: dict[str, str], message: str, monkeypa
     with pytest.raises(ValueError, match=message):
         resolve("auto")
 
-    assert resolve(0, 1) == (0, 1)  # concerns nobody who did not ask
+    assert resolve(0, 1) == (0, 1)  # explicit numbers ignore the environment
 
 
 def test_a_batch_script_of_slurm_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Skips agree with sets of positions."""
+"""Skipped positions agree with plain sets of positions."""
 
 from __future__ import annotations
 

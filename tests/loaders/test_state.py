@@ -1,4 +1,4 @@
-"""The state: small, the same after JSON, and an error if it was changed or belongs to another run."""
+"""The state: small, unchanged by JSON, and an error if it was edited or belongs to another run."""
 
 from __future__ import annotations
 

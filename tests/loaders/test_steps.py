@@ -1,4 +1,4 @@
-"""Steps agree with a computation position by position."""
+"""The positions of each step agree with a computation position by position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers of torch depend on seed and position alone, and the global generator is not used."""
+"""Random numbers of torch depend on seed and position alone, and leave the global generator unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads within bounds: record sizes, memory, payloads that do not decode."""
+"""Limits of reads: record sizes, memory, payloads that do not decode."""
 
 from __future__ import annotations
 

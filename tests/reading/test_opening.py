@@ -1,4 +1,4 @@
-"""Which file is opened as what: names, sidecars, empty files."""
+"""How `open` chooses format and payload: names, sidecars, empty files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source and a writer of one's own work wherever those of this package do."""
+"""A source or writer that a user implements works wherever those of this package do."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_convert_to_a_writer() -> None:
 
 
 @pytest.mark.parametrize("options", [{"format": "tfrecord"}, {"spec": {"n": "int64"}}, {"generation": 3}])
-def test_a_writer_has_options_of_its_own(options: dict[str, Any]) -> None:
+def test_options_are_refused_with_a_writer(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="to a writer takes no format="):
         dataformats.convert(Own(), Collector(), **options)
 

@@ -1,4 +1,4 @@
-"""Which records a call means."""
+"""Which records the indices of a call select."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_other_numbers_are_refused(numbers: Any, error: type[Exception], message
         as_indices(numbers, 10)
 
 
-def test_the_caller_keeps_his_array() -> None:
+def test_the_array_of_the_caller_is_unchanged() -> None:
     mine = np.arange(3)
     found = as_indices(mine, 10)
     mine[:] = 7

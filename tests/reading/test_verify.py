@@ -1,4 +1,4 @@
-"""verify: every file of a set, sidecars that name unknown codecs, opaque fields."""
+"""verify: every file of a dataset, sidecars that name unknown codecs, opaque fields."""
 
 from __future__ import annotations
 

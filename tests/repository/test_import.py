@@ -1,4 +1,4 @@
-"""`import dataformats` is quick and light: DESIGN, Dependencies. What it loads is counted, which no clock disturbs."""
+"""`import dataformats` is fast and light: the test counts the imported modules, and does not measure time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every import path that the pages promise exists, and gives what the page says."""
+"""Every documented import path exists, and gives the documented object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may import whom: reads every import of the package and holds it against the layers."""
+"""Layers: checks every import of the package against the layers that it may import."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEVELS = {
     "testing": 9,
     "viewer": 9,
     "__main__": 9,
-    "__init__": 10,  # the front door: sees everything, and nothing inside goes through it
+    "__init__": 10,  # the public package: imports everything, and no module inside imports it
 }
 WINGS = {"backends", "codecs", "loaders"}
 PACKAGE = Path(dataformats.kernels.__file__).parents[1]
@@ -43,7 +43,7 @@ PACKAGE = Path(dataformats.kernels.__file__).parents[1]
 
 @dataclass(frozen=True)
 class Import:
-    module: str  # who imports
+    module: str  # the importing module
     target: str  # what, a module of this package
     line: int
     runs_on_import: bool  # neither inside a function nor for type checkers alone

@@ -1,4 +1,4 @@
-"""The front door: every public name is there, says what it is, and its example runs."""
+"""Public names: each exists, has a docstring, and its example runs."""
 
 from __future__ import annotations
 

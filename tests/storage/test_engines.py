@@ -1,4 +1,4 @@
-"""Engines: each reads what stands in the files, whatever is asked, and whatever the machine forbids."""
+"""Engines: each reads the correct bytes for any request, also if the machine forbids some system calls."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def test_one_of_each_name() -> None:
         engine("fast")
 
 
-def test_what_there_is() -> None:
+def test_describe_lists_the_engines() -> None:
     facts = describe()
     assert list(facts) == [*NAMES, "mmap", "fsspec"]
     assert facts["auto"]["available"]
@@ -354,7 +354,7 @@ def test_what_there_is() -> None:
 
 @needs_c
 @pytest.mark.parametrize("forbidden", [("uring",), ("uring", "threads")])
-def test_a_refusal_is_told_once(
+def test_a_refused_engine_is_logged_once(
     forbidden: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

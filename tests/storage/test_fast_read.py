@@ -1,4 +1,4 @@
-"""The fast path against the reference path, which specifies it: the same blobs, or none."""
+"""The fast path against the reference path, which specifies it: the same blobs, or no result."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def draw_window(data: Any) -> ValueSlice | None:
 
 
 def cut(blob: bytes, window: ValueSlice) -> bytes | None:
-    """Return the bytes of the window, or `None` where the blob is too short for it."""
+    """Return the bytes of the window, or `None` if the blob is too short for it."""
     begin = window.begin + (len(blob) if window.begin < 0 else 0)
     return blob[begin : begin + window.n_bytes] if 0 <= begin <= len(blob) - window.n_bytes else None
 
@@ -175,7 +175,7 @@ def test_outside(way: str, offset: int, length: int, tmp_path: Path) -> None:
     assert read(files, [extents([(0, 0, 10)])], 9) is None
 
 
-def test_what_only_the_careful_way_can(tmp_path: Path) -> None:
+def test_fallback_to_the_reference_path(tmp_path: Path) -> None:
     files = written(tmp_path, [noise(100)], "auto")
     assert gathered(files, extents([(0, 0, 10)], problems={0: FormatError("known")})) is None
     assert gathered(files, extents([(0, 0, 10)], check=lambda frames, extents: {})) is None
@@ -224,7 +224,7 @@ def test_more_files_than_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert len(os.listdir("/proc/self/fd")) <= before + 12 + 8  # what is open, and the files in memory
 
 
-def test_large_arrays_are_used_again_when_nobody_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_arrays_are_reused_after_their_last_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffers, "_POOL", buffers._Pool())  # others give back what they held at any moment
     files = written(tmp_path, [noise(40 << 20)], "auto")
     request = extents([(0, 0, 10 << 20), (0, 10 << 20, 30 << 20)])

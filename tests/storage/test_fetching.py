@@ -1,4 +1,4 @@
-"""Pieces of files that no engine reads: one call a remote file system, threads for the rest."""
+"""Reads of files that no engine reads: one call per remote file system, threads for the others."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_each_file_system_by_itself(store: Store) -> None:
     assert (store.calls, other.calls) == ([1], [1])
 
 
-def test_nothing_is_asked_for_nothing(store: Store) -> None:
+def test_empty_requests_make_no_calls(store: Store) -> None:
     assert fetched([store.file("a", DATA)], [(0, 5, 0)]) == [b""]
     assert fetched([], []) == []
     assert store.calls == []
@@ -109,7 +109,7 @@ def test_files_that_became_shorter(store: Store) -> None:
     assert (caught.value.path, caught.value.offset_bytes) == (file.name, 990)
 
 
-def test_files_that_are_gone(store: Store) -> None:
+def test_deleted_files(store: Store) -> None:
     file = store.file("a", DATA)
     store.fs.rm(f"{store.folder}/a")
     with pytest.raises(FileNotFoundError) as caught:

@@ -1,4 +1,4 @@
-"""Files: read by position, never a changed one, a bounded number open."""
+"""Files: read at an offset, refused if they changed, a bounded number open."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_reading_by_position(path: Path) -> None:
         file.release()
 
 
-def test_short_reads_are_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_reads_are_continued(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, preadv = bytes(range(200)), os.preadv
     monkeypatch.setattr(os, "preadv", lambda fd, buffers, offset: preadv(fd, [buffers[0][:7]], offset))
     assert LocalFile(path).pread(0, 200) == whole

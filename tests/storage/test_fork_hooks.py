@@ -1,4 +1,4 @@
-"""Hooks run in a forked child, if their object is alive."""
+"""Fork hooks run in the child if their object is alive."""
 
 from __future__ import annotations
 

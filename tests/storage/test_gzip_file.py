@@ -1,4 +1,4 @@
-"""Random access into compressed files: the oracle is the standard library on the whole file at once."""
+"""Random access to gzip files, compared with the standard library's decompression of the whole file."""
 
 import gzip
 import multiprocessing

@@ -80,7 +80,7 @@ def test_stopping_early_closes_the_source() -> None:
 
 
 def test_a_cycle_may_be_collected_by_its_own_thread() -> None:
-    """Garbage is collected in whatever thread allocates."""
+    """The garbage collector runs in any thread that allocates."""
     dropped, collected, closed = threading.Event(), threading.Event(), threading.Event()
 
     def items() -> Iterator[int]:
@@ -107,7 +107,7 @@ def test_a_cycle_may_be_collected_by_its_own_thread() -> None:
     assert ended()
 
 
-def test_a_cycle_may_be_collected_by_who_holds_what_its_thread_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cycle_may_be_collected_while_holding_a_lock_of_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dataformats.storage.prefetch._PATIENCE_S", 0.05)
     lock, begun, closed = threading.Lock(), threading.Event(), threading.Event()
 

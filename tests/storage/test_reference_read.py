@@ -1,4 +1,4 @@
-"""Extents to blobs: against slices of the files, and outside every bound."""
+"""Reading extents into blobs: compared with slices of the files, and out of range in every way."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_blobs_are_slices(data: Any) -> None:
 SIZES = st.lists(st.sampled_from([0, 1, 100, 4096, 20_000, 70_000]), min_size=1, max_size=4)
 
 
-def test_neighbours_are_read_as_one() -> None:
+def test_neighbors_are_read_as_one() -> None:
     file = Bytes(noise(100_000))
     fetched = read(
         [file], extents([(0, 5000, 10), (0, 0, 100), (0, 50, 100), (0, 50, 100), (0, 160, 10), (0, 60_000, 5)])

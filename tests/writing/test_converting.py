@@ -1,4 +1,4 @@
-"""Conversions: renamed fields, fields that a target cannot hold."""
+"""Conversions: renamed fields, and fields that a target format cannot hold."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ALL_FORMATS = (*BLOB_FORMATS, "syrah", "granular")
 
 
 @pytest.mark.parametrize("format", BLOB_FORMATS)
-def test_what_was_left_is_gone_on_with_only_as_it_was_begun(tmp_path: Path, format: str) -> None:
+def test_partial_data_are_resumed_only_with_the_same_payload(tmp_path: Path, format: str) -> None:
     path = tmp_path / "x"
     begun = dataformats.create(path, format, payload="int64", resume=True)
     begun.append(1)

@@ -1,4 +1,4 @@
-"""Random specs and records: written and read back equal, or refused before anything is written."""
+"""Random specs and records: read back equal, or refused before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal of a file in the making: whatever a crash or a bad disk does to it, only sound entries come out."""
+"""The journal of a growing file: after any crash or disk error, only correct entries are loaded."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_no_entries(tmp_path: Path, k: int) -> None:
     assert (len(found), found.n_bytes, found.sizes.shape) == (0, 0, (0, k))
 
 
-def test_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_or_empty_journal(tmp_path: Path) -> None:
     assert Journal.load(tmp_path / "j", MAGIC) is None
     (tmp_path / "j").write_bytes(bytes(100))
     assert Journal.load(tmp_path / "j", MAGIC) is None
@@ -96,7 +96,7 @@ def test_cut_at_every_byte(tmp_path: Path, k: int) -> None:
             assert same(found, entries_of((stop - head) // entry, k))
 
 
-def test_an_entry_at_another_place_is_none(tmp_path: Path, k: int) -> None:
+def test_a_moved_entry_ends_the_journal(tmp_path: Path, k: int) -> None:
     data, head, entry = written(tmp_path / "j", k)
     rows = [data[head + i * entry : head + (i + 1) * entry] for i in range(N)]
     for i in range(N):
@@ -106,7 +106,7 @@ def test_an_entry_at_another_place_is_none(tmp_path: Path, k: int) -> None:
                 assert same(Journal.load(tmp_path / "j", MAGIC), entries_of(i, k))
 
 
-def test_a_negative_size_is_none(tmp_path: Path) -> None:
+def test_a_negative_size_ends_the_journal(tmp_path: Path) -> None:
     sizes = np.array([[1, 2], [3, -1], [4, 5]])
     Journal(tmp_path / "j", MAGIC, Entries({}, sizes, np.zeros(3, np.uint32))).close()
     assert same(Journal.load(tmp_path / "j", MAGIC), Entries({}, sizes[:1], np.zeros(1, np.uint32)))
@@ -174,7 +174,7 @@ def entries_of_blobs() -> Entries:
 
 
 @pytest.mark.usefixtures("pieces")
-def test_checksums_of_neighbours(data: int) -> None:
+def test_checksums_of_neighbors(data: int) -> None:
     parts = list(read_checksums(data, 6, entries_of_blobs().lengths))
     assert np.concatenate(parts).tolist() == [crc32(blob) for blob in BLOBS]
     assert list(read_checksums(data, 6, np.zeros(0, np.int64))) == []

@@ -1,4 +1,4 @@
-"""A writer of shards that dies between two steps: what was synced is there for who resumes."""
+"""A writer of shards that dies between two steps: a resume finds the synced records."""
 
 from __future__ import annotations
 

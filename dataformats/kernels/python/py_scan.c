@@ -63,7 +63,7 @@ static int take_scan(PyObject *const *args, Py_ssize_t n_args, scan_views *views
     return 0;
 }
 
-static PyObject *told(scan_found found) {
+static PyObject *scan_result(scan_found found) {
     return Py_BuildValue("(LLi)", (long long)found.n_frames, (long long)found.stop, found.why);
 }
 
@@ -78,7 +78,7 @@ static PyObject *native_scan_tfrecord(PyObject *module, PyObject *const *args, P
         scan_tfrecord(crc32c, views.window.buf, views.window.len, views.at, views.lengths.buf,
                       views.footers.buf, views.lengths.len / 8);
     Py_END_ALLOW_THREADS release_scan(&views);
-    return told(found);
+    return scan_result(found);
 }
 
 static PyObject *native_scan_ofrecord(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
@@ -91,7 +91,7 @@ static PyObject *native_scan_ofrecord(PyObject *module, PyObject *const *args, P
     Py_BEGIN_ALLOW_THREADS found =
         scan_ofrecord(views.window.buf, views.window.len, views.at, views.lengths.buf, views.lengths.len / 8);
     Py_END_ALLOW_THREADS release_scan(&views);
-    return told(found);
+    return scan_result(found);
 }
 
 static PyObject *native_scan_tfrecord_header(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {

@@ -426,6 +426,6 @@ PyMethodDef wire_columns_methods[] = {
     FAST(wire_columns_plan, "wire_columns_plan(shape, names, outputs, closed, new_int64s, /)\n--\n\n"
                             "Return how the columns of records are made."),
     FAST(wire_columns, "wire_columns(plan, buffer, starts, lengths, slice, /)\n--\n\n"
-                       "Return the columns of records; None where something is to be said of them."),
+                       "Return the columns of records; None if any record needs the slow path."),
     {NULL, NULL, 0, NULL},
 };

@@ -1,4 +1,4 @@
-"""Every flipped bit is seen by the fast path."""
+"""The fast path detects every flipped bit."""
 
 from __future__ import annotations
 

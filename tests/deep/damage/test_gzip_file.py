@@ -1,4 +1,4 @@
-"""Damaged compressed files: what can be read before the damage."""
+"""Damaged gzip files: the data before the damage can be read."""
 
 import random
 import zlib

@@ -1,4 +1,4 @@
-"""Damaged index files: every byte."""
+"""Damaged index files: every byte is changed in turn."""
 
 from __future__ import annotations
 

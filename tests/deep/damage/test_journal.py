@@ -1,4 +1,4 @@
-"""Damaged journals: every bit flipped."""
+"""Damaged journals: every bit is flipped in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo passes, and fails where it should."""
+"""The demo passes, and fails on a poor classifier or on a difference."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def test_it_fails_on_a_poor_classifier(
     assert "the accuracy is 0.900" in capsys.readouterr().err
 
 
-def test_it_fails_where_a_resumed_run_differs(
-    demo: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_it_fails_if_a_resumed_run_differs(demo: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     spec = {"image": "uint8[8,8]", "label": "int64"}
     with dataformats.create(tmp_path / "digits.ffr", "ffrecord", spec=spec) as writer:
         writer.extend({"image": np.full((8, 8), index % 16, np.uint8), "label": index % 10} for index in range(100))

@@ -1,4 +1,4 @@
-"""The README runs as written: its blocks, in order, in a folder like the checkout of somebody who follows it."""
+"""The README runs as written: its blocks, in order, in a folder like a fresh checkout."""
 
 from __future__ import annotations
 

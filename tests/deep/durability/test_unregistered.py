@@ -1,4 +1,4 @@
-"""A format that only this process knows: new processes fail with its name instead of hanging."""
+"""A format that is registered only in this process: new processes fail with its name instead of hanging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sdist holds what a build needs, and what a reader of it looks for first."""
+"""The sdist holds every source file of the package and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type checkers of programs that use this package know the type of every public name."""
+"""Type checkers see the type of every public name in programs that use this package."""
 
 from __future__ import annotations
 

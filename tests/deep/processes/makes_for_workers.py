@@ -60,7 +60,7 @@ class Acts(Numbers):
 
 
 class Slow(Numbers):
-    """Takes so many seconds for the positions named."""
+    """Takes this many seconds for the given positions."""
 
     def __init__(self, seconds: dict[int, float]) -> None:
         super().__init__()

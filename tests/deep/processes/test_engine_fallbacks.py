@@ -1,4 +1,4 @@
-"""What a container may forbid, made by a filter of system calls in a process of its own."""
+"""Engines when a container forbids system calls, simulated by a seccomp filter in a separate process."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(path: Path, script: str) -> str:
-    """Run the script behind CHILD in a process of its own; return what it printed."""
+    """Run the script behind CHILD in a separate process; return its output."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD + script, str(path)], capture_output=True, text=True, timeout=120, check=False
     )

@@ -1,4 +1,4 @@
-"""A real world of two processes."""
+"""Ranks in a real world of two processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataformats.loaders.ranks import resolve
 store = distributed.FileStore(sys.argv[1], 2)
 distributed.init_process_group("gloo", store=store, rank=int(sys.argv[2]), world_size=2)
 print(*resolve("auto"))
-distributed.barrier()  # who leaves before the other has connected to it looks like one that has crashed
+distributed.barrier()  # a process that exits before the other has connected looks crashed
 distributed.destroy_process_group()
 """
 

@@ -1,4 +1,4 @@
-"""Worker processes: order, memory, and every way in which one of them, or their parent, may end."""
+"""Worker processes: order, memory, and every way in which a worker or its parent can end."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_batches_come_in_order(makes: Any, prefetcher: Callable[..., ProcessPref
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_is_left_after_close(makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str) -> None:
     before = 0
-    for _ in range(2):  # the first time multiprocessing starts processes of its own, which stay
+    for _ in range(2):  # the first time, multiprocessing starts its own processes, which stay
         before = n_descriptors()
         subject = prefetcher(makes.Numbers(), 2, start_method=method)
         subject.start(makes.tasks(10))

@@ -1,4 +1,4 @@
-"""Ten thousand files with a hundred million records: what opening them takes, in a process of its own."""
+"""Ten thousand files with a hundred million records: cost of opening them, in a separate process."""
 
 from __future__ import annotations
 

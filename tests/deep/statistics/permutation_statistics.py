@@ -1,6 +1,6 @@
-"""How far an order is from an ideal permutation: figures that are about normal, mean 0 and deviation 1, for a good one.
+"""Statistics that compare an order with an ideal permutation: about normal, mean 0 and deviation 1, if it is good.
 
-A file of its own so that other orders (numpy's, a plan of the loader) can be put through the same.
+A separate file, so that other orders (numpy's, a plan of the loader) can be tested too.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def figures(order: Order, first: int, domain: int) -> Iterator[tuple[str, float]
         yield f"serial correlation, lag {lag}", correlation(order[:-lag], order[lag:], domain, whole)
     yield "displacement", footrule(order, domain) if whole else displacement(order, positions, domain)
     for within in (1, max(2, domain // 1000)):
-        yield f"neighbours within {within}", neighbours(order, domain, within)
+        yield f"neighbors within {within}", neighbors(order, domain, within)
     yield "blocks", contingency(share(positions, first, len(order)), share(order, 0, domain), BLOCKS, BLOCKS)
     yield "low bits", contingency(positions % LOW, order % LOW, LOW, LOW)
-    yield "low bits of neighbours", contingency(order[:-1] % LOW, order[1:] % LOW, LOW, LOW)
+    yield "low bits of neighbors", contingency(order[:-1] % LOW, order[1:] % LOW, LOW, LOW)
     yield "low bits within blocks", contingency(share(positions, first, len(order)), order % LOW, BLOCKS, LOW)
     yield "blocks by low bits", contingency(positions % LOW, share(order, 0, domain), LOW, BLOCKS)
     steps = (order[1:] - order[:-1]) % domain
@@ -83,7 +83,7 @@ def pair_figures(one: Order, other: Order, domain: int) -> Iterator[tuple[str, f
     yield "steps", contingency(np.arange(len(one)) % 2, share(steps, 0, domain), 2, BLOCKS)
 
 
-def neighbours(order: Order, domain: int, within: int) -> float:
+def neighbors(order: Order, domain: int, within: int) -> float:
     """Return the deviation of how many records are followed by one that lies no further away."""
     found = int(np.count_nonzero(np.abs(np.diff(order)) <= within))
     chance = (2 * within * domain - within * (within + 1)) / (domain * (domain - 1))

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 OPTIONS = ["--epochs", "2", "--save-every", "3"]
 # Python runs this first in every process. It kills its own in the middle of a save, which is behind the last step that
-# was saved: whoever watched from outside would have to be quick enough.
+# was saved. A watcher outside of the process could be too slow.
 KILL = """
 import os, signal
 replace, left = os.replace, int(os.environ["KILL_AFTER_SAVES"])
@@ -50,7 +50,7 @@ def trained(checkpoint: Path, *options: str) -> tuple[str, str]:
 
 
 def killed_after(saves: int, checkpoint: Path, *options: str) -> None:
-    """Train until so many checkpoints were written and one more is about to appear, and kill it."""
+    """Train until this many checkpoints were written and one more is about to appear, and kill it."""
     (checkpoint.parent / "sitecustomize.py").write_text(KILL, "utf-8")
     path = os.pathsep.join([str(checkpoint.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path, "KILL_AFTER_SAVES": str(saves)}

@@ -1,4 +1,4 @@
-"""Programs that no target speaks of: the `tfrecord` package, and Grain on ArrayRecord, a format of its own."""
+"""Programs without a target: the `tfrecord` package, and Grain on its format ArrayRecord."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRAIN = "grain, ArrayRecord"
 
 
 def tfrecord_package(path: Path, batch: int) -> Side:
-    """Records as dicts of arrays, one after another, in lists; checksums are not looked at."""
+    """Records as dicts of arrays, one after another, in lists; checksums are not verified."""
     loader = peer("tfrecord.reader").tfrecord_loader
 
     def batches() -> Iterator[list[dict[str, Any]]]:
@@ -51,7 +51,7 @@ def examples(data: Data) -> Work:
 
 
 def grain(data: Data, n: int, size: int, steps: Steps) -> Side:
-    """The same records in an ArrayRecord file, each findable by itself."""
+    """The same records in an ArrayRecord file, each readable at random."""
     sources = peer("grain.sources")
     writer_of = peer("array_record.python.array_record_module").ArrayRecordWriter
 
