@@ -1,1 +1,1 @@
-"""Wing 1: one room per file format."""
+"""File formats: one folder each."""

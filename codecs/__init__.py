@@ -1,1 +1,1 @@
-"""Codecs: one file for each kind of value."""
+"""Codecs: the bytes of values, one file for each kind of value."""

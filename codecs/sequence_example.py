@@ -45,11 +45,11 @@ __all__ = ["SEQUENCE_EXAMPLE"]
 
 _CONTEXT, _LISTS = "context/", "feature_lists/"
 _PARTS = {_CONTEXT: (0,), _LISTS: (1,), "": (0, 1)}
-"""The parts, by their numbers in the kernels, that may hold a field."""
+"""Prefix of a field's name to the parts of the message to search: 0 is the context, 1 the feature lists."""
 
 
 class _Place(NamedTuple):
-    """The place of a field: the part ("" if the field's name does not tell), and the name in it."""
+    """The place of a field: its part, "" if the name has no prefix, and its key in that part."""
 
     part: str
     key: str
@@ -63,7 +63,7 @@ def _place(name: str) -> _Place:
 
 
 class _SequenceExample(RecordCodec):
-    """A context, and feature lists."""
+    """The codec of `tf.train.SequenceExample`: a context of features, and lists of features."""
 
     name = "sequence_example"
 

@@ -180,7 +180,7 @@ class FormatError(_FactsError, ValueError):
 
 
 class TruncatedError(FormatError):
-    """A file ends before the data that it announces.
+    """A file ends before the data that its header promises.
 
     Example:
         >>> import dataformats
@@ -390,7 +390,7 @@ class StateMismatchError(_FactsError, ValueError):
     """A state, or a pickle, belongs to other data, another seed or another plan.
 
     Args:
-        field: Which part differs.
+        field: The name of the part that differs.
         expected: Its value in the state.
         found: Its value now.
         remedy: What the user can do.
@@ -421,7 +421,7 @@ class StateMismatchError(_FactsError, ValueError):
 
     @property
     def field(self) -> str:
-        """Which part differs."""
+        """The name of the part that differs."""
         return self.what
 
     def _problem(self) -> str:

@@ -85,7 +85,7 @@ class State:
         found = cls(**parts)
         check = found.to_json()["check"]
         if state["check"] != check:
-            raise StateMismatchError("check of the state", expected=check, found=state["check"], remedy=_TAKE_AGAIN)
+            raise StateMismatchError("state checksum", expected=check, found=state["check"], remedy=_TAKE_AGAIN)
         return found
 
 
@@ -176,7 +176,7 @@ def _check_version(state: Mapping[Any, Any]) -> None:
     if "version" not in state:
         found = ", ".join(sorted(map(str, state))[:5])
         remedy = "Pass the result of state_dict() of a Loader"
-        raise StateMismatchError("keys of the state", expected="version, ...", found=found, remedy=remedy)
+        raise StateMismatchError("set of state keys", expected="version, ...", found=found, remedy=remedy)
     version = _parsed("version", as_int, state["version"])
     if version > STATE_VERSION:
         remedy = "The state was saved by a newer release of dataformats. Install that one"
@@ -192,7 +192,7 @@ def _check_keys(state: Mapping[Any, Any]) -> None:
     if missing or extra:
         expected = ", ".join(missing or sorted(wanted))
         found = ", ".join(extra) if extra else "no such key" + ("s" if len(missing) > 1 else "")
-        raise StateMismatchError("keys of the state", expected=expected, found=found, remedy=_TAKE_AGAIN)
+        raise StateMismatchError("set of state keys", expected=expected, found=found, remedy=_TAKE_AGAIN)
 
 
 def _parsed(name: str, parse: Callable[[Any], Any], value: Any) -> Any:

@@ -241,7 +241,7 @@ def _data_without_records(checksum: int, size: int, path: str) -> FormatError:
 def _wrong_start(position: int, start: int, table: RecordTable) -> FormatError | None:
     within = f"an offset in [{table.first}, {table.size}]"
     if start > table.size:
-        return TruncatedError("a record begins behind the end of the file", expected=within, found=start)
+        return TruncatedError("a record begins past the end of the file", expected=within, found=start)
     if start < table.first:
         return FormatError("a record begins inside the header", expected=within, found=start)
     if position == 0 and start != table.first:
@@ -253,7 +253,7 @@ def _wrong_start(position: int, start: int, table: RecordTable) -> FormatError |
 def _wrong_stop(start: int, stop: int, table: RecordTable) -> FormatError | None:
     within = f"an end in [{start}, {table.size}]"
     if stop > table.size:
-        return TruncatedError("a record ends behind the end of the file", expected=within, found=stop)
+        return TruncatedError("a record ends past the end of the file", expected=within, found=stop)
     if stop < start:
         return FormatError("a record ends before it begins", expected=within, found=stop)
     return None

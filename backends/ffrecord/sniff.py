@@ -36,7 +36,7 @@ def _sniff_no_records(stored: int, size: int) -> SniffResult:
         return SniffResult("damaged", "unfinished: a header of zeros before data")
     if stored == crc32(bytes(8)):
         return SniffResult("damaged", "data behind a header of no records")
-    return SniffResult("no", "its header announces no records, with a wrong checksum")
+    return SniffResult("no", "its header says 0 records, with a wrong checksum")
 
 
 def _sniff_table(file: StoredFile, stored: int, n: int, window: bytes) -> SniffResult:
@@ -60,7 +60,7 @@ def _sniff_other_count(window: bytes, n: int, size: int) -> SniffResult:
         return SniffResult("no", f"not a header: a table of {n} records does not fit {size} bytes")
     if actual == n:
         return SniffResult("damaged", f"the header of {n} records is cut short")
-    return SniffResult("damaged", f"the header announces {n} records and has the table of {actual}")
+    return SniffResult("damaged", f"the header says {n} records, but its table holds {actual}")
 
 
 def _count_by_table(window: bytes, size: int) -> int | None:

@@ -16,7 +16,7 @@ from dataformats.kernels import UNSOUND
 __all__ = ["END", "FrameScanner", "only_headers", "read_window"]
 
 END = 2**63
-"""An offset behind the end of every file."""
+"""An offset past the end of every file."""
 
 _WINDOW = 2**19  # stays in the cache of a core while it is scanned
 _SKIP_LOCAL = 64 * 1024  # reading only the headers is faster if mean frames are larger than this
@@ -126,7 +126,7 @@ class FrameScanner:
         return True
 
     def _drop_last(self) -> None:
-        """Drop the last frame, which ends behind the end of the file."""
+        """Drop the last frame, which ends past the end of the file."""
         length = int(self._lengths[-1][-1])
         self._lengths[-1], self._stored[-1] = self._lengths[-1][:-1], self._stored[-1][:-1]
         self.n_frames -= 1

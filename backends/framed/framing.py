@@ -1,4 +1,4 @@
-"""The frame of a format: everything in which the formats of this room differ."""
+"""How the framed formats differ: where the length and the checksums of a frame stand."""
 
 from __future__ import annotations
 

@@ -29,12 +29,13 @@ _ATTEMPTS = 8  # data may consist of bytes that look like headers, and each atte
 
 
 def extend_in_pieces(chain: FrameScanner, framing: Framing, file: StoredFile) -> bool:
-    """Scan the rest of a file in parallel, as far as that is quicker, and extend a chain of frames by the result.
+    """Scan the rest of a large file in parallel, and append the frames to a chain.
 
-    The chain becomes the same as by `chain.extend`. Returns False if the file cannot be read on.
+    The result equals that of `chain.extend`. A file that is too small for a gain leaves the chain unchanged. Returns
+    False if the rest of the file is unreadable.
 
     Args:
-        chain: It begins at the file's first byte and holds some frames.
+        chain: The frames found so far, from the file's first byte on; at least one.
         framing: The frames of the format.
         file: The file, decompressed.
     """

@@ -77,7 +77,7 @@ class FramedWriter(BlobWriter):
             self._write_pending()
 
     def flush(self, *, sync: bool = False) -> None:
-        """Hand everything to the operating system; the file can then be read up to here."""
+        """Flush buffers to the operating system; the file can then be read up to here."""
         file = self._open_file()
         self._write_pending()
         file.write(self._flushed(last=False))

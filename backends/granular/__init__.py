@@ -1,4 +1,4 @@
-"""Granular: bags of byte records, and datasets of one bag a field. Reads all generations, writes the last two."""
+"""Granular: bags of byte records, and datasets of one bag per field. Reads all generations, writes the last two."""
 
 from dataformats.backends.granular.backend import GranularBackend
 

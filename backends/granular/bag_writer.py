@@ -71,7 +71,7 @@ class BagWriter(BlobWriter, HasSidecars):
             self.flush()
 
     def flush(self, *, sync: bool = False) -> None:
-        """Hand everything to the operating system, with `sync` also to the disk."""
+        """Flush buffers to the operating system, with `sync` also to the disk."""
         self._require_open()
         self._bag.write_records()
         if sync:
@@ -96,7 +96,7 @@ class BagWriter(BlobWriter, HasSidecars):
         return {self._final_idx: self._idx if self._generation == 3 else None}
 
     def suspend(self) -> None:
-        """Hand everything to the operating system and close the files."""
+        """Flush buffers to the operating system and close the files."""
         if self._open:
             try:
                 if self._pending_records:

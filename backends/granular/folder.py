@@ -1,4 +1,4 @@
-"""Finds the files of a dataset: `spec.json` and one bag a field, in a folder or in numbered ones."""
+"""Finds the files of a dataset: `spec.json` and one bag per field, in a folder or in numbered ones."""
 
 from __future__ import annotations
 

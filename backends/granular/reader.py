@@ -29,7 +29,7 @@ __all__ = ["GranularReader"]
 
 @dataclass(frozen=True, slots=True)
 class _PlainField:
-    """A field of one dataset whose row i is record i of its bag, in which no limit is in doubt.
+    """A field of a single dataset that needs no row index: row i is record i of its bag, and all limits are plausible.
 
     Attributes:
         file: The number of the bag's file.

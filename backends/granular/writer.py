@@ -123,7 +123,7 @@ class GranularWriter(FieldsWriter):
         self._close_files()
 
     def suspend(self) -> None:
-        """Hand everything to the operating system and close the files."""
+        """Flush buffers to the operating system and close the files."""
         if self._open:
             try:
                 # Without new rows, the bytes behind the kept rows stay unchanged.

@@ -67,7 +67,7 @@ def _read_frames(file: StoredFile) -> _Evidence:
         data = head[HEADER.size :]
         if not 0 <= length <= file.size - at - HEADER.size:
             evidence.is_cut_message = _begins_as_message(data)
-            problem = f"byte {at} announces a record of {length} bytes, which does not fit into {file.size} bytes"
+            problem = f"byte {at} starts a record of {length} bytes, which does not fit into {file.size} bytes"
             evidence.problem = evidence.problem or problem
             break
         if length:

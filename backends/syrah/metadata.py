@@ -153,7 +153,7 @@ def _check_lengths(tables: Mapping[str, ArrayTable], path: str, base: int) -> No
         found = {len(table.offset), len(table.size)} - {n_items}
         if found:
             raise FormatError(
-                f"array {name!r}: its tables have another length than those of the first array",
+                f"array {name!r}: its tables differ in length from those of the first array",
                 path=path,
                 offset_bytes=base,
                 expected=f"{n_items} items",

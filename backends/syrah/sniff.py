@@ -30,5 +30,5 @@ def sniff_header(file: StoredFile, *, has_name: bool) -> SniffResult:
         return SniffResult("damaged" if has_name or len(window) == HEADER.size else "no", error.what)
     (length,) = INT32.unpack(file.pread(header.offset, INT32.size))
     if length != header.length:
-        return SniffResult("damaged", f"the header announces metadata of {header.length} bytes, they have {length}")
+        return SniffResult("damaged", f"the header says {header.length} bytes of metadata, found {length}")
     return SniffResult("yes")

@@ -34,7 +34,7 @@ class TFRecordBackend(BlobBackend):
         return super().matches_name(name) or _SHARD.search(name) is not None
 
     def sniff(self, file: StoredFile) -> SniffResult:
-        """Recognize a file by the checksum of its first length, decompressed if need be."""
+        """Recognize a file by the checksum of its first length, decompressed if necessary."""
         return sniff_frames(file, has_name=self.matches_name(file.basename))
 
     def open(

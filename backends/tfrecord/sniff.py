@@ -1,4 +1,4 @@
-"""Recognizes a TFRecord by the checksum of its first length, decompressed if need be."""
+"""Recognizes a TFRecord by the checksum of its first length, decompressed if necessary."""
 
 from __future__ import annotations
 

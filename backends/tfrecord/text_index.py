@@ -1,4 +1,4 @@
-"""The text indexes of the `tfrecord` package: one line a record, with the offset and length of its frame."""
+"""The text indexes of the `tfrecord` package: one line per record, with the offset and length of its frame."""
 
 from __future__ import annotations
 

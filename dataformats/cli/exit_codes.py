@@ -15,7 +15,7 @@ FINDING, USAGE, CRASH = 1, 2, 3
 
 
 def exit_code(error: Exception) -> int:
-    """Return 1 if the data are wrong, 2 if the command is, 3 for an error that nothing expects."""
+    """Return 1 if the data are wrong, 2 if the command is, 3 for an unexpected error."""
     if isinstance(error, (FormatError, CodecError)):
         return FINDING
     if isinstance(error, SpecError):

@@ -1,4 +1,4 @@
-"""Decode the blobs of a batch into columns: bound to a source once, and all that a read calls."""
+"""Decode the blobs of a batch into columns: a decoder is bound to a source once, and each read calls it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class BatchDecoder(ABC):
 
     @abstractmethod
     def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
-        """Return of each stored field the part to read to an array of its own; empty: of no field."""
+        """Return, for each stored field, the slice of its blobs that is read straight into a column.
+
+        Empty if no field has one.
+        """
 
     @abstractmethod
     def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:

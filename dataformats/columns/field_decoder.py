@@ -82,7 +82,7 @@ def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder
 
 
 class FieldDecoder:
-    """Decodes one field that is stored apart; what no batch changes is computed once.
+    """Decodes one field that is stored apart; constants are computed once.
 
     Args:
         codecs: Resolves the codec of the elements.

@@ -20,7 +20,7 @@ __all__ = ["Numbers", "check_counts", "offsets_of", "record_of"]
 
 
 class Numbers:
-    """Decodes blobs into the column of a number type; what no batch changes is computed once.
+    """Decodes blobs into the column of a number type; constants are computed once.
 
     Args:
         kind: A number type; `[]` may stand only first.

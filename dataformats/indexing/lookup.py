@@ -179,7 +179,7 @@ def lookup(starts: NDArray[np.int64], *, local: bool) -> Lookup:
 
 
 def fits_in_memory(n_extents: int) -> bool:
-    """Return True if so many extents are held whole: 24 bytes each, at most 128 MB."""
+    """Return True if this many extents fit in memory: 24 bytes each, at most 128 MB."""
     return n_extents * _RECORD_BYTES <= _MAX_BYTES
 
 

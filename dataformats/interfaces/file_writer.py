@@ -25,7 +25,7 @@ class FileWriter(ABC):
 
     @abstractmethod
     def flush(self, *, sync: bool = False) -> None:
-        """Hand everything to the operating system; with `sync` also to the disk, so that it survives a crash."""
+        """Flush buffers to the operating system; with `sync` also to the disk, so that it survives a crash."""
 
     @abstractmethod
     def close(self) -> None:

@@ -72,7 +72,7 @@ class RecordWriter(ABC):
             self.append(record)
 
     def flush(self, sync: bool = False) -> None:  # noqa: B027  # a writer may hold nothing back
-        """Hand everything to the operating system; with `sync` write it to the disk.
+        """Flush buffers to the operating system; with `sync` write it to the disk.
 
         After `flush(sync=True)` the records so far survive `kill -9`, and power loss if the format allows it, and
         `create(..., resume=True)` finds them.

@@ -1,4 +1,4 @@
-"""Decode blobs, and find the records that cause an error: the fast path only knows that one does."""
+"""Decode record by record after the fast path failed, to find which record is at fault."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class FileSource(RecordSource):
     """The records of one dataset on a disk or behind a URL.
 
     Args:
-        arguments: Of the call of `open`.
+        arguments: The arguments of `open`.
         backend: The format.
         reader: The opened files.
         declared: What the call or a sidecar declares about the records.

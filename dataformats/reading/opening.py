@@ -1,4 +1,4 @@
-"""From a path to a source: `open`, and opening the same data again in another process."""
+"""Open files as a source, and reopen them in another process."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def read(
         files: The files that the extents number.
         located: Where the blobs lie.
         max_bytes: A longer blob is not read.
-        slices: Of each field, the part of its blobs to read to an array of its own; empty: of no field.
+        slices: For each field, the slice of its blobs that is read straight into a column; empty if there is none.
     """
     if not files.gathers:
         return None

@@ -1,1 +1,1 @@
-"""From records to files that appear whole."""
+"""Write records to files that are published atomically."""

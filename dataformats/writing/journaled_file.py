@@ -83,7 +83,7 @@ class JournaledFileWriter(FileWriter):
         self._journal.path.unlink(missing_ok=True)
 
     def suspend(self) -> None:
-        """Hand everything to the operating system and close the file; file and journal stay for a resume."""
+        """Flush buffers to the operating system and close the file; file and journal stay for a resume."""
         if not self._closed:
             try:
                 self.flush()

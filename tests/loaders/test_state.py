@@ -107,7 +107,7 @@ def test_any_changed_value_raises_or_is_equal(mutated: tuple[dict[str, Any], str
     else:
         assert found in (PLAIN, RICH)
         return
-    assert refused.field in (f"{name} of the state", "check of the state")
+    assert refused.field in (f"{name} of the state", "state checksum")
     assert refused.remedy
 
 
@@ -117,7 +117,7 @@ def test_a_missing_or_extra_key_raises(state: State) -> None:
     for name in whole:
         with pytest.raises(dataformats.StateMismatchError):
             State.from_json({key: value for key, value in whole.items() if key != name})
-    with pytest.raises(dataformats.StateMismatchError, match=r"keys of the state .*found 'extra'"):
+    with pytest.raises(dataformats.StateMismatchError, match=r"set of state keys .*found 'extra'"):
         State.from_json({**whole, "extra": 1})
 
 
@@ -159,7 +159,7 @@ def test_any_changed_character_raises_or_is_equal(byte: int) -> None:
         ({"weights": [[5, [1]]]}, "the first at 0"),
         ({"weights": [[0, [1]], [5, [1, 1]]]}, "weights of the same components"),
         ({"weights": [[0, [1, -1]]]}, "weights of 0 or more"),
-        ({"position": 1235}, "check of the state differs.*take the state from another checkpoint"),
+        ({"position": 1235}, "state checksum differs.*take the state from another checkpoint"),
     ],
 )
 def test_errors_name_the_problem(changes: dict[str, Any], message: str) -> None:

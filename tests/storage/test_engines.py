@@ -381,6 +381,6 @@ def test_a_refused_engine_is_logged_once(
     assert facts == {
         "available": False,
         "reason": "io_uring_setup: Operation not permitted",
-        "note": "if asked for",
+        "note": f"not available; {instead} instead",
         "cold": instead,
     }

@@ -3,7 +3,7 @@
 
 #ifdef DATAFORMATS_X86
 
-/* 16 bytes a lane, four lanes side by side: a product answers after several cycles. Encoding this with AVX
+/* 16 bytes a lane, four lanes side by side: a product has a latency of several cycles. Encoding this with AVX
  * gained nothing on a processor of 2023. */
 __attribute__((target("sse4.1,pclmul"))) uint32_t crc32_pclmul(uint32_t value, const uint8_t *data, size_t n_bytes) {
     if (n_bytes < 64) {

@@ -11,8 +11,8 @@
 #define TARGET __attribute__((target("+crc")))
 #endif
 
-/* The instructions answer after two or three cycles but can start every cycle, so three lanes run side by
- * side. Joining them costs some 200 cycles, which a lane this long hides. */
+/* The instruction has a latency of two or three cycles, but one can start every cycle, so three lanes run
+ * side by side. Joining them costs some 200 cycles, which a lane this long hides. */
 #define LANE 4096
 
 static inline uint64_t load64(const uint8_t *data) {

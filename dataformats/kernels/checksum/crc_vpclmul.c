@@ -6,7 +6,7 @@
 /* Folding pays from here on: below, sse42 needs no reduction at the end. */
 #define CRC32C_MIN 256
 
-/* Return the CRC of at least 64 bytes. Four registers side by side: a product answers after several cycles. */
+/* Return the CRC of at least 64 bytes. Four registers side by side: a product has a latency of several cycles. */
 CRC_FOLD512 uint32_t folded(uint32_t value, const uint8_t *data, size_t n_bytes, const crc_factors *factors) {
     __m512i a = crc_first512(value, crc_load512(data));
     size_t at = 64;

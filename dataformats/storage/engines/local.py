@@ -20,7 +20,7 @@ NAMES = ("auto", "uring", "libaio", "threads")
 
 _FALLBACK = "threads"
 _BY_KIND = {
-    "mmap": "if asked for: truncating a mapped file ends the process with SIGBUS",
+    "mmap": "available; pass io='mmap': truncating a mapped file ends the process with SIGBUS",
     "fsspec": "for files behind a URL",
 }
 _PLAIN = "plain reads"
@@ -169,8 +169,11 @@ def describe() -> dict[str, dict[str, Any]]:
     facts: dict[str, dict[str, Any]] = {}
     for name, each in _ENGINES.items():
         cold = each.cold
-        note = f"reads files that are not in memory by {cold}" if name == "auto" else "if asked for"
         available = name in ("auto", cold)
+        if name == "auto":
+            note = f"reads uncached files with {cold}"
+        else:
+            note = f"available; pass io={name!r}" if available else f"not available; {cold} instead"
         facts[name] = {"available": available, "reason": each.reason, "note": note, "cold": cold}
     for name, note in _BY_KIND.items():
         facts[name] = {"available": True, "reason": None, "note": note}
