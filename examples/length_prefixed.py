@@ -140,6 +140,10 @@ class LengthPrefixed(BlobBackend):
         return [f"{stem}-{number:05d}-of-{count:05d}.lp" for number in range(count)]
 
 
+BACKEND = LengthPrefixed()
+"""The object that an entry point names."""
+
+
 def register() -> None:
     """Make the format known to this process."""
-    dataformats.register_backend(LengthPrefixed(), replace=True)
+    dataformats.register_backend(BACKEND, replace=True)

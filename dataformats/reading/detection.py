@@ -15,6 +15,7 @@ __all__ = ["choose_files"]
 _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
 _NAME_FORMAT = Remedy("Pass {format}.", format=...)
+_NAME_FORMAT_IF_KNOWN = Remedy("Pass {format} if you know it.", format=...)
 _NAME_FORMAT_OR_GLOB = Remedy("Pass {format}, or a glob.", format=...)
 
 
@@ -89,7 +90,7 @@ def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     files = [file for file in _all_files(folder) if file.size]
     if not files:
         raise FormatError("every file in the folder is empty", path=folder.name, remedy=_NAME_FORMAT)
-    by_format = {_recognize([file]).name: [file] for file in reversed(files[:_MAX_SNIFFED])}
+    by_format = {_recognize([file], folder=folder).name: [file] for file in reversed(files[:_MAX_SNIFFED])}
     backend = backends.get(_only_format(folder, by_format)[0])
     return backend, [folder.file(name) for name in backend.order(names)]
 
@@ -106,7 +107,7 @@ def _only_format(folder: Folder, by_format: Mapping[str, list[StoredFile]]) -> t
     return next(iter(by_format.items()))
 
 
-def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None) -> Backend:
+def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, folder: Folder | None = None) -> Backend:
     """Return the format of the first file that is not empty, by its content; its name only breaks ties.
 
     Raises:
@@ -125,7 +126,15 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None) -> B
         if matching:
             formats = " or ".join(backend.name for backend in matching)
             raise FormatError(f"the content could be {formats}", path=file.name, remedy=_NAME_FORMAT)
-    raise FormatError(f"no known format: {_reasons(results)}", path=file.name, offset_bytes=0)
+    if folder is not None:
+        raise FormatError(
+            f"the folder holds a file of no known format: {file.basename!r} is {_reasons(results)}",
+            path=folder.name,
+            remedy=_NAME_FORMAT_OR_GLOB,
+        )
+    raise FormatError(
+        f"no known format: {_reasons(results)}", path=file.name, offset_bytes=0, remedy=_NAME_FORMAT_IF_KNOWN
+    )
 
 
 def _reasons(results: Mapping[str, tuple[Backend, SniffResult]]) -> str:
