@@ -30,7 +30,9 @@ native = Extension(
 
 # A build starts in an empty folder: modules that were deleted since an earlier build stay out of the package.
 with tempfile.TemporaryDirectory(prefix="dataformats-build-") as scratch:
-    options = {"build": {"build_base": scratch}}
+    # "compat" makes `pip install -e` add a plain path. The default import hook comes after the current folder, so that
+    # Python started beside the checkout would import the checkout's folder as an empty namespace package.
+    options = {"build": {"build_base": scratch}, "editable_wheel": {"mode": "compat"}}
     if LIMITED_API:
         options["bdist_wheel"] = {"py_limited_api": "cp311"}
     setup(ext_modules=[native], options=options)

@@ -79,7 +79,7 @@ class Target:
         return cast("np.dtype[Any]", self.kind.dtype)
 
 
-def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoReturn:
+def refuse(target: Target, row: int, found: str, codec: str, dims: str, *, sentence: str = "Pass {spec}.") -> NoReturn:
     """Raise the error of a feature that does not fit, with a type that would.
 
     Args:
@@ -88,13 +88,13 @@ def refuse(target: Target, row: int, found: str, codec: str, dims: str) -> NoRet
         found: The content of the feature.
         codec: The element of a type that would fit.
         dims: The dims of that type, and `?`.
+        sentence: The remedy, which names `spec`.
 
     Raises:
         SpecError: Always.
     """
     steps = "[]" if target.in_steps else ""
     declared = Type(target.kind.codec, target.kind.args, (None,) * target.in_steps + target.kind.dims)
-    sentence = "Pass {spec}."
     if codec != target.kind.codec and {codec, target.kind.codec} <= set(KIND_TYPES.values()):
         optional = "?" if target.kind.optional else ""
         sentence = f"Pass {{spec}}, or '{FEATURE.name}{steps}{optional}' if records differ in their types."
@@ -126,7 +126,15 @@ def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: 
         return Nullable(column, np.ones(len(stored), np.bool_))
     present = stored.kinds > MISSING
     if not target.kind.optional and not target.sequence:
-        refuse(target, int(present.argmin()), "nothing", str(target.kind.element), _dims_text(target) + "?")
+        sentence = "Check the name of the field, or pass {spec} if records may lack it."
+        refuse(
+            target,
+            int(present.argmin()),
+            "nothing",
+            str(target.kind.element),
+            _dims_text(target) + "?",
+            sentence=sentence,
+        )
     if part is not None:
         check_part(part, np.where(present, np.iinfo(np.int64).max, 0), target.name)
     rows = np.flatnonzero(present)

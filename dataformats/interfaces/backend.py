@@ -175,8 +175,7 @@ def check_options(backend: Backend, method: Literal["open", "create"], options: 
         return
     parameters = inspect.signature(getattr(backend, method)).parameters.values()
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _CONTRACT]
-    unknown = [name for name in options if name not in known]
+    unknown = ", ".join(repr(name) for name in options if name not in known)
     if unknown:
-        expected = f"one of {', '.join(known)}" if known else "none"
-        found = ", ".join(map(repr, unknown))
-        raise TypeError(f"unknown option of {backend.name} for {method}: expected {expected}, found {found}")
+        expected = f"an argument of {method}() or an option of {backend.name} ({', '.join(known) or 'it has none'})"
+        raise TypeError(f"unknown option: expected {expected}, found {unknown}")

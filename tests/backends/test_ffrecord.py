@@ -289,7 +289,9 @@ def test_the_number_of_records_is_held(tmp_path: Path) -> None:
 
 
 def test_unknown_options_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="for create: expected one of records, found 'level'"):
+    with pytest.raises(
+        TypeError, match=r"an argument of create\(\) or an option of ffrecord \(records\), found 'level'"
+    ):
         dataformats.create(tmp_path / "a.ffr", "ffrecord", level=9)
     with pytest.raises(TypeError, match="for open: expected none, found 'level'"):
         dataformats.open(GOLDEN / "base.ffr", level=9)

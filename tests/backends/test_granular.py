@@ -730,7 +730,7 @@ def test_other_generations_are_not_written(generation: Any, tmp_path: Path) -> N
     for spec in ({"a": "utf8"}, None):
         with pytest.raises(ValueError, match="Generation 1 is read-only"):
             dataformats.create(tmp_path / "d.bag", "granular", generation=generation, spec=spec)
-    with pytest.raises(TypeError, match="expected one of generation, found 'level'"):
+    with pytest.raises(TypeError, match=r"option of granular \(generation\), found 'level'"):
         dataformats.create(tmp_path / "d", "granular", spec={"a": "utf8"}, level=3)
 
 

@@ -267,7 +267,9 @@ def test_compression_is_named_as_here_or_as_tensorflow_does() -> None:
         assert len(read(opened(FOLDER / "raw.tfrecord", none))) == 6
     with pytest.raises(ValueError, match="'brotli'"):
         opened(FOLDER / "raw.tfrecord", "brotli")
-    with pytest.raises(TypeError, match="tfrecord for open: expected one of compression, found 'level'"):
+    with pytest.raises(
+        TypeError, match=r"an argument of open\(\) or an option of tfrecord \(compression\), found 'level'"
+    ):
         dataformats.open(FOLDER / "raw.tfrecord", level=3)
 
 

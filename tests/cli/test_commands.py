@@ -611,7 +611,7 @@ def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
         ((PHOTOS, "x.syr", "--from-spec", "label"), "--from-spec"),
         (
             (PHOTOS, "x.syr", "--compression", "gzip"),
-            "unknown option of syrah for create: expected none, found 'compression'",
+            "expected an argument of create() or an option of syrah (it has none), found 'compression'",
         ),
         ((str(GOLDEN / "ffrecord" / "base.ffr"), "x", "--format", "granular"), "name that ends in .bag"),
         ((str(GOLDEN / "ffrecord" / "base.ffr"), "x.bag", "--shard-records", 2), "shards"),
