@@ -293,7 +293,7 @@ def test_unknown_options_are_refused(tmp_path: Path) -> None:
         TypeError, match=r"an argument of create\(\) or an option of ffrecord \(records\), found 'level'"
     ):
         dataformats.create(tmp_path / "a.ffr", "ffrecord", level=9)
-    with pytest.raises(TypeError, match="for open: expected none, found 'level'"):
+    with pytest.raises(TypeError, match=r"an option of ffrecord \(it has none\), found 'level'"):
         dataformats.open(GOLDEN / "base.ffr", level=9)
 
 
