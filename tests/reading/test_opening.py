@@ -47,3 +47,15 @@ def test_a_description_of_one_kind_of_name() -> None:
         dataformats.open("tests", format=5)  # type: ignore[arg-type]  # what a caller without types may do
     with pytest.raises(FileNotFoundError):
         dataformats.open("")
+
+
+def test_an_unknown_format_is_named_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("# Notes\n" * 20)
+    with pytest.raises(dataformats.FormatError, match="not tfrecord") as caught:
+        dataformats.open(tmp_path / "notes.md")
+    assert (caught.value.path, caught.value.remedy) == (str(tmp_path / "notes.md"), "Pass format= if you know it.")
+    with pytest.raises(
+        dataformats.FormatError, match=r"the folder holds a file of no known format: 'notes\.md'"
+    ) as caught:
+        dataformats.open(tmp_path)
+    assert (caught.value.path, caught.value.remedy) == (str(tmp_path), "Pass format=, or a glob.")
