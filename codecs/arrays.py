@@ -88,13 +88,13 @@ class _Array(ArrayCodec):
         data = self.decode(blobs.view(0)).nbytes
         return ValueSlice(int(blobs.lengths[0]) - data, data) if data and data < blobs.lengths[0] else None
 
-    def decode_split(self, around: SplitBlobs) -> Column | None:
+    def decode_split(self, split: SplitBlobs) -> Column | None:
         """Return the rows of one array, if all blobs have the same header."""
-        blobs, (begin, n_bytes) = around.blobs, around.value_slice
+        blobs, (begin, n_bytes) = split.blobs, split.value_slice
         values = blobs.packed(begin + n_bytes) if begin >= 0 and len(blobs) else None
         if values is None:
             return None
-        stacked = _stacked(values.reshape(len(blobs), begin + n_bytes)[:, :begin], around.rows)
+        stacked = _stacked(values.reshape(len(blobs), begin + n_bytes)[:, :begin], split.rows)
         return None if stacked is None else self._column(stacked)
 
     def _column(self, stacked: NDArray[Any]) -> Column:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import Remedy, SpecError, UnknownNameError
@@ -320,7 +320,7 @@ def _fill(plan: _Plan, out: RecordWriter, progress: Callable[[int, int], None] |
     append = out.append_bytes if plan.copied and isinstance(out, DatasetWriter) else out.append
     done = 0
     for record in records:
-        append(record)
+        append(cast("Any", record))  # bytes if they are copied
         done += 1
         if progress is not None and done % _EVERY == 0:
             progress(done, len(plan.source))

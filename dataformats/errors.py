@@ -176,7 +176,8 @@ class FormatError(_FactsError, ValueError):
 
     def at(self, index: int) -> Self:
         """Return a copy of this error that names record `index`."""
-        return type(self)(self.what, **self._facts() | {"index": index})
+        facts: dict[str, Any] = {**self._facts(), "index": index}
+        return type(self)(self.what, **facts)
 
 
 class TruncatedError(FormatError):
@@ -306,7 +307,8 @@ class SpecError(_FactsError, ValueError):
 
     def at(self, index: int) -> Self:
         """Return a copy of this error that names record `index`."""
-        return type(self)(self.what, **self._facts() | {"index": index})
+        facts: dict[str, Any] = {**self._facts(), "index": index}
+        return type(self)(self.what, **facts)
 
 
 class CodecError(_FactsError, ValueError):

@@ -68,7 +68,7 @@ class GranularReader(Reader, ChecksDataset, FilesPerField):
                     found=str(other.spec),
                 )
         self.spec: Spec | None = spec
-        self.files: list[StoredFile] = [file for one in sets for file in one.files()]
+        self.files: Sequence[StoredFile] = [file for one in sets for file in one.files()]
         self._sets = [RowIndex(one) for one in sets]
         sizes = [len(rows.files.files()) for rows in self._sets]
         self._bases = np.cumsum([0, *sizes])

@@ -62,7 +62,7 @@ class SyrahReader(Reader):
     """
 
     def __init__(self, files: Sequence[StoredFile]) -> None:
-        self.files: list[StoredFile] = list(files)
+        self.files: Sequence[StoredFile] = list(files)
         with ThreadPoolExecutor(max(1, min(len(self.files), os.cpu_count() or 1))) as threads:
             self._parts = list(threads.map(_load, self.files))
         self._check_alike()

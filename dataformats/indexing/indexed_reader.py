@@ -41,7 +41,7 @@ class IndexedReader(Reader):
     tail: int = 0
 
     def __init__(self, files: Sequence[StoredFile], *, indexes_are_local: bool = False) -> None:
-        self.files: list[StoredFile] = list(files)
+        self.files: Sequence[StoredFile] = list(files)
         self._is_local = indexes_are_local or all(file.local is not None for file in self.files)
         self._indexes: list[RecordIndex] | None = None
         self._starts: NDArray[np.int64] | None = None

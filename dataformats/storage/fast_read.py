@@ -93,8 +93,8 @@ def read(
     if not files.gathers:
         return None
     if isinstance(located, PinnedRows):
-        (fields, handles, _), rows = located
-        counts = [len(rows)] * len(fields)
+        (_, handles, _), rows = located
+        counts = [len(rows)] * len(handles)
     else:
         rows, handles = None, tuple([pin_extents(one.extents) for one in located.values()])
         if None in handles:
@@ -117,6 +117,7 @@ def read(
         return None
     blobs = _blobs(room, counts, outs)
     if isinstance(located, PinnedRows):
+        (fields, _, _), _ = located
         return {name: (one, None) for name, one in zip(fields, blobs, strict=True)}
     return {name: (one, located[name].counts) for name, one in zip(located, blobs, strict=True)}
 

@@ -18,7 +18,7 @@ N = 40
 class Own(dataformats.RecordSource):
     """The least that a third party implements: records are computed, record 7 is damaged if asked for."""
 
-    fingerprint = "own-1"
+    fingerprint = "own-1"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]  # of a property
 
     def __init__(self, damaged: bool = False) -> None:
         self.damaged = damaged
