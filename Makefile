@@ -36,6 +36,7 @@ test-deep: .venv/deep
 	@$(STAGE) pyright .venv/bin/pyright
 	@for stage in fuzz-short sanitize plain wheel reference; do \
 	    $(STAGE) $$stage $(MAKE) --no-print-directory test-$$stage || exit 1; done
+	@$(STAGE) docs $(MAKE) --no-print-directory docs
 	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests/deep
 
 # Only what calls kernels.
