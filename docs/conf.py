@@ -19,7 +19,7 @@ nitpicky = True
 # Types of other projects and type variables lead nowhere: the build asks no network for inventories.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dataformats\.).*"),
-    ("py:class", r"dataformats\.(registry|indexing\.reader)\.\w+"),
+    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader)\.\w+"),
 ]
 
 myst_heading_anchors = 3

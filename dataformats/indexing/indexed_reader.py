@@ -22,7 +22,7 @@ from dataformats.storage.threads import concurrent_map
 
 __all__ = ["FileIndex", "IndexedReader", "LazyProblems", "RecordIndex"]
 
-Made = TypeVar("Made")
+T = TypeVar("T")
 
 
 class IndexedReader(Reader):
@@ -86,7 +86,7 @@ class IndexedReader(Reader):
             made = dict(zip(order, threads.map(self.load_index, order), strict=True))
         return [index if index is not None else made[file] for file, index in found.items()]
 
-    def each_file(self, quick: Callable[[int], Made]) -> list[Made]:
+    def each_file(self, quick: Callable[[int], T]) -> list[T]:
         """Call a function that reads little for each file, and return its results."""
         return concurrent_map(quick, range(len(self.files)), local=self._is_local)
 
