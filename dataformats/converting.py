@@ -118,7 +118,11 @@ def convert(
     with _opened(source, {"codecs": codecs, **(source_options or {})}, wanted, renamed) as given:
         chosen = given if fields is None else _selected(given, fields, wanted)
         if isinstance(path, RecordWriter):
-            if format is not None or spec is not None or payload is not None or backend_options:
+            if (
+                backend_options
+                or overwrite
+                or any(option is not None for option in (format, spec, payload, shard_records, shard_bytes))
+            ):
                 raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
             _check_names(chosen, renamed)
             plan = _Plan(chosen, None, None, None, renamed, copied=False)

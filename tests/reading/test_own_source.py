@@ -146,7 +146,17 @@ def test_convert_to_a_writer() -> None:
     assert (writer.ended, done[-1]) == ("closed", (N, N))
 
 
-@pytest.mark.parametrize("options", [{"format": "tfrecord"}, {"spec": {"n": "int64"}}, {"generation": 3}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "tfrecord"},
+        {"spec": {"n": "int64"}},
+        {"generation": 3},
+        {"shard_records": 5},
+        {"shard_bytes": 5},
+        {"overwrite": True},
+    ],
+)
 def test_options_are_refused_with_a_writer(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="to a writer takes no format="):
         dataformats.convert(Own(), Collector(), **options)

@@ -100,3 +100,10 @@ def test_the_reference_has_every_public_name(module: str) -> None:
     names = importlib.import_module(module).__all__
     assert names
     assert [name for name in names if id(named(f"{module}.{name}")) not in documented] == []
+
+
+def test_the_readme_of_worker_processes_lists_every_file() -> None:
+    folder = CHECKOUT / "loaders" / "processes"
+    rows = [row for row in (folder / "README.md").read_text("utf-8").splitlines() if row.startswith("| `")]
+    listed = {name for row in rows for name in re.findall(r"`(\w+\.py)`", row.split("|")[1])}
+    assert listed == {path.name for path in folder.glob("*.py")} - {"__init__.py"}
