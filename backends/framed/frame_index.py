@@ -26,11 +26,18 @@ __all__ = ["FrameIndex", "FrameIndexStore", "Hint", "error_from_json", "error_to
 
 _LOG = logging.getLogger("dataformats")
 _BATCH = 4096  # headers read at once; the data between the headers of short records is read as well
+_PART = 16 * _BATCH  # rows of a hint that are read at once
+_UNUSABLE = (ValueError, LookupError, ArithmeticError, MemoryError)
+_MOST_EXPANSION = 1032  # bytes that DEFLATE can make of one
 _ERRORS = {kind.__name__: kind for kind in (FormatError, TruncatedError, ChecksumError)}
 _FACTS = ("what", "offset_bytes", "remedy")
 
-Hint = tuple[str, NDArray[np.int64]]
-"""The name of an index, and the lengths of all records according to it."""
+Hint = tuple[str, Iterator[NDArray[np.int64]]]
+"""The name of an index, and the lengths of the records according to it, some thousands at a time.
+
+Each part is compared with the file before the next one is requested, so that a false hint takes no memory. To iterate
+may raise the errors of bad data: `ValueError`, `LookupError`, `ArithmeticError`, `MemoryError`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +120,11 @@ class FrameIndexStore:
         """Return the frames of a file from an index of unknown age, after reading every header; or `None`."""
         if file.is_compressed or file.size == 0:
             return None  # reading every header would decompress the whole file
-        for name, lengths in self._hints(file, cache):
-            frames = self._verified(file, lengths)
-            if frames is not None:
-                return frames
-            _LOG.warning("ignored the index %s of %s: it does not fit the file", name, file.name)
+        for name, parts in self._hints(file, cache):
+            try:
+                return self._verified(file, parts)
+            except _UNUSABLE as error:
+                _LOG.warning("ignored the index %s of %s: %s", name, file.name, error)
         return None
 
     def save(self, file: StoredFile, cache: IndexCache, frames: Frames) -> FrameIndex:
@@ -144,6 +151,8 @@ class FrameIndexStore:
         if facts["compression"] != file.compression:
             raise ValueError(f"expected compression {file.compression!r}, found {facts['compression']!r}")
         size = int(facts["size"]) if file.is_compressed else file.size
+        if size > _MOST_EXPANSION * file.stored_size:
+            raise ValueError(f"expected at most {_MOST_EXPANSION * file.stored_size} bytes, found {size}")
         rest = error_from_json(facts["rest"], file.name)
         end = index.total + self.framing.extra * len(index)
         if not 0 <= index.total <= end <= size or (rest is None and end != size):
@@ -156,42 +165,41 @@ class FrameIndexStore:
         """Yield the hints of all readable indexes."""
         for place in (cache,) if cache.where == "beside" else (cache, IndexCache("beside")):
             index = place.load(file, self.framing.name)
-            if index is None or index.facts.get("rest") is not None:
-                continue
-            try:
-                lengths = index.rows(0, len(index)).columns["length"]
-            except (ValueError, LookupError, MemoryError) as error:
-                _LOG.warning("ignored the index of %s in %s: %s", file.name, place.where, error)
-                continue
-            yield place.where, lengths.astype(np.int64)
+            if index is not None and index.facts.get("rest") is None:
+                yield place.where, _lengths(index)
         yield from self.foreign(file)
 
-    def _end(self, lengths: Positions, size: int) -> int | None:
-        """Return where frames of these lengths end, or `None` if they do not fit into `size` bytes."""
-        if not len(lengths):
-            return 0
-        if lengths.dtype != np.dtype(np.int64) or lengths.min() < 0 or lengths.max() > size:
-            return None
-        ends = np.cumsum(lengths + self.framing.extra)
-        if ends.min() < 0 or ends.max() > size:  # a sum past 2**63 turns negative before it turns small
-            return None
-        return int(ends[-1])
+    def _verified(self, file: StoredFile, parts: Iterator[Positions]) -> Frames:
+        """Return the frames of these lengths, which must fill the file, each with a header of the same length.
 
-    def _verified(self, file: StoredFile, lengths: Positions) -> Frames | None:
-        """Return the frames of these lengths if they fill the file and every header has the same length."""
-        if self._end(lengths, file.size) != file.size:
-            return None
-        sizes = lengths + self.framing.extra
-        starts = np.cumsum(sizes) - sizes
-        stored = np.empty(len(lengths), np.uint32) if self.framing.tail else None
-        for first in range(0, len(lengths), _BATCH):
-            part = slice(first, first + _BATCH)
-            head, foot = self._headers_and_footers(file, starts[part], lengths[part])
-            if not headers_are_sound(self.framing, head.buffer, head.starts, lengths[part]):
-                return None
-            if stored is not None:
-                stored[part] = words(foot.buffer, foot.starts, "<u4")
-        return Frames(self.framing, lengths, stored)
+        Raises:
+            ValueError: They do not.
+        """
+        end, kept, footers = 0, [np.zeros(0, np.int64)], [np.zeros(0, np.uint32)]
+        for lengths in _batches(parts):
+            ends = end + self._ends(lengths, file.size - end)
+            head, foot = self._headers_and_footers(file, ends - lengths - self.framing.extra, lengths)
+            if not headers_are_sound(self.framing, head.buffer, head.starts, lengths):
+                raise ValueError("it does not fit the file: a header is not where it says")
+            if self.framing.tail:
+                footers.append(words(foot.buffer, foot.starts, "<u4"))
+            kept.append(lengths)
+            end = int(ends[-1])
+        if end != file.size:
+            raise ValueError(f"it does not fit the file: expected {file.size} bytes, found {end}")
+        return Frames(self.framing, np.concatenate(kept), np.concatenate(footers) if self.framing.tail else None)
+
+    def _ends(self, lengths: Positions, size: int) -> Positions:
+        """Return int64[n], n > 0: where frames of these lengths, back to back from 0 on, end.
+
+        Raises:
+            ValueError: They do not fit into `size` bytes.
+        """
+        if 0 <= lengths.min() <= lengths.max() <= size:
+            ends: Positions = np.cumsum(lengths + self.framing.extra)
+            if ends.min() >= 0 and ends[-1] <= size:  # a sum past 2**63 turns negative before it turns small
+                return ends
+        raise ValueError(f"it does not fit the file: more than {size} bytes are left")
 
     def _headers_and_footers(self, file: StoredFile, starts: Positions, lengths: Positions) -> tuple[Blobs, Blobs]:
         zero, framing = np.zeros(len(starts), np.int32), self.framing
@@ -199,6 +207,18 @@ class FrameIndexStore:
         feet = Extents(zero, starts + framing.head + lengths, np.full(len(starts), framing.tail, np.int64))
         head, foot = read_blobs([file], [heads, feet], max_bytes=framing.extra)
         return head.blobs, foot.blobs
+
+
+def _lengths(index: Index) -> Iterator[Positions]:
+    """Yield the lengths of an index as a hint."""
+    for first in range(0, len(index), _PART):
+        yield index.rows(first, min(first + _PART, len(index))).columns["length"].astype(np.int64)
+
+
+def _batches(parts: Iterator[Positions]) -> Iterator[Positions]:
+    for part in parts:
+        for first in range(0, len(part), _BATCH):
+            yield part[first : first + _BATCH]
 
 
 def error_to_json(error: FormatError | None) -> dict[str, Any] | None:

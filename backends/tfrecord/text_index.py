@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +20,9 @@ from dataformats.storage.files import LocalFile
 
 __all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]
 
-_LOG = logging.getLogger("dataformats")
 _DIGITS = 19  # of the largest int64
-_LINE_BYTES = 2 * _DIGITS + 3
+_LINE_BYTES = 1024  # far more than two numbers need
+_READ = 2**18
 
 
 def write_text_index(file: StoredFile | str | os.PathLike[str], out: str | os.PathLike[str]) -> int:
@@ -57,35 +56,35 @@ def index_names(name: str) -> list[str]:
 
 
 def text_hints(file: StoredFile) -> Iterator[Hint]:
-    """Yield the hint of each readable text index beside a file."""
+    """Yield the hint of each text index beside a file."""
     for name in index_names(file.basename):
         text = file.sibling(name)
-        if text is None:
-            continue
-        try:
-            yield text.name, parse_text_index(text, file.size)
-        except ValueError as error:
-            _LOG.warning("ignored the index %s of %s: %s", text.name, file.name, error)
+        if text is not None:
+            yield text.name, parse_text_index(text)
 
 
-def parse_text_index(index: StoredFile, size: int) -> NDArray[np.int64]:
-    """Return the lengths of a file's records, without framing, int64[n]; does not read the file itself.
-
-    Args:
-        index: The text index.
-        size: Bytes of the data, which bound the size of the index.
+def parse_text_index(index: StoredFile) -> Iterator[NDArray[np.int64]]:
+    """Yield the lengths of records, without framing, int64[n], n > 0: those of each 256 KB of the text.
 
     Raises:
-        ValueError: It is not the index of a file of that size.
+        ValueError: It is not such an index.
+        OverflowError: A number is larger than int64.
     """
-    text = index.read_all(_LINE_BYTES * (size // FRAMING_BYTES + 1))
-    if text.translate(None, b"0123456789 \t\r\n"):
-        raise ValueError("expected only numbers")
-    numbers = text.split()
-    if len(numbers) % 2 or max(map(len, numbers), default=0) > _DIGITS:
+    end, rest = 0, b""
+    for at in range(0, index.size, _READ):
+        *lines, rest = (rest + index.pread(at, _READ)).split(b"\n")
+        if at + _READ >= index.size:
+            lines.append(rest)
+        pairs = np.array([_numbers(line) for line in lines if line.strip()], np.int64).reshape(-1, 2)
+        if len(rest) > _LINE_BYTES or not np.array_equal(end + np.cumsum(pairs[:, 1]) - pairs[:, 1], pairs[:, 0]):
+            raise ValueError("expected lines of an offset and a length, of records back to back")
+        if len(pairs):
+            end = int(pairs[-1].sum())
+            yield pairs[:, 1] - FRAMING_BYTES
+
+
+def _numbers(line: bytes) -> list[int]:
+    numbers = line.split()
+    if len(numbers) != 2 or not all(len(number) <= _DIGITS and number.isdigit() for number in numbers):
         raise ValueError("expected lines of an offset and a length")
-    pairs = np.array([int(number) for number in numbers], np.int64).reshape(-1, 2)
-    lengths = pairs[:, 1] - FRAMING_BYTES
-    if not np.array_equal(np.cumsum(pairs[:, 1]) - pairs[:, 1], pairs[:, 0]):
-        raise ValueError("expected records back to back")
-    return np.ascontiguousarray(lengths)
+    return [int(number) for number in numbers]

@@ -452,6 +452,34 @@ def test_a_text_index_that_is_right_is_taken(
     assert not caplog.text
 
 
+def forged_index(file: StoredFile, n: int, **others: Any) -> bytes:
+    """An index of n empty records, of this very file, in some 200 bytes."""
+    columns = [["length", "|u1", 0], ["crc", "|u1", 0]]
+    header = {"kind": "tfrecord", "identity": file.identity, "made_ns": 2**62, "n": n, "columns": columns, "total": 0}
+    facts = {"compression": "none", "size": 16 * n, "rest": None, "damage": None}
+    text = json.dumps({**header, "digest": "", "facts": facts | others}).encode()
+    return struct.pack("<8sII", b"DFINDEX2", len(text), zlib.crc32(text)) + text
+
+
+@pytest.mark.parametrize("kind", ["hint", "index", "index of gzip", "text"])
+def test_an_index_of_more_records_than_fit_takes_no_memory(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(gzip.compress(SMALL) if "gzip" in kind else SMALL)
+    n = 10**8
+    forged = forged_index(LocalFile(path), n, compression="gzip" if "gzip" in kind else "none")
+    if kind == "text":
+        path.with_name("x.tfrecord.index").write_text("0 16\n" + "".join(f"{16 * i} 16\n" for i in range(1, 200_000)))
+    else:
+        path.with_name("x.tfrecord.dataformats.idx").write_bytes(forged)
+    source = opened(path, index="beside" if "index" in kind else "cache")
+    tracemalloc.start()
+    assert source.counts.tolist() == [len(RECORDS)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**24
+    assert read(source) == RECORDS
+
+
 @pytest.mark.parametrize("where", ["cache", "beside", "folder"])
 @pytest.mark.parametrize(
     "name",
