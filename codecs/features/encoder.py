@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 from dataformats.codecs.features.feature import (
     FEATURE,
@@ -22,7 +22,7 @@ from dataformats.codecs.text import BYTES as PLAIN_BYTES
 from dataformats.codecs.text import UTF8
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
 from dataformats.columns.exact import exact
-from dataformats.errors import SpecError, UnknownNameError
+from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.interfaces import FieldCodecs
 from dataformats.kernels.wire import Shape
 from dataformats.kernels.wire_write import (
@@ -81,11 +81,16 @@ class RecordEncoder:
 
         Raises:
             SpecError: The record has fields that the spec lacks, lacks one, or a value does not fit its type.
-            CodecError: A codec refuses a value.
+            CodecError: A codec refuses a value, or an array changes meanwhile.
         """
         if not record.keys() <= self._names:
             check_fields(record, self._spec)
-        return self._write(tuple([record.get(name) for name in self._order]), self._normalized)
+        written = self._write(tuple([record.get(name) for name in self._order]), self._normalized)
+        return written if isinstance(written, bytes) else self._refuse_changed(written)
+
+    def _refuse_changed(self, number: int) -> Never:
+        remedy = "Pass a copy of the array, or wait until no other thread or process writes to it."
+        raise CodecError("the array changed while the record was encoded", field=self._order[number], remedy=remedy)
 
     @cached_property
     def _write(self) -> Write:

@@ -43,8 +43,11 @@ class Field(NamedTuple):
     dims: tuple[int, ...]
 
 
-Write = Callable[[tuple[Any, ...], Callable[[int, Any], Any]], bytes]
+Write = Callable[[tuple[Any, ...], Callable[[int, Any], Any]], bytes | int]
 """Returns the bytes of a record, from a value for each field (`None` if it has none) and a `normalize` function.
+
+Returns the number of a field instead if its array has changed meanwhile, so that its integers no longer have the size
+that was measured.
 
 `normalize` is called with a field's number and value, and returns an array of the declared dtype and dims, a list of
 bytes, or bytes, the message that is the map's value. It raises if a value does not fit, and for the `None` of a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -260,3 +261,29 @@ def test_float128() -> None:
     for payload in ("example", "ofrecord"):
         assert isinstance(check(payload, {"a": "float128[]"}, {"a": wide}), bytes)
         assert isinstance(check(payload, {"a": "float128[3]"}, {"a": wide}), bytes)
+
+
+def test_array_that_changes_meanwhile() -> None:
+    small, large = np.ones(200_000, np.int64), np.full(200_000, -1)  # 1 byte or 10 bytes for each
+    array = small.copy()
+    bound = EXAMPLE.bind(Spec({"n": "int64?", "x": "int64[]"}), CodecResolver(trusted=True))
+    sizes = {len(bound.encode({"x": values})) for values in (small, large)}
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            array[:] = large  # without the GIL
+            array[:] = small
+
+    def encode_often() -> None:
+        for _ in range(100_000):
+            assert min(sizes) <= len(bound.encode({"x": array})) <= max(sizes)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        with pytest.raises(CodecError, match="field 'x': the array changed while the record was encoded"):
+            encode_often()
+    finally:
+        done.set()
+        thread.join()

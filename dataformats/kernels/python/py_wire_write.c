@@ -291,13 +291,17 @@ static int take_normalized(const plan *p, int64_t i, PyObject *value, PyObject *
     return taken == 1 ? 1 : -1;
 }
 
+static int is_absent(const plan *p, PyObject *given, int64_t i) {
+    return PyTuple_GetItem(given, (Py_ssize_t)i) == Py_None && !p->fields[i].required;
+}
+
 /* Fill `values` from a tuple. Return their number, or -1 with an exception set. */
 static int64_t take_all(const plan *p, PyObject *given, PyObject *normalize, holder *held, wire_value *values) {
     int64_t n_values = 0;
     for (int64_t i = 0; i < p->n_fields; i++) {
         const field *f = &p->fields[i];
-        PyObject *value = PyTuple_GetItem(given, i);
-        if (value == Py_None && !f->required) {
+        PyObject *value = PyTuple_GetItem(given, (Py_ssize_t)i);
+        if (is_absent(p, given, i)) {
             continue;
         }
         wire_value *out = &values[n_values++];
@@ -314,12 +318,23 @@ static int64_t take_all(const plan *p, PyObject *given, PyObject *normalize, hol
     return n_values;
 }
 
-static PyObject *written(const plan *p, wire_value *values, int64_t n_values) {
-    PyObject *record = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)wire_write_size(p->shape, values, n_values));
+/* Return the record; NULL with an exception set. `*changed`: -1, or the value that changed meanwhile. */
+static PyObject *written(const plan *p, wire_value *values, int64_t n_values, int64_t *changed) {
+    const int64_t n_bytes = wire_write_size(p->shape, values, n_values);
+    PyObject *record = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n_bytes);
     if (record != NULL) {
-        wire_write(p->shape, values, n_values, (uint8_t *)PyBytes_AsString(record));
+        *changed = wire_write(p->shape, values, n_values, (uint8_t *)PyBytes_AsString(record), n_bytes);
     }
     return record;
+}
+
+/* Return the number of the field of value `number`. */
+static int64_t field_of(const plan *p, PyObject *given, int64_t number) {
+    int64_t i = 0;
+    while (i < p->n_fields - 1 && (is_absent(p, given, i) || number-- > 0)) {
+        i++;
+    }
+    return i;
 }
 
 static PyObject *native_wire_write(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
@@ -334,19 +349,24 @@ static PyObject *native_wire_write(PyObject *module, PyObject *const *args, Py_s
     const size_t n_fields = (size_t)p->n_fields + 1;
     holder *held = PyMem_Malloc(n_fields * sizeof *held);
     wire_value *values = PyMem_Malloc(n_fields * sizeof *values);
+    int64_t changed = -1;
     PyObject *record = NULL;
     if (held == NULL || values == NULL) {
         PyErr_NoMemory();
     } else {
         memset(held, 0, n_fields * sizeof *held);
         const int64_t n_values = take_all(p, args[1], args[2], held, values);
-        record = n_values < 0 ? NULL : written(p, values, n_values);
+        record = n_values < 0 ? NULL : written(p, values, n_values, &changed);
         for (int64_t i = 0; i < p->n_fields; i++) {
             let_go(&held[i]);
         }
     }
     PyMem_Free(held);
     PyMem_Free(values);
+    if (changed >= 0) {
+        Py_CLEAR(record);
+        return PyLong_FromLongLong(field_of(p, args[1], changed));
+    }
     return record;
 }
 
@@ -418,6 +438,7 @@ static PyObject *native_wire_plan(PyObject *module, PyObject *const *args, Py_ss
 
 PyMethodDef wire_write_methods[] = {
     FAST(wire_plan, "wire_plan(shape, fields, array_type, scalar_type, /)\n--\n\nReturn how records are written."),
-    FAST(wire_write, "wire_write(plan, values, normalize, /)\n--\n\nReturn the bytes of a record."),
+    FAST(wire_write, "wire_write(plan, values, normalize, /)\n--\n\n"
+                     "Return the bytes of a record, or the number of a field whose array changed meanwhile."),
     {NULL, NULL, 0, NULL},
 };
