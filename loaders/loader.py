@@ -30,6 +30,7 @@ from dataformats.loaders.state import State, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
+from dataformats.reading.fingerprint import HasFingerprint, earlier_fingerprint
 
 __all__ = ["Loader"]
 
@@ -314,7 +315,7 @@ class Loader:
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
         """
-        loaded = validate(state, self._state(), strict=strict)
+        loaded = validate(state, self._state(), strict=strict, earlier=lambda: earlier_fingerprint(self._data))
         plan = self._plan
         if self._mixture is not None:
             plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
@@ -338,7 +339,11 @@ class Loader:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return (self._sources[0] if self._mixture is None else self._mixture).fingerprint
+        return self._data.fingerprint
+
+    @property
+    def _data(self) -> HasFingerprint:
+        return self._sources[0] if self._mixture is None else self._mixture
 
     def _make_plan(self, shuffle: Shuffle, seed: int) -> Plan:
         if self._mixture is not None:

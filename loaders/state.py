@@ -89,7 +89,14 @@ class State:
         return found
 
 
-def validate(state: object, mine: State, *, strict: bool = True, plans: Collection[int] = (1,)) -> State:
+def validate(
+    state: object,
+    mine: State,
+    *,
+    strict: bool = True,
+    plans: Collection[int] = (1,),
+    earlier: Callable[[], str] | None = None,
+) -> State:
     """Return the state with which a loader continues.
 
     Args:
@@ -98,6 +105,7 @@ def validate(state: object, mine: State, *, strict: bool = True, plans: Collecti
         strict: True: data, seed and order must be the same. False: only position, weights and skips are those of
             `state`; weights stay the loader's own if the number of components differs.
         plans: The plan versions that this release knows.
+        earlier: Returns the fingerprint that the data had in earlier releases, which is accepted too.
 
     Returns:
         The state itself if `strict`; its plan version is in `plans` and may be older than that of `mine`.
@@ -107,6 +115,8 @@ def validate(state: object, mine: State, *, strict: bool = True, plans: Collecti
     """
     theirs = State.from_json(state)
     if strict:
+        if earlier is not None and theirs.fingerprint != mine.fingerprint and theirs.fingerprint == earlier():
+            mine = replace(mine, fingerprint=theirs.fingerprint)
         _check_fit(theirs, mine, plans)
         return theirs
     fits = _components(theirs) == _components(mine)

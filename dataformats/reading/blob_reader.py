@@ -19,7 +19,7 @@ from dataformats.spec import VALUE
 from dataformats.storage.fast_read import PinnedRows, read
 from dataformats.storage.file_set import FileSet, open_files
 from dataformats.storage.prefetch import prefetch
-from dataformats.storage.reference_read import Fetched, read_blobs
+from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
 from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["WHOLE_RECORDS", "BlobReader"]
@@ -121,8 +121,11 @@ class BlobReader:
         return dict(zip(located, fetched, strict=True))
 
     def fetch(self, records: NDArray[np.int64]) -> dict[str, Fetched]:
-        """Return the blobs of all fields, by either path."""
-        located = self.locate(records, self.fields)
+        """Return the blobs of all fields of these records, by either path."""
+        return self.fetch_located(self.locate(records, self.fields))
+
+    def fetch_located(self, located: Mapping[str, Located]) -> dict[str, Fetched]:
+        """Return these blobs, by either path."""
         stored = self.read(located)
         if stored is None:
             return self.read_by_reference(located)
@@ -136,12 +139,18 @@ class BlobReader:
     # ---- without an index
 
     def samples(self) -> Iterator[bytes]:
-        """Yield up to 512 sound records, the first of each file, spread over all files."""
-        files = self.reader.files
-        chosen = [len(files) * i // min(_SAMPLES, len(files)) for i in range(min(_SAMPLES, len(files)))]
-        each = -(-_SAMPLES // max(1, len(chosen)))
-        for file in chosen:
-            yield from self._first(file, each)
+        """Yield up to 512 sound records, the first of each file, spread over all files: some 64 MiB at most."""
+        n = len(self.reader.files)
+        chosen = min(_SAMPLES, n)
+        each = -(-_SAMPLES // max(1, chosen))
+        place, left = 0, _SAMPLE_BYTES
+        while place < chosen and left > 0:
+            found = self._first(n * place // chosen, each)
+            yield from found
+            n_bytes = sum(map(len, found))
+            if place == 0:  # fewer files if their records are long
+                chosen = min(chosen, _SAMPLE_BYTES // max(1, n_bytes))
+            place, left = place + 1, left - n_bytes
 
     def _first(self, file: int, count: int) -> list[bytes]:
         if isinstance(self.reader, SequentialReader):
@@ -153,7 +162,9 @@ class BlobReader:
             return found
         counts = self.reader.counts
         first = int(counts[:file].sum())
-        return self.sound(np.arange(first, first + min(count, int(counts[file]))))
+        records = np.arange(first, first + min(count, int(counts[file])))
+        lengths = readable_lengths(self.files, self.locate(records, WHOLE_RECORDS)[VALUE].extents)
+        return self.sound(records[: np.searchsorted(np.cumsum(lengths), _SAMPLE_BYTES) + 1])
 
     def runs(self) -> Iterator[tuple[RecordRun, FormatError | None]]:
         """Yield the sound runs of records through all files, reading ahead, each with the problem that follows it.

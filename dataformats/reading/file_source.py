@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ from dataformats.interfaces import Backend, FieldsBackend, Located, Reader, Sequ
 from dataformats.reading.blob_locations import BlobLocations
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
+from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
 from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FileSource"]
 
-_FIXED_RECORDS = 64
 _DECODED_RECORDS = 1024
 _STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
@@ -53,7 +52,7 @@ class FileSource(RecordSource):
         self._blobs = BlobReader(reader, arguments.io, arguments.cache, arguments.max_record_bytes)
         self._schema = DatasetSchema(backend, reader, declared, arguments.index, self._blobs.samples)
         self._n: int | None = None
-        self._fingerprint: str | None = None
+        self._fingerprints: dict[bool, str] = {}
         self._unlock()
         after_fork(self, "_unlock")
 
@@ -120,23 +119,11 @@ class FileSource(RecordSource):
 
     @property
     def fingerprint(self) -> str:
+        is_earlier = samples_are_whole.get()
         with self._lock:
-            if self._fingerprint is None:
-                self._fingerprint = self._compute_fingerprint()
-            return self._fingerprint
-
-    def _compute_fingerprint(self) -> str:
-        state = hashlib.blake2b(digest_size=16)
-        sizes = [file.stored_size for file in self._reader.files]
-        state.update(repr((self.format, self._reader.counts.tolist(), sizes)).encode())
-        self._reader.digest(state.update)
-        n = len(self)
-        records = np.unique(np.arange(_FIXED_RECORDS) * n // _FIXED_RECORDS) if n else np.zeros(0, np.int64)
-        for name, fetched in self._blobs.fetch(records).items():
-            state.update(name.encode())
-            for position, blob in enumerate(fetched.blobs):
-                state.update(b"!" if position in fetched.problems else len(blob).to_bytes(8, "little") + blob)
-        return state.hexdigest()
+            if is_earlier not in self._fingerprints:
+                self._fingerprints[is_earlier] = files_fingerprint(self.format, self._blobs)
+            return self._fingerprints[is_earlier]
 
     # ---- the same records, otherwise
 

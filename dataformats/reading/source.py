@@ -101,8 +101,8 @@ class RecordSource(ABC):
         """A digest (hex) of which records these are, for states that are checked when loaded.
 
         Equal records have equal fingerprints on every machine. Of files it covers format, counts, sizes, all record
-        lengths and stored checksums, and the bytes of 64 records at fixed places, never paths, times or specs; it
-        costs no full read.
+        lengths and stored checksums, and the bytes of 64 records at fixed places, never paths, times or specs. Of a
+        field with more than 1 MiB in a record, it covers the first and the last 64 KiB: it costs no full read.
         """
 
     # ---- what a source may describe

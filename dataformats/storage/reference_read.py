@@ -18,7 +18,7 @@ from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.engines import Piece, fetch
 
-__all__ = ["Fetched", "read_blobs", "too_long"]
+__all__ = ["Fetched", "read_blobs", "readable_lengths", "too_long"]
 
 _GAP = 4096
 """Neighbors at most a page apart are read as one: the page is fetched anyway."""
@@ -57,6 +57,13 @@ def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_
         wrong.update(_failures(request, valid, buffer, first, files))
         fetched.append(Fetched(blobs, wrong))
     return fetched
+
+
+def readable_lengths(files: Sequence[StoredFile], extents: Extents) -> NDArray[np.int64]:
+    """Return int64[n], the length of each blob; 0 for blobs that are known to be unreadable before they are read."""
+    length = extents.length.copy()
+    length[list(_problems(extents, files, np.array([file.size for file in files], np.int64), 2**62))] = 0
+    return length
 
 
 def _problems(

@@ -14,6 +14,7 @@ from dataformats.errors import StateMismatchError
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.collate import plain, stacked
 from dataformats.loaders.pytorch.device import to_torch
+from dataformats.reading.fingerprint import earlier_fingerprint
 from dataformats.storage.threads import declare_readers
 
 __all__ = ["RecordDataset", "Records", "collate", "dataloader_worker"]
@@ -99,8 +100,9 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         """
         mine = self.state_dict()
         for name, value in mine.items():
-            if state.get(name) != value:
-                raise StateMismatchError(name, expected=state.get(name), found=value, remedy="Open the same data")
+            known = state.get(name)
+            if known != value and (name != "fingerprint" or known != earlier_fingerprint(self._source)):
+                raise StateMismatchError(name, expected=known, found=value, remedy="Open the same data")
 
 
 def collate(records: Sequence[Any]) -> dict[str, Any]:

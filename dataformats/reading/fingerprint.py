@@ -1,0 +1,142 @@
+"""The fingerprint of files: format, counts, sizes, all lengths and checksums, and the bytes of some records.
+
+A sampled record is digested whole, unless it has more than 1 MiB in one field: then the lengths of the blobs of that
+field are, the beginning of the first and the end of the last. So a fingerprint takes little memory and time, however
+long the records are. Earlier versions digested long records whole, too; their states are compared with
+`earlier_fingerprint`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.interfaces import Extents, Located
+from dataformats.reading.blob_reader import BlobReader
+from dataformats.storage.reference_read import readable_lengths
+
+__all__ = ["HasFingerprint", "earlier_fingerprint", "files_fingerprint", "samples_are_whole"]
+
+_RECORDS = 64
+_WHOLE_BYTES = 2**20  # of one field of a record
+_PIECE_BYTES = 2**16  # at the beginning and at the end of more
+_READ_BYTES = 2**24  # read at once
+
+samples_are_whole: ContextVar[bool] = ContextVar("samples_are_whole", default=False)
+"""True while fingerprints are computed as by earlier versions, which digested long records whole."""
+
+
+class HasFingerprint(Protocol):
+    """A source, or anything that a loader reads like one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of which records these are."""
+        ...
+
+
+def earlier_fingerprint(source: HasFingerprint) -> str:
+    """Return the fingerprint that a source had in earlier versions; reads 64 records, long ones one at a time."""
+    token = samples_are_whole.set(True)
+    try:
+        return source.fingerprint
+    finally:
+        samples_are_whole.reset(token)
+
+
+def files_fingerprint(format: str, blobs: BlobReader) -> str:
+    """Return the fingerprint of the records of files.
+
+    Args:
+        format: Its name.
+        blobs: Reads the files.
+    """
+    reader = blobs.reader
+    counts = reader.counts
+    state = hashlib.blake2b(digest_size=16)
+    state.update(repr((format, counts.tolist(), [file.stored_size for file in reader.files])).encode())
+    reader.digest(state.update)
+    n = int(counts.sum())
+    records = np.unique(np.arange(_RECORDS) * n // _RECORDS) if n else np.zeros(0, np.int64)
+    for part in _samples(blobs, blobs.locate(records, blobs.fields)):
+        state.update(part)
+    return state.hexdigest()
+
+
+def _samples(blobs: BlobReader, located: Mapping[str, Located]) -> Iterator[bytes]:
+    """Yield the bytes to digest of these records, field by field; reads a bounded part of them at a time."""
+    waiting: list[tuple[bytes, Extents]] = []
+    n_bytes = 0
+    for name, one in located.items():
+        for begin, extents in _parts(blobs, name, one):
+            size = int(np.maximum(extents.length, 0).sum())
+            if waiting and n_bytes + size > _READ_BYTES:
+                yield from _digested(blobs, waiting)
+                waiting, n_bytes = [], 0
+            waiting.append((begin, extents))
+            n_bytes += size
+    yield from _digested(blobs, waiting)
+
+
+def _digested(blobs: BlobReader, parts: Sequence[tuple[bytes, Extents]]) -> Iterator[bytes]:
+    fetched = blobs.fetch_located({str(number): Located(extents) for number, (_, extents) in enumerate(parts)})
+    for (begin, _), each in zip(parts, fetched.values(), strict=True):
+        yield begin
+        for position, blob in enumerate(each.blobs):
+            yield b"!" if position in each.problems else len(blob).to_bytes(8, "little") + blob
+
+
+def _parts(blobs: BlobReader, name: str, located: Located) -> Iterator[tuple[bytes, Extents]]:
+    """Yield the extents of a field that are read, in order, and the bytes to digest before each part."""
+    extents, begin = located.extents, name.encode()
+    length = readable_lengths(blobs.files, extents)
+    counts = np.ones(len(extents), np.int64) if located.counts is None else located.counts
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    sizes = np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])[ends])
+    is_long = (sizes > _WHOLE_BYTES) & (not samples_are_whole.get())
+    for first, stop in _runs(np.where(is_long, _READ_BYTES, sizes).tolist()):
+        here = slice(int(ends[first]), int(ends[stop]))
+        if is_long[first:stop].any():
+            yield (
+                begin + length[here].astype("<i8").tobytes(),
+                _pieces(extents, here.start + np.flatnonzero(length[here])),
+            )
+        else:
+            yield begin, _part(extents, here)
+        begin = b""
+
+
+def _runs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of records that are read together; one of `_READ_BYTES` or more is read alone."""
+    first = n_bytes = 0
+    for record, size in enumerate(sizes):
+        if first < record and n_bytes + size >= _READ_BYTES:
+            yield first, record
+            first, n_bytes = record, 0
+        n_bytes += size
+    yield first, len(sizes)
+
+
+def _pieces(extents: Extents, readable: NDArray[np.int64]) -> Extents:
+    """Return the beginning of the first of these blobs, and the end of the last one."""
+    ends = readable[[0, -1]]
+    length = np.minimum(extents.length[ends], _PIECE_BYTES)
+    offset = extents.offset[ends] + np.array([0, extents.length[ends[1]] - length[1]])
+    return Extents(extents.file[ends], offset, length)
+
+
+def _part(extents: Extents, here: slice) -> Extents:
+    return replace(
+        extents,
+        file=extents.file[here],
+        offset=extents.offset[here],
+        length=extents.length[here],
+        stored=None if extents.stored is None else extents.stored[here],
+        problems={at - here.start: error for at, error in extents.problems.items() if here.start <= at < here.stop},
+    )

@@ -1,0 +1,75 @@
+"""The most memory that a process needs for large or hostile data, each measured in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+MEASURE = """
+import sys
+from pathlib import Path
+import numpy as np
+import dataformats
+
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+
+path = sys.argv[1]
+before = peak()
+{work}
+print(peak() - before)
+"""
+
+
+def peak_mb(work: str, path: Path) -> int:
+    """Return the MB that some lines of Python need for the data at `path`."""
+    environment = {**os.environ, "DATAFORMATS_CACHE": str(path.parent / "cache"), "MALLOC_ARENA_MAX": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE.format(work=work), str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[-1])
+
+
+@pytest.fixture
+def long_records(tmp_path: Path) -> Path:
+    """64 records of 40 MB, mostly holes."""
+    n, size = 64, 40 << 20
+    crc = zlib.crc32(bytes(size))
+    starts = [12 + 12 * n + i * size for i in range(n)]
+    body = struct.pack(f"<q{n}I{n}q", n, *[crc] * n, *starts)
+    path = tmp_path / "long.ffr"
+    with path.open("wb") as file:
+        file.write(struct.pack("<I", zlib.crc32(body)) + body)
+        file.truncate(starts[-1] + size)
+    return path
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "dataformats.info(path)",
+        "dataformats.Loader(dataformats.open(path), 1).state_dict()",
+        "import pickle; pickle.dumps(dataformats.open(path))",
+    ],
+    ids=["info", "state", "pickle"],
+)
+def test_fingerprints_of_long_records(work: str, long_records: Path) -> None:
+    assert peak_mb(work, long_records) < 100
+
+
+def test_a_fingerprint_of_an_earlier_version_reads_one_long_record_at_a_time(long_records: Path) -> None:
+    work = "from dataformats.reading.fingerprint import *; earlier_fingerprint(dataformats.open(path))"
+    assert peak_mb(work, long_records) < 200
