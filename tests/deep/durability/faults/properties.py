@@ -1,0 +1,149 @@
+"""The promises that hold after a fault, checked in a folder in which a writer met one."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import dataformats
+from tests.deep.durability.faults.scenarios import Scenario
+from tests.deep.durability.faults.shim import Fault, Operation
+
+__all__ = ["Outcome", "listing", "violations"]
+
+# Operations that only tidy up: if one fails and the data are whole, the call may return.
+_TIDYING = ("unlink", "rmdir")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a writer ended.
+
+    Attributes:
+        end: How the call ended.
+        error: The exception that it raised.
+        errnos: The numbers of the exception and of those that it is chained to.
+        promised: Records that a sync had confirmed.
+        open_files: Files of the folder that are still open.
+        before: The files in the folder before.
+        operations: The operations up to the end.
+    """
+
+    end: str  # "returned", "raised" or "killed"
+    error: str
+    errnos: Sequence[int]
+    promised: int
+    open_files: Sequence[str]
+    before: Sequence[str]
+    operations: Sequence[Operation]
+
+
+def listing(folder: Path) -> list[str]:
+    """Return all names in a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def violations(scenario: Scenario, folder: Path, fault: Fault, outcome: Outcome, clean: Sequence[str]) -> list[str]:
+    """Return which promises are broken; an empty list is the aim.
+
+    Args:
+        scenario: The writer.
+        folder: Its folder.
+        fault: The fault that it met.
+        outcome: How it ended.
+        clean: The names in the folder after a run without a fault.
+    """
+    state = _state(scenario, folder)
+    found = [*_wrong_end(scenario, fault, outcome), *_wrong_state(scenario, outcome, state)]
+    found += _wrong_files(scenario, folder, fault, outcome, state, clean)
+    try:
+        found += _wrong_recovery(scenario, folder, outcome, state, clean)
+    except Exception as error:
+        found.append(f"cannot write again: {type(error).__name__}: {error}")
+    return found
+
+
+def _state(scenario: Scenario, folder: Path) -> str:
+    """Return what has the final name: "nothing", "old", "new", "between" (of data that grow), or what is wrong."""
+    path = scenario.path(folder)
+    if not path.exists():
+        return "nothing"
+    try:
+        source = dataformats.open(path)
+        found = list(source)
+        rows = [source[i] for i in range(len(source))]
+    except Exception as error:
+        return f"unreadable: {type(error).__name__}: {error}"
+    if len(rows) != len(found):
+        return f"of {len(rows)} records by index, and {len(found)} by iteration"
+    for name, contents in (("old", scenario.old), ("new", scenario.new)):
+        if contents.is_in(source, found):
+            return name
+    if scenario.grows and scenario.old.n < len(found) < scenario.new.n:
+        return "between"
+    return f"neither old nor new: {len(found)} records, payload {source.payload!r}, spec {source.spec}"
+
+
+def _wrong_end(scenario: Scenario, fault: Fault, outcome: Outcome) -> list[str]:
+    found = []
+    met = outcome.operations[fault.at - 1] if fault.at <= len(outcome.operations) else None
+    if met is None:
+        found.append("the fault did not happen")
+    elif fault.kills != (outcome.end == "killed"):
+        found.append(f"the process should have been killed: {fault.kills}, but the call {outcome.end}")
+    elif outcome.end == "returned" and fault.fails and fault.error != errno.EINTR:
+        if scenario.mode.by != "retry" and met.kind not in _TIDYING:
+            found.append(f"no exception for the error of {met.kind} {met.path}")
+    elif outcome.end == "raised" and not fault.fails:
+        found.append(f"{outcome.error} without an error of the system")
+    elif outcome.end == "raised" and fault.error not in outcome.errnos:
+        found.append(f"{outcome.error} hides the error of the system")
+    return found
+
+
+def _wrong_state(scenario: Scenario, outcome: Outcome, state: str) -> list[str]:
+    has_old = scenario.mode.old in ("one", "shards", "front")
+    allowed = ["old" if has_old else "nothing", "new", *(["between"] if scenario.grows else [])]
+    if outcome.end == "returned":
+        allowed = ["new"]
+    return [] if state in allowed else [f"under the final name is {state}, after the call {outcome.end}"]
+
+
+def _wrong_files(
+    scenario: Scenario, folder: Path, fault: Fault, outcome: Outcome, state: str, clean: Sequence[str]
+) -> list[str]:
+    if outcome.end == "killed":
+        return []
+    found = [f"a file stays open: {name}" for name in outcome.open_files]
+    if outcome.end == "raised" and scenario.resumes:
+        return found
+    allowed = set(clean if state == "new" else outcome.before)
+    deleting = fault.fails and outcome.operations[fault.at - 1].kind in _TIDYING
+    left = set(listing(folder)) - allowed
+    if left and not deleting:
+        found.append(f"left behind: {', '.join(sorted(left))}, after the call {outcome.end}")
+    return found
+
+
+def _wrong_recovery(scenario: Scenario, folder: Path, outcome: Outcome, state: str, clean: Sequence[str]) -> list[str]:
+    """Write once more, as a user would, and return what is wrong then."""
+    found: list[str] = []
+    is_complete = state == "new" and not scenario.overwrites and not scenario.grows
+    try:
+        lengths: list[int] = []
+        replaces = {"overwrite": True} if is_complete and not scenario.resumes else {}
+        scenario.write(folder, lengths.append, **replaces)
+        if scenario.resumes and state != "new" and lengths[0] < outcome.promised:
+            found.append(f"{outcome.promised} records were promised, and {lengths[0]} are there")
+    except FileExistsError:
+        if not (is_complete and scenario.resumes):
+            raise
+    if (now := _state(scenario, folder)) != "new":
+        found.append(f"after writing again, under the final name is {now}")
+    if (names := listing(folder)) != list(clean):
+        more, less = sorted({*names} - {*clean}), sorted({*clean} - {*names})
+        found.append(f"after writing again there are {more} more and {less} fewer files")
+    report = dataformats.verify(scenario.path(folder))
+    return found + [f"after writing again: {finding}" for finding in report.findings]
