@@ -105,7 +105,7 @@ static void check_round_trip(wire_shape shape, const uint8_t *buffer, int64_t n_
     CHECK(wire_write(shape, &value, 1, record, size) == -1);
     wire_feature found;
     int64_t after[2];
-    const wire_names names = {letter, &end, &part, 1, 1};
+    const wire_names names = {letter, &end, &part, 1, 1, &start};
     CHECK(wire_find(shape, record, size, &start, &size, 1, &names, after, &found, &stray) == -1);
     CHECK(found.kind == feature->kind && found.count == feature->count && !stray);
     if (value.kind == WIRE_BYTES) {
@@ -164,8 +164,10 @@ static void check_record(wire_shape shape, const uint8_t *data, size_t size) {
     /* "a", "bb", "c" and in the lists "a", "bb" are wanted; the name "" is only known. */
     static const uint8_t one_part[] = "abbc", two_parts[] = "abbcabb", parts[] = {0, 0, 0, 1, 1, 0}, zeros[] = {0, 0, 0, 0};
     static const int64_t one_ends[] = {1, 3, 4, 4}, two_ends[] = {1, 3, 4, 5, 7, 7};
-    const wire_names names = shape == WIRE_SEQUENCE_EXAMPLE ? (wire_names){two_parts, two_ends, parts, 6, 5}
-                                                            : (wire_names){one_part, one_ends, zeros, 4, 3};
+    int64_t sorted[6];
+    wire_names names = shape == WIRE_SEQUENCE_EXAMPLE ? (wire_names){two_parts, two_ends, parts, 6, 5, sorted}
+                                                      : (wire_names){one_part, one_ends, zeros, 4, 3, sorted};
+    wire_sort_names(&names, sorted);
     const int64_t start = 0, length = (int64_t)size;
     uint8_t *buffer = exact_copy(data, size), stray;
     wire_feature features[6];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,7 +21,7 @@ from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFREC
 from dataformats.codecs.features.wire import delimited, varint
 from dataformats.codecs.features.wire_column import WireColumn
 from dataformats.errors import CorruptRecordError
-from dataformats.kernels.wire import STEPS, FeatureTable, Names, Shape, find_features, wire_kernels
+from dataformats.kernels.wire import COUNT, STEPS, FeatureTable, Names, Shape, find_features, wire_kernels
 
 KERNEL = wire_kernels()
 pytestmark = pytest.mark.skipif(KERNEL is None, reason="without kernels, protobuf parses")
@@ -361,6 +362,31 @@ def test_cut_at_every_byte_and_every_flipped_bit(shape: Shape) -> None:
             check(shape, whole[:at])
             for bit in range(8):
                 check(shape, whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+
+
+# ---- many names
+
+
+@given(st.sampled_from(Shape), st.lists(st.text("ab", max_size=6), unique=True, max_size=60), st.data())
+def test_names_in_any_order(shape: Shape, names: list[str], data: st.DataObject) -> None:
+    stored = data.draw(st.lists(st.sampled_from(["", "abba", *names]), max_size=40))
+    features = b"".join(entry(name.encode(), data.draw(st.sampled_from([b"", ONE, INT64S]))) for name in stored)
+    for blob in wrapped(shape, features):
+        check(shape, blob, names=data.draw(st.permutations(names)))
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_time_is_linear_in_the_number_of_features(shape: Shape) -> None:
+    """Names that are compared with every other name take a minute here."""
+    names = [f"{number:06}" for number in range(100_000)]
+    orders = (names, names[::-1])
+    blobs = [wrapped(shape, b"".join(entry(name.encode(), ONE) for name in stored))[0] for stored in orders]
+    begin = time.thread_time()
+    found = find(shape, blobs, wanted_of(shape, names))
+    assert time.thread_time() - begin < 3
+    n_wanted = len(names) * (2 if shape == Shape.SEQUENCE_EXAMPLE else 1)
+    assert (found.failed, found.strays.tolist(), found.features.shape) == (-1, [0, 0], (n_wanted, 2, 6))
+    assert (found.features[:, :, COUNT] == 1).sum() == 2 * len(names)
 
 
 # ---- batches

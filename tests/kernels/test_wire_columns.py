@@ -225,6 +225,17 @@ def test_value_slices(kind: str, output: Output, how: int) -> None:
     assert filled([integers], [number(DENSE, "i8", 8)], value_slice=(-8, 8)) is None  # finding looks at them
 
 
+def test_many_names_in_any_order() -> None:
+    names = [b"%d" % number for number in range(300)]
+    blobs = []
+    for seed in range(3):
+        stored = random.Random(seed).sample(names, len(names))
+        blobs.append(record(Shape.EXAMPLE, {name: feature(Shape.EXAMPLE, "i8", [int(name)]) for name in stored}))
+    for number_of, (flags, values, _) in enumerate(filled(blobs, [number(DENSE, "i8", 1)] * 300, names=names)):
+        assert (flags, values.tolist()) == (FILLED, [number_of] * 3)
+    assert filled(blobs, [number(DENSE, "i8", 1)] * 299, names=names[:299], closed=True) is None
+
+
 # ---- bytes at random
 
 

@@ -107,12 +107,15 @@ static int fit(const Py_buffer *v, const wire_names *names) {
            v[8].len == n_records;
 }
 
-static int64_t find_and_survey(int shape, const Py_buffer *v, const wire_names *names, int64_t *after) {
+/* `scratch`: twice n_names, and 1. */
+static int64_t find_and_survey(int shape, const Py_buffer *v, wire_names *names, int64_t *scratch) {
     const int64_t n_records = v[1].len / 8;
     wire_feature *features = v[6].buf;
     wire_survey *surveys = v[7].buf;
+    wire_sort_names(names, scratch);
+    names->sorted = scratch;
     const int64_t failed = wire_find((wire_shape)shape, v[0].buf, v[0].len, v[1].buf, v[2].buf, n_records, names,
-                                     after, features, v[8].buf);
+                                     scratch + names->n_names, features, v[8].buf);
     for (int64_t i = 0; failed < 0 && i < names->n_wanted; i++) {
         surveys[i] = wire_survey_of(features + i * n_records, n_records);
     }
@@ -129,20 +132,19 @@ static PyObject *native_wire_find(PyObject *module, PyObject *const *args, Py_ss
         return NULL;
     }
     const Py_buffer *v = taken.views;
-    const wire_names names = {v[3].buf, v[4].buf, v[5].buf, v[4].len / 8,
-                              v[7].len / (Py_ssize_t)sizeof(wire_survey)};
+    wire_names names = {v[3].buf, v[4].buf, v[5].buf, v[4].len / 8, v[7].len / (Py_ssize_t)sizeof(wire_survey), NULL};
     if (!fit(v, &names)) {
         return refuse(&taken);
     }
-    int64_t *after = PyMem_Malloc((size_t)(names.n_names + 1) * sizeof *after);
-    if (after == NULL) {
+    int64_t *scratch = PyMem_Malloc((size_t)(2 * names.n_names + 1) * sizeof *scratch);
+    if (scratch == NULL) {
         release(&taken);
         return PyErr_NoMemory();
     }
     int64_t failed;
-    Py_BEGIN_ALLOW_THREADS failed = find_and_survey(shape, v, &names, after);
+    Py_BEGIN_ALLOW_THREADS failed = find_and_survey(shape, v, &names, scratch);
     Py_END_ALLOW_THREADS
-    PyMem_Free(after);
+    PyMem_Free(scratch);
     return answer(&taken, failed);
 }
 

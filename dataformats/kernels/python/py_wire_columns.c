@@ -364,8 +364,9 @@ static Py_ssize_t bytes_of_names(PyObject *names) {
     return n_bytes;
 }
 
-/* Copy names to memory of sufficient size. */
-static wire_names copied_names(PyObject *names, Py_ssize_t n_wanted, int64_t *ends, uint8_t *parts, uint8_t *bytes) {
+/* Copy names to memory of sufficient size, and sort them. */
+static wire_names copied_names(PyObject *names, Py_ssize_t n_wanted, int64_t *ends, int64_t *sorted, uint8_t *parts,
+                               uint8_t *bytes) {
     const Py_ssize_t n_names = PyTuple_Size(names);
     int64_t done = 0;
     for (Py_ssize_t i = 0; i < n_names; i++) {
@@ -375,7 +376,9 @@ static wire_names copied_names(PyObject *names, Py_ssize_t n_wanted, int64_t *en
         parts[i] = PyLong_AsLong(PyTuple_GetItem(pair, 0)) != 0;
         ends[i] = done += n_bytes;
     }
-    return (wire_names){bytes, ends, parts, n_names, n_wanted};
+    const wire_names copied = {bytes, ends, parts, n_names, n_wanted, sorted};
+    wire_sort_names(&copied, sorted);
+    return copied;
 }
 
 static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int is_closed, PyObject *new_int64s) {
@@ -384,16 +387,16 @@ static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int 
         return NULL;
     }
     const size_t of_fields = (size_t)n_fields * sizeof(field), of_ends = (size_t)n_names * 8;
-    plan *p = PyMem_Malloc(sizeof *p + of_fields + of_ends + (size_t)(n_names + n_bytes) + 1);
+    plan *p = PyMem_Malloc(sizeof *p + of_fields + 2 * of_ends + (size_t)(n_names + n_bytes) + 1);
     if (p == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    uint8_t *const ends = p->memory + of_fields, *const parts = ends + of_ends;
+    uint8_t *const ends = p->memory + of_fields, *const sorted = ends + of_ends, *const parts = sorted + of_ends;
     *p = (plan){.shape = shape, .targets = targets, .new_int64s = new_int64s, .is_closed = is_closed};
     p->n_fields = n_fields;
     p->fields = (field *)p->memory;
-    p->names = copied_names(names, n_fields, (int64_t *)ends, parts, parts + n_names);
+    p->names = copied_names(names, n_fields, (int64_t *)ends, (int64_t *)sorted, parts, parts + n_names);
     Py_INCREF(targets);
     Py_INCREF(new_int64s);
     return p;

@@ -57,13 +57,18 @@ typedef struct {
 } wire_survey;
 
 /* Names to find: name i is `bytes[ends[i - 1] .. ends[i])`, in the context (parts[i] == 0) or in the
- * feature lists (1). No name occurs twice in a part. The first `n_wanted` are wanted, the others only known. */
+ * feature lists (1). No name occurs twice in a part. The first `n_wanted` are wanted, the others only known.
+ * `sorted` is from wire_sort_names: so the time to find features is linear, whatever their order. */
 typedef struct {
     const uint8_t *bytes;
     const int64_t *ends;
     const uint8_t *parts;
     int64_t n_names, n_wanted;
+    const int64_t *sorted;
 } wire_names;
+
+/* Write the numbers of all names, sorted for `wire_find`, to `sorted[0 .. n_names)`. */
+void wire_sort_names(const wire_names *names, int64_t *sorted);
 
 /* Find the wanted features of records: record i is `buffer[starts[i] .. starts[i] + lengths[i])`.
  *

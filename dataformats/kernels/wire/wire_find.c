@@ -1,7 +1,6 @@
 /* Parses all records once, and finds the places of features. */
-#include <string.h>
-
 #include "wire/wire.h"
+#include "wire/wire_names.h"
 #include "wire/wire_walk.h"
 
 typedef struct {
@@ -15,20 +14,12 @@ typedef struct {
     int64_t record, last; /* the record, and the name found last; n_names at its begin */
 } finder;
 
-static int is_called(const wire_names *names, int64_t i, int part, wire_span name) {
-    const int64_t begin = i == 0 ? 0 : names->ends[i - 1];
-    const size_t n_bytes = (size_t)(name.end - name.at);
-    return names->parts[i] == part && (size_t)(names->ends[i] - begin) == n_bytes &&
-           memcmp(names->bytes + begin, name.at, n_bytes) == 0;
-}
-
 /* Return the number of a name, or -1. */
 static int64_t look_up(finder *f, int part, wire_span name) {
     int64_t i = f->after[f->last];
-    if (i < 0 || !is_called(f->names, i, part, name)) {
-        for (i = 0; i < f->names->n_names && !is_called(f->names, i, part, name); i++) {
-        }
-        if (i == f->names->n_names) {
+    if (i < 0 || !wire_is_called(f->names, i, part, name)) {
+        i = wire_search(f->names, part, name);
+        if (i < 0) {
             return -1;
         }
         f->after[f->last] = i;
