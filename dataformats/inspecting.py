@@ -11,7 +11,7 @@ from typing import Any
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_sidecar
-from dataformats.interfaces import BlobBackend, ChecksDataset
+from dataformats.interfaces import BlobBackend, ChecksDataset, OutdatedIndexError
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
@@ -184,6 +184,13 @@ def info(path: Any, **options: Any) -> Info:
         >>> about.spec["image"], about.spec["height"]
         ('bytes', 'int64')
     """
+    try:
+        return _info(path, options)
+    except OutdatedIndexError:  # it was built again
+        return _info(path, options)
+
+
+def _info(path: Any, options: dict[str, Any]) -> Info:
     source = _opened(path, options)
     reader = source.reader if isinstance(source, FileSource) else None
     return Info(
@@ -226,6 +233,19 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     """
     begin = time.perf_counter()
     try:
+        return _verified(path, progress, options, begin)
+    except OutdatedIndexError:
+        pass  # it was built again
+    try:
+        return _verified(path, progress, options, begin)
+    except OutdatedIndexError as error:  # of another file
+        return _verify_separately(path, options, error, begin)
+
+
+def _verified(
+    path: Any, progress: Callable[[int, int], None] | None, options: dict[str, Any], begin: float
+) -> VerifyReport:
+    try:
         source = _opened(path, options)
         infers = isinstance(source, FileSource) and source.spec_is_inferred
         counter = _Counter(progress, len(source) * (2 if infers else 1))
@@ -235,6 +255,8 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
             if isinstance(source.reader, ChecksDataset):
                 findings += [Finding.of(error) for error in source.reader.dataset_errors()]
             source.infer_fully(counter.add)
+    except OutdatedIndexError:
+        raise
     except (FormatError, UnknownNameError, SpecError) as error:
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
             raise  # the arguments are wrong, not the data

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.framed.file_scan import Frames
+from dataformats.backends.framed.frame_scanner import FrameScanner
 from dataformats.backends.framed.framing import Framing, Positions, words
 from dataformats.backends.framed.window_scan import headers_are_sound
 from dataformats.batch import Blobs
@@ -62,6 +63,20 @@ class FrameIndex:
     def digest(self) -> str:
         """A digest of lengths and stored checksums."""
         return self.index.digest
+
+    @property
+    def is_compared(self) -> bool:
+        """True if the index was compared with the file, and kept because the file is damaged."""
+        return bool(self.index.facts.get("is_compared"))
+
+    def frames(self) -> Frames:
+        """Return all frames, in memory.
+
+        Raises:
+            BrokenBlockError: The index is damaged and has to be built again.
+        """
+        columns = self.index.rows(0, len(self.index)).columns
+        return Frames(self.framing, columns["length"].astype(np.int64), columns.get("crc"), self.rest)
 
     def part(self, first: int, stop: int) -> FileIndex:
         """Return where the records `[first, stop)` lie.
@@ -127,14 +142,16 @@ class FrameIndexStore:
                 _LOG.warning("ignored the index %s of %s: %s", name, file.name, error)
         return None
 
-    def save(self, file: StoredFile, cache: IndexCache, frames: Frames) -> FrameIndex:
+    def save(self, file: StoredFile, cache: IndexCache, frames: Frames, *, is_compared: bool = False) -> FrameIndex:
         """Save the frames of a file in the index cache; return their index, which reads them from there."""
-        facts = {
+        facts: dict[str, Any] = {
             "compression": file.compression,
             "size": file.size,
             "rest": error_to_json(frames.rest),
             "damage": error_to_json(file.damage),
         }
+        if is_compared:
+            facts["is_compared"] = True
         columns: dict[str, NDArray[Any]] = {"length": frames.lengths}
         if frames.stored is not None:
             columns["crc"] = frames.stored
@@ -157,6 +174,8 @@ class FrameIndexStore:
         end = index.total + self.framing.extra * len(index)
         if not 0 <= index.total <= end <= size or (rest is None and end != size):
             raise ValueError(f"its records do not fill the file: expected {size} bytes, found {end}")
+        if rest is not None and not file.is_compressed and FrameScanner(self.framing, file, end).extend(end + 1):
+            raise ValueError(f"the file can be read on from byte {end}")
         if isinstance(file, DecompressedFile):
             file.known_size(size, error_from_json(facts["damage"], file.name))
         return FrameIndex(self.framing, index, rest)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.interfaces import Check
+from dataformats.interfaces import Check, OutdatedIndexError
 
 __all__ = ["MAX_LENGTH", "Framing", "Octets", "Positions", "length_problems", "too_long", "words"]
 
@@ -116,12 +116,11 @@ def length_problems(found: NDArray[Any], expected: Positions, offsets: Positions
         offsets: int64[n], where in the file each frame begins.
     """
     return {
-        at: FormatError(
+        at: OutdatedIndexError(
             "the length of a record differs from the index",
             offset_bytes=int(offsets[at]),
             expected=int(expected[at]),
             found=int(found[at]),
-            remedy="If the file was changed in place, delete its index and open it again",
         )
         for at in np.flatnonzero(found != expected.astype(found.dtype)).tolist()
     }

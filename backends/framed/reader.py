@@ -13,13 +13,14 @@ from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.indexing.indexed_reader import FileIndex, IndexedReader
-from dataformats.interfaces import Check, OpenOptions, RecordChunk
+from dataformats.interfaces import CachesIndexes, Check, OpenOptions, OutdatedIndexError, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["FramedReader"]
 
 
-class FramedReader(IndexedReader):
+class FramedReader(IndexedReader, CachesIndexes):
     """The records of files of frames.
 
     Args:
@@ -37,6 +38,7 @@ class FramedReader(IndexedReader):
         self._cache = IndexCache(options.index)
         self._check = store.framing.check(options.verify_checksums)
         self._progress = ScanProgress(options.progress, self.files)
+        self._compared: dict[int, int] = {}  # the records of each file whose index was compared with it
 
     def _unlock(self) -> None:
         super()._unlock()
@@ -100,6 +102,43 @@ class FramedReader(IndexedReader):
             self.indexes[file] = index
             return part
         raise FormatError("the index of the file is damaged again as soon as it is built", path=stored.name)
+
+    def compare_index(self, path: str) -> None:
+        with self._repair_lock:
+            for file, stored in enumerate(self.files):
+                if stored.name == path:
+                    self._compare(file)
+            self.forget_extents()
+
+    def _compare(self, file: int) -> None:
+        before, stored = self.indexes[file], self.files[file]
+        assert isinstance(before, FrameIndex)  # load_index returns no others
+        if file not in self._compared:
+            index = self._index_of_content(before, stored)
+            self._compared[file] = len(index)
+            if len(index) == len(before):
+                self.indexes[file] = index
+        if self._compared[file] != len(before):
+            raise OutdatedIndexError(
+                "the index was of another file with the same name, size and time",
+                path=stored.name,
+                expected=f"{len(before)} records",
+                found=f"{self._compared[file]}",
+                remedy="It was built again: open the dataset again",
+            )
+
+    def _index_of_content(self, before: FrameIndex, file: StoredFile) -> FrameIndex:
+        if before.is_compared:
+            return before
+        if isinstance(file, DecompressedFile):
+            file.forget_size()
+        frames = scan(self._store.framing, file)
+        if frames.rest is None or before.rest is not None:
+            return self._store.save(file, self._cache, frames)
+        try:  # the file was damaged since: the index says where the records behind the damage are
+            return self._store.save(file, self._cache, before.frames(), is_compared=True)
+        except BrokenBlockError:
+            return self._store.save(file, self._cache, frames)
 
     def iter_chunks(self, file: int) -> Iterator[RecordChunk]:
         """Yield the records of one file in order, without an index."""

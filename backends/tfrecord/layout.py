@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dataformats.backends.framed.framing import Framing, Octets, Positions, length_problems, too_long, words
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError
-from dataformats.interfaces import Check, Extents, KernelCheck
+from dataformats.interfaces import Check, Extents, KernelCheck, OutdatedIndexError
 from dataformats.kernels import FrameCheck, crc32c_extents, mask, masked_crc32c, scan_tfrecord, scan_tfrecord_header
 
 __all__ = ["FRAMING", "FRAMING_BYTES", "HEADER", "TFRecordCheck", "frame", "frames", "header_is_sound"]
@@ -107,8 +107,12 @@ def data_problems(
     problems: dict[int, FormatError] = {}
     if indexed is not None:
         for at in np.flatnonzero(indexed != stored).tolist():
-            what = "the checksum of a record's data differs from the index"
-            problems[at] = _mismatch(what, indexed[at], stored[at], offsets[at])
+            problems[at] = OutdatedIndexError(
+                "the checksum of a record's data differs from the index",
+                offset_bytes=int(offsets[at]),
+                expected=f"{indexed[at]:#010x} (index)",
+                found=f"{stored[at]:#010x} (stored)",
+            )
     for at in np.flatnonzero(computed != stored).tolist():
         problems[at] = _mismatch("the checksum of a record's data is wrong", stored[at], computed[at], offsets[at])
     return problems

@@ -120,6 +120,10 @@ class IndexedReader(Reader):
         found = self._lookup.all_extents() if isinstance(self._lookup, InMemoryLookup) else None
         return None if found is None else self._extents(found)
 
+    def forget_extents(self) -> None:
+        """Look extents up anew: an index was replaced by another with as many records."""
+        self._lookup = None
+
     def _extents(self, found: Extents) -> Extents:
         where = (found.file, found.offset, found.length)
         return Extents(*where, self.head, self.tail, found.stored, self.check, found.problems)

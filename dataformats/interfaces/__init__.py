@@ -10,6 +10,7 @@ from dataformats.interfaces.backend import (
 )
 from dataformats.interfaces.capabilities import (
     AppendsInPlace,
+    CachesIndexes,
     ChecksDataset,
     FilesPerField,
     HasSidecars,
@@ -18,7 +19,16 @@ from dataformats.interfaces.capabilities import (
 )
 from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
-from dataformats.interfaces.reader import Check, Extents, KernelCheck, Located, Reader, RecordChunk, SequentialReader
+from dataformats.interfaces.reader import (
+    Check,
+    Extents,
+    KernelCheck,
+    Located,
+    OutdatedIndexError,
+    Reader,
+    RecordChunk,
+    SequentialReader,
+)
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 
@@ -28,6 +38,7 @@ __all__ = [
     "Backend",
     "BlobBackend",
     "BlobWriter",
+    "CachesIndexes",
     "Check",
     "ChecksDataset",
     "Codec",
@@ -43,6 +54,7 @@ __all__ = [
     "KernelCheck",
     "Located",
     "OpenOptions",
+    "OutdatedIndexError",
     "Reader",
     "RecordChunk",
     "RecordCodec",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AppendsInPlace",
+    "CachesIndexes",
     "ChecksDataset",
     "FilesPerField",
     "HasSidecars",
@@ -53,6 +54,22 @@ class HasSidecars(ABC):
         """Return the final name and present path of each file that belongs beside the closed one.
 
         They are published just before the file. `None` instead of a path: delete any file of that name.
+        """
+
+
+class CachesIndexes(ABC):
+    """A reader whose indexes of files may be of other files that had the same name, size and time."""
+
+    @abstractmethod
+    def compare_index(self, path: str) -> None:
+        """Compare the index of a file with the file, because a blob was not where the index says.
+
+        If the file is sound and the index is of another one, the index is replaced. If the file is damaged, the index
+        is kept, and the result is remembered.
+
+        Raises:
+            OutdatedIndexError: The file has another number of records than the index. The new index is cached: it is
+                used if the files are opened again.
         """
 
 

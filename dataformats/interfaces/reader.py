@@ -23,6 +23,7 @@ __all__ = [
     "Extents",
     "KernelCheck",
     "Located",
+    "OutdatedIndexError",
     "Reader",
     "RecordChunk",
     "SequentialReader",
@@ -56,6 +57,13 @@ class Extents:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+
+class OutdatedIndexError(FormatError):
+    """A file has other blobs than its index says: the file is damaged, or the index is of an earlier file.
+
+    Such an index is of a file with the same name, size and time: see `CachesIndexes`.
+    """
 
 
 class Check(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from dataformats.batch.value_slices import StoredBlobs, ValueSlice, whole
 from dataformats.errors import FormatError, UnknownNameError
 from dataformats.indexing.extent_table import ExtentTable
-from dataformats.interfaces import FilesPerField, Located, Reader, SequentialReader
+from dataformats.interfaces import (
+    CachesIndexes,
+    FilesPerField,
+    Located,
+    OutdatedIndexError,
+    Reader,
+    SequentialReader,
+)
 from dataformats.reading.blob_locations import RecordRun, cut, sound
 from dataformats.spec import VALUE
 from dataformats.storage.fast_read import PinnedRows, read
@@ -22,13 +29,25 @@ from dataformats.storage.prefetch import prefetch
 from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
 from dataformats.storage.threads import IO_WAIT
 
-__all__ = ["WHOLE_RECORDS", "BlobReader"]
+__all__ = ["WHOLE_RECORDS", "BlobReader", "IndexDoubtError"]
 
 WHOLE_RECORDS: Mapping[str, bool | range] = {VALUE: True}
 """The stored field of formats that store one blob a record."""
 
 _SAMPLES = 512
 _SAMPLE_BYTES = 64 * 2**20
+
+
+class IndexDoubtError(Exception):
+    """The index of a file may be of another one, and must be compared with the file; the read is then repeated.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 class BlobReader:
@@ -60,6 +79,7 @@ class BlobReader:
         self._max_bytes = max_bytes
         self._files: FileSet | None = open_files(reader.files, io, self._in_memory)
         self.table: ExtentTable = ExtentTable(reader if self._files.gathers else None)
+        self._compared: set[str] = set()
 
     def _files_in_memory(self, cache: str | Sequence[str] | None) -> list[int]:
         if cache is None:
@@ -93,6 +113,22 @@ class BlobReader:
             file.release()
         self._files = None
 
+    def compare_index(self, path: str) -> None:
+        """Compare the index of a file with the file, after `IndexDoubtError`.
+
+        Raises:
+            OutdatedIndexError: The file has another number of records.
+        """
+        assert isinstance(self.reader, CachesIndexes)  # or there was no doubt
+        self.reader.compare_index(path)
+        self.table = ExtentTable(self.reader if self.files.gathers else None)
+        self._compared.add(path)
+
+    def _raise_doubt(self, problems: Iterable[FormatError]) -> None:
+        for problem in problems:
+            if isinstance(problem, OutdatedIndexError) and problem.path not in self._compared:
+                raise IndexDoubtError(str(problem.path))
+
     # ---- some records
 
     def locate(self, records: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
@@ -113,11 +149,20 @@ class BlobReader:
         return stored
 
     def read_by_reference(self, located: Mapping[str, Located]) -> dict[str, Fetched]:
-        """Return the blobs of each field, with the problem of each blob that cannot be read."""
+        """Return the blobs of each field, with the problem of each blob that cannot be read.
+
+        Raises:
+            IndexDoubtError: A blob is not where the index of its file says, and the two were not compared yet.
+        """
         begin = time.perf_counter()
         extents = [one.extents for one in located.values()]
-        fetched = read_blobs(self.files, extents, max_bytes=self._max_bytes)
+        try:
+            fetched = read_blobs(self.files, extents, max_bytes=self._max_bytes)
+        except OutdatedIndexError as error:
+            self._raise_doubt([error])
+            raise
         IO_WAIT.seconds += time.perf_counter() - begin
+        self._raise_doubt(problem for one in fetched for problem in one.problems.values())
         return dict(zip(located, fetched, strict=True))
 
     def fetch(self, records: NDArray[np.int64]) -> dict[str, Fetched]:
@@ -166,16 +211,22 @@ class BlobReader:
         lengths = readable_lengths(self.files, self.locate(records, WHOLE_RECORDS)[VALUE].extents)
         return self.sound(records[: np.searchsorted(np.cumsum(lengths), _SAMPLE_BYTES) + 1])
 
-    def runs(self) -> Iterator[tuple[RecordRun, FormatError | None]]:
+    def runs(self, count: Callable[[int, int], None] | None = None) -> Iterator[tuple[RecordRun, FormatError | None]]:
         """Yield the sound runs of records through all files, reading ahead, each with the problem that follows it.
 
         Needs a sequential reader. A problem that does not end its file is followed by the records behind it.
+
+        Args:
+            count: Called at the end of each file with its number and that of its records.
         """
         first = 0
         reader = self.reader
         if not isinstance(reader, SequentialReader):
             raise TypeError("the format has no sequential reader")
         for number, file in enumerate(reader.files):
+            begin = first
             for chunk in prefetch(reader.iter_chunks(number)):
                 yield from cut(chunk, first, file.name)
                 first += len(chunk.blobs)
+            if count is not None:
+                count(number, first - begin)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +15,9 @@ from dataformats.batch import RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, FieldsBackend, Located, Reader, SequentialReader
+from dataformats.interfaces import Backend, CachesIndexes, FieldsBackend, Located, Reader, SequentialReader
 from dataformats.reading.blob_locations import BlobLocations
-from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader
+from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
 from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
@@ -32,6 +33,24 @@ __all__ = ["FileSource"]
 
 _DECODED_RECORDS = 1024
 _STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _comparing_indexes(read: Callable[Concatenate[FileSource, P], T]) -> Callable[Concatenate[FileSource, P], T]:
+    """Repeat a read that doubts the index of a file, after that was compared with the file."""
+
+    @functools.wraps(read)
+    def repeated(self: FileSource, /, *arguments: P.args, **named: P.kwargs) -> T:
+        while True:
+            try:
+                return read(self, *arguments, **named)
+            except IndexDoubtError as doubt:
+                self._compare_index(doubt.path)
+
+    return repeated
 
 
 class FileSource(RecordSource):
@@ -122,8 +141,12 @@ class FileSource(RecordSource):
         is_earlier = samples_are_whole.get()
         with self._lock:
             if is_earlier not in self._fingerprints:
-                self._fingerprints[is_earlier] = files_fingerprint(self.format, self._blobs)
+                self._fingerprints[is_earlier] = self._compute_fingerprint()
             return self._fingerprints[is_earlier]
+
+    @_comparing_indexes
+    def _compute_fingerprint(self) -> str:
+        return files_fingerprint(self.format, self._blobs)
 
     # ---- the same records, otherwise
 
@@ -165,6 +188,7 @@ class FileSource(RecordSource):
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
         return dict(self._read(indices, None, "collect").failed)
 
+    @_comparing_indexes
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
         """Read by the fast path: all records are sound and fit the spec; else by its reference, which finds errors."""
         decoder, blobs = self._schema.decoder, self._blobs
@@ -186,6 +210,7 @@ class FileSource(RecordSource):
     def _locate(self, records: NDArray[np.int64], indices: ArrayLike, fields: Mask) -> dict[str, Located]:
         return self._blobs.locate(within(records, indices, len(self)), fields)
 
+    @_comparing_indexes
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         if self._reader.spec is not None:
             raise SpecError(f"records of {self.format} have no stored bytes: the fields are stored apart. Use read().")
@@ -212,7 +237,7 @@ class FileSource(RecordSource):
             yield from scan_by_reading(self, self.steps(), fields)
             return
         mask, decoder = self.mask(fields), self._schema.decoder
-        for run, problem in self._blobs.runs():
+        for run, problem in self._blobs.runs(self._check_count):
             for begin in range(0, len(run.blobs), _DECODED_RECORDS):
                 part = run.part(begin, begin + _DECODED_RECORDS)
                 numbers = np.arange(part.first, part.first + len(part.blobs))
@@ -226,10 +251,16 @@ class FileSource(RecordSource):
         if not isinstance(self._reader, SequentialReader):
             yield from super().scan_bytes()
             return
-        for run, problem in self._blobs.runs():
+        for run, problem in self._blobs.runs(self._check_count):
             yield from run.blobs
             if problem is not None:
                 raise problem
+
+    def _check_count(self, file: int, n: int) -> None:
+        """Compare a file that was read to its end with its index, if `len` has counted more or fewer records."""
+        known = isinstance(self._reader, CachesIndexes) and self._n is not None
+        if known and n != self._reader.counts[file]:
+            self._compare_index(self._reader.files[file].name)
 
     def steps(self) -> Iterator[range]:
         """Yield ranges that cover all records, few enough at a time to bound the memory of a read."""
@@ -245,6 +276,11 @@ class FileSource(RecordSource):
     def _located_bytes(self, part: range) -> int:
         located = self._reader.locate(np.arange(part.start, part.stop), self._blobs.fields)
         return sum(int(np.maximum(field.extents.length, 0).sum()) for field in located.values())
+
+    def _compare_index(self, path: str) -> None:
+        self._blobs.compare_index(path)
+        with self._lock:
+            self._fingerprints.clear()
 
     # ---- life
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
+from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["WBITS", "DecompressedFile"]
@@ -105,6 +106,7 @@ class DecompressedFile(StoredFile):
         self.identity: tuple[str, ...] = (*file.identity, compression)
         self.damage: FormatError | None = None
         self._size: int | None = None
+        self._is_measured = False
         self._step = _STEP
         self._checkpoints = [_Cursor(self._fresh(), 0, 0)]
         self._cursors: list[_Cursor] = []  # where recent reads ended: a sequential reader continues there
@@ -128,12 +130,16 @@ class DecompressedFile(StoredFile):
     def size(self) -> int:  # type: ignore[override]  # computed by a pass over the file, then cached
         """The number of readable decompressed bytes; the first call reads the whole file."""
         if self._size is None:
-            self._size = self._measure()
+            self._size, self._is_measured = self._measure(), True
         return self._size
 
     def known_size(self, size: int, damage: FormatError | None) -> None:
         """Set the size and the damage from an index, instead of a pass over the file."""
-        self._size, self.damage = size, damage
+        self._size, self.damage, self._is_measured = size, damage, False
+
+    def forget_size(self) -> None:
+        """Measure the size again: the index that it came from is of another file."""
+        self._size, self.damage = None, None
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
@@ -147,6 +153,9 @@ class DecompressedFile(StoredFile):
             done += len(part)
         self._keep(cursor)
         if done < len(out) and self._size is not None and offset + done < self._size:
+            if self.damage is None and not self._is_measured:
+                what = "the decompressed data are shorter than the index says"
+                raise OutdatedIndexError(what, path=self.name, expected=self._size, found=offset + done)
             raise self.damage or self._broken(cursor, "the decompressed data were truncated", TruncatedError)
         return done
 

@@ -24,7 +24,7 @@ from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.backends.tfrecord.reader import INDEXES
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.index_cache import IndexCache
-from dataformats.interfaces import OpenOptions, SequentialReader
+from dataformats.interfaces import OpenOptions, OutdatedIndexError, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
@@ -367,13 +367,11 @@ def test_data_that_change_under_an_index_are_noticed(tmp_path: Path) -> None:
     path.write_bytes(swapped)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     found = read(opened(path))
-    assert isinstance(found[0], ChecksumError)
-    assert "index" in str(found[0])
+    assert isinstance(found[0], OutdatedIndexError)
     path.write_bytes(frames([b"", b"first", b"the third record", bytes(40)]))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     found = read(opened(path, verify_checksums=False))
-    assert isinstance(found[0], FormatError)
-    assert "delete its index" in str(found[0])
+    assert isinstance(found[0], OutdatedIndexError)
 
 
 # ---- indexes
