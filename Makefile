@@ -11,7 +11,7 @@ SECONDS ?= 30
 # Runs a command and notes how long it took: see .ci/run.
 STAGE := .ci/stage
 
-.PHONY: demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize fuzz wheels clean
+.PHONY: demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize fuzz soak wheels clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
@@ -89,6 +89,10 @@ test-sanitize: .venv/stamp
 	        LD_PRELOAD=$$(gcc -print-file-name=libasan.so) && \
 	    .venv/bin/python -c "import dataformats.kernels as k; assert k.__file__.startswith('$$copy'), k.__file__" && \
 	    .venv/bin/python -m pytest -q tests/kernels tests/backends/test_parallel_scan.py
+
+# Loaders, writers and conversions for SECONDS, 1800 for a release: tests/deep/soak.
+soak: .venv/stamp
+	DATAFORMATS_KERNELS=native .venv/bin/python -m tests.deep.soak --seconds $(SECONDS)
 
 # An sdist, and wheels for Linux on x86-64 and ARM64, on any Linux and without Docker: zig links them against glibc 2.17.
 # Each wheel serves Python 3.11 and later (abi3). The one for this machine is installed and reads a file of each format.
