@@ -102,7 +102,7 @@ def convert(
         FormatError: A record is damaged.
         SpecError: The format cannot hold the spec, or a record does not fit it.
         UnknownNameError: No such format, codec or field; or the name of `path` names no format.
-        FileExistsError: Something has the name of `path`, and `overwrite` is not given.
+        TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
 
     Example:
         >>> import dataformats, tempfile, pathlib

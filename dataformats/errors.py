@@ -10,6 +10,7 @@ DataFormatsError
 ├─ UnknownNameError(LookupError)   the name, and the nearest known names
 ├─ StateMismatchError(ValueError)  which field differs, both values
 ├─ WorkerError(RuntimeError)       worker, and what it was reading
+├─ TargetExistsError(FileExistsError)  the existing file or folder
 └─ MissingExtraError(ImportError)  the pip command that helps
 
 A missing file stays `FileNotFoundError`, a bad index `IndexError`. Every error keeps its facts as attributes, also when
@@ -33,6 +34,7 @@ __all__ = [
     "Remedy",
     "SpecError",
     "StateMismatchError",
+    "TargetExistsError",
     "TruncatedError",
     "UnknownNameError",
     "WorkerError",
@@ -457,28 +459,57 @@ class WorkerError(_FactsError, RuntimeError):
         return f"worker {self.worker}{reading}: {self.what}"
 
 
+class TargetExistsError(_FactsError, FileExistsError):
+    """Something has the name of new data.
+
+    Args:
+        what: What has the name.
+        remedy: What the user can do.
+
+    Example:
+        >>> import dataformats
+        >>> dataformats.create("tests/golden/real/photos.tfrecord", "tfrecord")
+        Traceback (most recent call last):
+        ...
+        dataformats.errors.TargetExistsError: 'tests/golden/real/photos.tfrecord' exists. Pass overwrite=True to ...
+    """
+
+    remedy: str | None
+
+    def __init__(self, what: str = "", *, remedy: str | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+
+    def _problem(self) -> str:
+        return self.what
+
+
 class MissingExtraError(_FactsError, ImportError):
     """An optional dependency is not installed.
 
     Args:
         what: What was asked for.
-        extra: The extra that installs the dependency.
+        extra: The extra of this package that installs the dependency, or `""`.
+        package: What else `pip install` takes, if no extra does.
 
     Example:
         >>> import dataformats
         >>> raise dataformats.MissingExtraError("to_torch", extra="torch")
         Traceback (most recent call last):
         ...
-        dataformats.errors.MissingExtraError: to_torch needs: pip install 'dataformats[torch]'
+        dataformats.errors.MissingExtraError: to_torch needs a package. Run pip install 'dataformats[torch]'
     """
 
     extra: str
+    package: str
+    remedy: str | None
 
-    def __init__(self, what: str = "", *, extra: str = "") -> None:
-        super().__init__(what, extra=extra)
+    def __init__(self, what: str = "", *, extra: str = "", package: str = "") -> None:
+        super().__init__(what, extra=extra, package=package)
+        wanted = f"'dataformats[{extra}]'" if extra else package
+        self.remedy = f"Run pip install {wanted}" if wanted else None
 
     def _problem(self) -> str:
-        return f"{self.what} needs: pip install 'dataformats[{self.extra}]'"
+        return f"{self.what} needs a package"
 
 
 def _where(path: str | None, index: int | None, offset_bytes: int | None = None) -> str:

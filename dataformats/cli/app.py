@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
 
@@ -77,7 +78,8 @@ def _piped(command: Callable[..., None]) -> Callable[..., None]:
     def piped(*arguments: Any, **options: Any) -> None:
         try:
             command(*arguments, **options)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # as with `>&-`
+                sys.stdout.flush()
         except BrokenPipeError:
             # Otherwise the interpreter reports at exit that it cannot flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -139,12 +141,14 @@ def _prepare_streams() -> None:
 
 def _explain(error: Exception) -> int:
     """Print an error, in one line if possible; return the exit code."""
-    if os.environ.get(DEBUG):
-        traceback.print_exception(error)
+    code, text = exit_code(error), f"dataformats: {in_lines(error)}"
     if isinstance(error, _UsageError):
         usage: Any = error
         name = "dataformats" if usage.ctx is None else usage.ctx.command_path
-        print(f"{name}: {printable(usage.format_message()).rstrip('.')}. See {name} --help", file=sys.stderr)
-        return USAGE
-    print(f"dataformats: {in_lines(error)}", file=sys.stderr)
-    return exit_code(error)
+        code, text = USAGE, f"{name}: {printable(usage.format_message()).rstrip('.')}. See {name} --help"
+    with suppress(OSError):  # of a full disk, or a closed pipe: the exit code stays
+        if os.environ.get(DEBUG) == "1":
+            traceback.print_exception(error)
+        if sys.stderr is not None:
+            print(text, file=sys.stderr, flush=True)
+    return code

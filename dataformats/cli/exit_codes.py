@@ -12,6 +12,7 @@ from dataformats.errors import CodecError, DataFormatsError, FormatError, Remedy
 __all__ = ["CRASH", "FINDING", "USAGE", "exit_code", "in_lines", "in_options"]
 
 FINDING, USAGE, CRASH = 1, 2, 3
+_EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # of a command that cannot be done here and now
 
 
 def exit_code(error: Exception) -> int:
@@ -20,19 +21,19 @@ def exit_code(error: Exception) -> int:
         return FINDING
     if isinstance(error, SpecError):
         return USAGE if error.index is None else FINDING
-    return USAGE if isinstance(error, (DataFormatsError, OSError)) else CRASH
+    return USAGE if isinstance(error, _EXPECTED) else CRASH
 
 
 def in_lines(error: Exception) -> str:
     """Return the message of an error in one line, or in one line per problem of a spec."""
     if isinstance(error, SpecError) and error.problems:
         return "\n  ".join(map(in_lines, error.problems))
-    if isinstance(error, FileExistsError):
-        text = str(error).replace("overwrite=True", "--overwrite")
-    elif isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f"{error.filename!r}: "
         text = f"{name}{error.strerror.lower()}"
-    elif isinstance(error, (DataFormatsError, OSError)):
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory: {error}" if str(error) else "not enough memory"
+    elif isinstance(error, _EXPECTED):
         text = in_options(str(error), getattr(error, "remedy", None))
     else:
         text = f"a bug: {type(error).__name__}: {error} (set DATAFORMATS_DEBUG=1 for the traceback)"
@@ -40,8 +41,8 @@ def in_lines(error: Exception) -> str:
 
 
 def in_options(message: str, remedy: str | None) -> str:
-    """Return the message of an error with the arguments in its remedy written as options."""
-    return message.replace(remedy, remedy.written(_option)) if isinstance(remedy, Remedy) else message
+    """Return the message of an error, which ends with its remedy, with the arguments of that written as options."""
+    return message.removesuffix(remedy) + remedy.written(_option) if isinstance(remedy, Remedy) else message
 
 
 def _option(name: str, value: Any) -> str:
@@ -50,4 +51,4 @@ def _option(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         items = " ".join(f"--{name} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
         return f"{items} (and all other fields)" if name == "spec" else items
-    return f"--{name}" if value is ... else f"--{name} {shlex.quote(str(value))}"
+    return f"--{name}" if value is ... or value is True else f"--{name} {shlex.quote(str(value))}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -27,9 +28,6 @@ from dataformats.cli.options import (
 from dataformats.cli.output import fact, print_json, printable, why_opaque
 from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["head"]
 
@@ -83,7 +81,7 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
         chosen = source.with_spec(as_bytes(source.spec, encoded)) if encoded else source
         chosen = chosen if fields is None else chosen.select(*fields)
         names = () if chosen.single else tuple(chosen.spec)
-        yield _Head(itertools.islice(iter(chosen), n), names, opaque)
+        yield _Head(itertools.islice(iter(chosen), min(n, sys.maxsize)), names, opaque)
 
 
 def _print_records(head: _Head) -> None:

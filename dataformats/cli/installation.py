@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.cli.output import fact
+from dataformats.errors import UnknownNameError
 from dataformats.registry import backends, codecs
 from dataformats.spec import NUMBER_TYPES
 
@@ -64,7 +65,7 @@ def _kernels() -> dict[str, Any]:
     """Return the description of the kernels, or the reason why they do not load."""
     try:
         describe = importlib.import_module("dataformats.kernels").describe
-    except (ImportError, ValueError) as error:
+    except (ImportError, UnknownNameError) as error:
         return {"implementation": "none", "variants": {}, "available": {}, "why_not_native": str(error)}
     facts: dict[str, Any] = describe()
     return facts
@@ -74,7 +75,7 @@ def _engines() -> dict[str, Any]:
     """Return the description of the engines; empty if the kernels do not load."""
     try:
         describe = importlib.import_module("dataformats.storage.engines").describe
-    except (ImportError, ValueError):
+    except (ImportError, UnknownNameError):
         return {}
     facts: dict[str, Any] = describe()
     return facts

@@ -114,9 +114,18 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     return name
 
 
-def split_names(text: str | None) -> list[str] | None:
-    """Return the names in `a,b`; `None` if `text` is `None`."""
-    return None if text is None else [name for name in text.split(",") if name]
+def split_names(text: str | None, option: str = "--fields") -> list[str] | None:
+    """Return the names in `a,b`; `None` if `text` is `None`.
+
+    Raises:
+        typer.BadParameter: There is no name in it.
+    """
+    if text is None:
+        return None
+    names = [name for name in text.split(",") if name]
+    if not names:
+        raise typer.BadParameter("expected names of fields, such as name,image", param_hint=option)
+    return names
 
 
 def parsed_spec(texts: Sequence[str] | None, option: str = "--spec") -> dict[str, str] | None:
@@ -157,7 +166,10 @@ def _pairs(texts: Sequence[str], expected: str) -> dict[str, str]:
 
 def _parsed(text: str, expected: str) -> dict[str, str]:
     if text.lstrip().startswith("{"):
-        pairs = json.loads(text)
+        try:
+            pairs = json.loads(text)
+        except RecursionError as error:
+            raise SpecError("expected a JSON object of strings, found deeper nesting") from error
         if not isinstance(pairs, dict) or not all(isinstance(value, str) for value in pairs.values()):
             raise SpecError(f"expected a JSON object of strings, found {text!r}")
         return pairs

@@ -13,14 +13,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dataformats.errors import UnknownNameError
 from dataformats.kernels import reference
 
 __all__ = ["describe", "implementation", "kernels"]
 
 CHOICES = ("auto", "native", "reference")
 REMEDY = (
-    "install a C compiler and then dataformats again, from source "
-    "(`pip install --force-reinstall --no-cache-dir --no-binary dataformats dataformats`), "
+    "install a C compiler, then run `{command}` in {folder}, "
     "or set DATAFORMATS_KERNELS=reference to accept the slower kernels without this message"
 )
 
@@ -56,7 +56,7 @@ def describe() -> dict[str, Any]:
 
 def _choose(requested: str) -> _Choice:
     if requested not in CHOICES:
-        raise ValueError(f"DATAFORMATS_KERNELS must be one of {', '.join(CHOICES)}, found {requested!r}")
+        raise UnknownNameError("value of DATAFORMATS_KERNELS", name=requested, known=CHOICES)
     if requested == "reference":
         return _Choice(requested, reference, None, "DATAFORMATS_KERNELS=reference")
     try:
@@ -82,7 +82,8 @@ def _remedy() -> str:
                     f"{str(package)!r} comes first on sys.path and hides the compiled {str(installed)!r}; "
                     f"run `pip install -e .` in {str(package.parent)!r}, or start Python in another folder"
                 )
-    return REMEDY
+        return REMEDY.format(command="pip install -e .", folder=repr(str(package.parent)))
+    return REMEDY.format(command="pip install --force-reinstall --no-deps .", folder="a checkout of dataformats")
 
 
 @functools.cache
@@ -94,4 +95,4 @@ def kernels() -> Any:
     return _choice.kernels
 
 
-_choice = _choose(os.environ.get("DATAFORMATS_KERNELS", "auto"))
+_choice = _choose(os.environ.get("DATAFORMATS_KERNELS") or "auto")

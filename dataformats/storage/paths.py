@@ -7,18 +7,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import MissingExtraError
 from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import GlobFolder, is_data
-from dataformats.storage.remote import FsspecFile, FsspecFolder, ObjectFile, ObjectFolder
+from dataformats.storage.remote import (
+    FsspecFile,
+    FsspecFolder,
+    ObjectFile,
+    ObjectFolder,
+    errors_as_os_error,
+    file_system,
+    is_url,
+)
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["is_local", "is_url", "resolve"]
+__all__ = ["is_local", "local_path", "resolve"]
 
 _MAGIC = frozenset("*?[")
-_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # scheme to the extra that serves it
 
 
 def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
@@ -51,18 +57,25 @@ def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
     )
 
 
-def is_url(text: str) -> bool:
-    """Return True for `scheme://...`."""
-    return "://" in text
-
-
 def is_local(path: Any) -> bool:
     """Return True for a path on the local disk."""
     return isinstance(path, (str, os.PathLike)) and not is_url(os.fspath(path))
 
 
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path whose first part may be `~` or `~user`.
+
+    Raises:
+        FileNotFoundError: There is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise FileNotFoundError(f"{os.fspath(path)!r}: no user has this home folder") from error
+
+
 def _from_local(text: str) -> list[StoredFile | Folder]:
-    path = Path(text).expanduser()
+    path = local_path(text)
     if path.is_dir():
         return [LocalFolder(path)]
     if _MAGIC & set(text) and not path.exists():
@@ -76,24 +89,21 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
 
 
 def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
-    from fsspec.core import url_to_fs
-
-    try:
-        fs, path = url_to_fs(text, **options)
-    except ImportError as error:
-        extra = _EXTRAS.get(text.partition("://")[0])
-        if extra is None:
-            raise  # fsspec names the package that this scheme needs
-        raise MissingExtraError(f"{text!r} ({error})", extra=extra) from error
+    fs, path = file_system(text, options)
     if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
         return _from_local(path)
-    if _MAGIC & set(path) and not fs.exists(path):
-        kinds = {name: about["type"] for name, about in fs.glob(path, detail=True).items()}
-        names = [name for name, kind in kinds.items() if kind == "file"]
-        files = concurrent_map(lambda name: FsspecFile(fs, name), names, local=False)
-        folders = [FsspecFolder(fs, name) for name, kind in kinds.items() if kind == "directory"]
-        return _glob_entries(text, dict(zip(names, files, strict=True)), folders)
-    return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]
+    with errors_as_os_error(text):
+        if _MAGIC & set(path) and not fs.exists(path):
+            return _from_url_glob(text, fs, path)
+        return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]
+
+
+def _from_url_glob(text: str, fs: Any, pattern: str) -> list[StoredFile | Folder]:
+    kinds = {name: about["type"] for name, about in fs.glob(pattern, detail=True).items()}
+    names = [name for name, kind in kinds.items() if kind == "file"]
+    files = concurrent_map(lambda name: FsspecFile(fs, name), names, local=False)
+    folders = [FsspecFolder(fs, name) for name, kind in kinds.items() if kind == "directory"]
+    return _glob_entries(text, dict(zip(names, files, strict=True)), folders)
 
 
 def _from_object(path: Any) -> StoredFile | Folder:

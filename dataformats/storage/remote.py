@@ -2,23 +2,89 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from dataformats.errors import TruncatedError
+from dataformats.errors import DataFormatsError, MissingExtraError, TruncatedError, UnknownNameError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.folders import is_data
 
-__all__ = ["FsspecFile", "FsspecFolder", "ObjectFile", "ObjectFolder"]
+__all__ = ["FsspecFile", "FsspecFolder", "ObjectFile", "ObjectFolder", "errors_as_os_error", "file_system", "is_url"]
+
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # scheme to the extra that serves it
+_PACKAGES = {
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+    "hf": "huggingface_hub",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+}
+
+
+def is_url(text: str) -> bool:
+    """Return True for `scheme://...`."""
+    return "://" in text
+
+
+def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL, and the path in it.
+
+    Args:
+        url: One URL, or several chained with `::`.
+        options: Its `storage_options`.
+
+    Raises:
+        UnknownNameError: No file system has the scheme.
+        MissingExtraError: The package for the scheme is not installed.
+        OSError: The file system refuses the URL, or cannot be reached.
+    """
+    from fsspec.core import url_to_fs
+    from fsspec.registry import known_implementations, registry
+
+    schemes = [part.partition("://")[0] for part in url.split("::") if is_url(part)]
+    known = {*registry, *known_implementations}
+    for scheme in schemes:
+        if scheme not in known:
+            raise UnknownNameError("URL scheme", name=scheme, known=known)
+    try:
+        with errors_as_os_error(url):
+            fs, path = url_to_fs(url, **options)
+    except ImportError as error:
+        extra = next((_EXTRAS[scheme] for scheme in schemes if scheme in _EXTRAS), "")
+        package = next((_PACKAGES[scheme] for scheme in schemes if scheme in _PACKAGES), "")
+        raise MissingExtraError(f"{url!r} ({error})", extra=extra, package=package) from error
+    return fs, path
+
+
+@contextmanager
+def errors_as_os_error(name: str) -> Iterator[None]:
+    """Raise the errors of a file system as `OSError`: those of HTTP clients and archives are of their own types."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if error.errno is not None:
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
+    except (OSError, ImportError, DataFormatsError, MemoryError):
+        raise
+    except Exception as error:
+        raise OSError(f"{name!r}: {type(error).__name__}: {error}") from error
 
 
 class FsspecFile(StoredFile):
     """A file behind an fsspec file system, read by ranges."""
 
     def __init__(self, fs: Any, path: str) -> None:
-        info = fs.info(path)
+        with errors_as_os_error(path):
+            info = fs.info(path)
         if info.get("type") == "directory":
             raise IsADirectoryError(f"{fs.unstrip_protocol(path)!r} is a folder, expected a file")
         self._fs = fs
@@ -29,7 +95,8 @@ class FsspecFile(StoredFile):
         self.identity: tuple[str, ...] = (str(self.size), *(str(part) for part in version if part is not None))
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
+        with errors_as_os_error(self.name):
+            data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
         out[: len(data)] = data
         if len(data) < len(out) and offset + len(data) < self.size:
             raise TruncatedError("the file was truncated while it was open", path=self.name, expected=self.size)
@@ -65,7 +132,8 @@ class FsspecFolder(Folder):
         return FsspecFolder(self._fs, f"{self._path}/{name}")
 
     def _entries(self, kind: str) -> list[str]:
-        entries = self._fs.ls(self._path, detail=True)
+        with errors_as_os_error(self.name):
+            entries = self._fs.ls(self._path, detail=True)
         names = [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == kind]
         return sorted(name for name in names if is_data(name))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from dataformats.errors import Remedy, TargetExistsError
 from dataformats.interfaces import AppendsInPlace
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.registry import backends
@@ -57,7 +58,7 @@ def create(
         The writer. It is not thread-safe.
 
     Raises:
-        FileExistsError: Something has the name, and `overwrite` is not given.
+        TargetExistsError: Something has the name, and `overwrite` is not given.
         SpecError: The format cannot hold the spec; every offending field is named.
         StateMismatchError: `resume=True`, and the partial data have another payload or spec.
         TypeError: The format has no such option.
@@ -128,17 +129,18 @@ def writer(
 
 
 def _check_free(target: Destination, resume: bool, overwrite: bool) -> None:
-    """Raise `FileExistsError` if publishing would delete something that the call did not ask to replace."""
+    """Raise `TargetExistsError` if publishing would delete something that the call did not ask to replace."""
     if not overwrite:
         if target.exists():
             problem = "is complete: there is nothing to resume" if resume else "exists"
-            raise FileExistsError(f"{target.name!r} {problem}. Pass overwrite=True to replace it.")
+            remedy = Remedy("Pass {overwrite} to replace it", overwrite=True)
+            raise TargetExistsError(f"{target.name!r} {problem}", remedy=remedy)
         return
     unrelated = target.unrelated_file(
         lambda folder: [file for name in backends for file in backends.get(name).find(folder)]
     )
     if unrelated is not None:
-        raise FileExistsError(f"{target.name!r} is not replaced: the folder holds other files, such as {unrelated!r}")
+        raise TargetExistsError(f"{target.name!r} is not replaced: the folder holds other files, such as {unrelated!r}")
 
 
 class DatasetWriter(RecordWriter):

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import StateMismatchError
+from dataformats.errors import StateMismatchError, TargetExistsError
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, save_sidecar
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.storage.paths import is_local, is_url
+from dataformats.storage.paths import is_local, local_path
+from dataformats.storage.remote import errors_as_os_error, file_system, is_url
 
 __all__ = ["Destination", "destination"]
 
@@ -180,16 +181,20 @@ class _RemoteDestination(_TemporaryFolder):
     """An fsspec URL: data are uploaded under a partial name, then renamed."""
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
-        from fsspec.core import url_to_fs
-
-        self._fs, self._path = url_to_fs(url, **options)
+        self._fs, self._path = file_system(url, options)
         self._path = self._path.rstrip("/")
         self.name = url
 
     def exists(self) -> bool:
-        return bool(self._fs.exists(self._path))
+        with errors_as_os_error(self.name):
+            return bool(self._fs.exists(self._path))
 
     def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        with errors_as_os_error(self.name):
+            self._upload(metadata, sidecars)
+        self.discard()
+
+    def _upload(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None]) -> None:
         self._send(self.partial, self._path + ".partial")
         for old in (self._path + SIDECAR_SUFFIX, self._path):
             if self._fs.exists(old):
@@ -203,7 +208,6 @@ class _RemoteDestination(_TemporaryFolder):
         self._fs.mv(self._path + ".partial", self._path, recursive=self.partial.is_dir())
         if metadata is not None:
             self._send(save_sidecar(self.partial, metadata), self._path + SIDECAR_SUFFIX)
-        self.discard()
 
     def _send(self, local: Path, remote: str) -> None:
         self._fs.makedirs(self._fs._parent(remote), exist_ok=True)
@@ -250,9 +254,25 @@ class _ObjectDestination(_TemporaryFolder):
 def destination(path: Any, storage_options: dict[str, Any] | None = None) -> Destination:
     """Return the destination that a path, a URL or a path object names."""
     if is_local(path):
-        return _LocalDestination(Path(path).expanduser())
+        return _LocalDestination(_new_path(path))
     if isinstance(path, str) and is_url(path):
         return _RemoteDestination(path, storage_options or {})
     if hasattr(path, "open") and hasattr(path, "exists"):
         return _ObjectDestination(path)
     raise TypeError(f"cannot write: expected a path, a URL or a path object, found {type(path).__name__}")
+
+
+def _new_path(path: Any) -> Path:
+    """Return the local path of new data.
+
+    Raises:
+        TargetExistsError: It names the current folder, its parent or a root; or a device, a pipe or a socket, which
+            must never be replaced.
+    """
+    found = local_path(path)
+    remedy = "Give the new file or folder a name of its own"
+    if found.name in ("", ".."):
+        raise TargetExistsError(f"{str(found)!r} is a folder", remedy=remedy)
+    if found.exists() and not (found.is_file() or found.is_dir()):
+        raise TargetExistsError(f"{str(found)!r} is a device, a pipe or a socket", remedy=remedy)
+    return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,51 +14,13 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.cli import main
+from tests.cli.conftest import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REAL = GOLDEN / "real"
 DIGITS, PHOTOS = str(REAL / "digits-*.tfrecord"), str(REAL / "photos.tfrecord")
 DAMAGED = str(GOLDEN / "tfrecord" / "corrupt" / "data_bit.tfrecord")
 DAMAGED_FFR = str(GOLDEN / "ffrecord" / "corrupt" / "data_bit.ffr")
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def facts(self) -> dict[str, str]:
-        pairs = (line.split(": ", 1) for line in self.out.splitlines())
-        return {pair[0]: pair[1] for pair in pairs}
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Run:
-    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.delenv("DATAFORMATS_DEBUG", raising=False)
-
-    def called(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        assert "\x1b" not in printed.out + printed.err
-        assert "Traceback" not in printed.out + printed.err
-        assert isinstance(ended.value.code, int)
-        return Result(ended.value.code, printed.out, printed.err)
-
-    return called
 
 
 # ---- info
@@ -153,6 +114,7 @@ def test_head_as_json_is_whole(run: Run) -> None:
 
 def test_head_of_more_than_there_is(run: Run) -> None:
     assert run("head", PHOTOS, "-n", 100).out.count("record ") == 12
+    assert run("head", PHOTOS, "-n", 10**20).out.count("record ") == 12
     assert run("head", PHOTOS, "-n", 0).out == ""
 
 
@@ -323,6 +285,14 @@ def test_convert_replaces_only_when_told(run: Run, tmp_path: Path) -> None:
     assert run("convert", PHOTOS, target, "--overwrite").code == 0
 
 
+def test_convert_never_replaces_a_pipe_or_a_device(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ffr")
+    result = run("convert", PHOTOS, tmp_path / "pipe.ffr", "--overwrite")
+    assert result.code == 2
+    assert "is a device, a pipe or a socket" in result.err
+    assert (tmp_path / "pipe.ffr").is_fifo()
+
+
 # ---- usage errors
 
 USAGE = {
@@ -343,6 +313,20 @@ USAGE = {
     "target without format": ("convert", PHOTOS, "somewhere"),
     "compressed ffrecord": ("convert", PHOTOS, "new.ffr", "--compression", "gzip"),
     "shards of nothing": ("convert", PHOTOS, "new", "--format", "ffrecord", "--shard-records", "0"),
+    "no fields": ("head", PHOTOS, "--fields", ""),
+    "deep JSON": ("head", PHOTOS, "--spec", '{"a":' * 5000),
+    "unknown scheme": ("info", "s4://bucket/x"),
+    "unknown scheme in a chain": ("info", "simplecache::nosuch://x"),
+    "URL without arguments": ("info", "reference://x"),
+    "no such file in memory": ("info", "memory://nothing/x"),
+    "no archive": ("info", f"zip://x::{PHOTOS}"),
+    "unknown user": ("info", "~nouser/x"),
+    "target of an unknown user": ("convert", PHOTOS, "~nouser/x.ffr"),
+    "target with an unknown scheme": ("convert", PHOTOS, "s4://bucket/y.ffr"),
+    "target that cannot be written": ("convert", PHOTOS, "data://y.ffr"),
+    "this folder as target": ("convert", PHOTOS, ".", "--format", "granular"),
+    "its parent as target": ("convert", PHOTOS, "..", "--format", "granular", "--overwrite"),
+    "root as target": ("convert", PHOTOS, "/", "--format", "granular", "--overwrite"),
 }
 
 
@@ -354,6 +338,25 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.
     assert result.out == ""
     assert len(result.err.splitlines()) == 1 or not arguments  # without any, the help
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("raised", "code", "text"), [(MemoryError, 2, "not enough memory"), (KeyError, 3, "a bug")])
+def test_errors_outside_the_package(
+    run: Run, monkeypatch: pytest.MonkeyPatch, raised: type[Exception], code: int, text: str
+) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise raised("x")
+
+    monkeypatch.setattr("dataformats.inspecting.info", fail)
+    result = run("info", PHOTOS)
+    assert (result.code, result.out) == (code, "")
+    assert text in result.err
+
+
+def test_no_pickle(run: Run) -> None:
+    result = run("head", GOLDEN / "ffrecord" / "base.ffr", "--payload", "pickle")
+    assert result.code == 1
+    assert "does not decode as 'pickle'" in result.err
 
 
 def test_errors_name_the_nearest_names(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def test_version(environment: dict[str, str]) -> None:
 
 
 def test_an_error_is_one_line_and_a_traceback_if_asked_for(environment: dict[str, str]) -> None:
-    quiet = run(["head", str(DAMAGED)], environment)
+    quiet = run(["head", str(DAMAGED)], environment | {"DATAFORMATS_DEBUG": "0"})
     assert quiet.returncode == 1
     assert len(quiet.stderr.splitlines()) == 1
     for loud in (
@@ -94,6 +95,48 @@ def test_a_closed_pipe_is_no_error(environment: dict[str, str]) -> None:
         program.stdout.close()
         assert program.stderr.read() == ""
         assert program.wait(timeout=60) == 141
+
+
+def shell(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell in which `$P` is the program."""
+    return subprocess.run(
+        ["sh", "-c", command],
+        cwd=REAL,
+        env=environment | {"P": shlex.join(PROGRAM)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("$P info photos.tfrecord >&-", 0),
+        ("$P info photos.tfrecord >/dev/full", 2),
+        (f"$P head {DAMAGED} >&- 2>&-", 1),
+        (f"$P head {DAMAGED} 2>/dev/full", 1),
+        ("$P head 2>/dev/full", 2),
+    ],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
+def test_streams_that_are_closed_or_full(environment: dict[str, str], command: str, code: int) -> None:
+    done = shell(command, environment)
+    assert done.returncode == code
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_an_error_never_goes_to_the_output(environment: dict[str, str]) -> None:
+    assert shell("$P info no-such-file 2>&-", environment).stdout == ""
+
+
+@pytest.mark.parametrize("choice", ["fast", "NATIVE"])
+def test_an_unknown_choice_of_kernels_is_a_usage_error(environment: dict[str, str], choice: str) -> None:
+    done = run(["info", "photos.tfrecord"], environment | {"DATAFORMATS_KERNELS": choice})
+    assert done.returncode == 2
+    assert f"unknown value of DATAFORMATS_KERNELS '{choice}'" in done.stderr
+    assert run(["info", "--build"], environment | {"DATAFORMATS_KERNELS": choice}).returncode == 0
 
 
 def test_an_encoding_that_lacks_a_letter_is_no_error(environment: dict[str, str], tmp_path: Path) -> None:

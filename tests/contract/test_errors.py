@@ -57,9 +57,20 @@ CASES: list[tuple[errors.DataFormatsError, type[Exception], str]] = [
     ),
     (errors.WorkerError("died", worker=3, reading="a"), RuntimeError, "worker 3 while reading a: died"),
     (
+        errors.MissingExtraError("x", package="adlfs"),
+        ImportError,
+        "x needs a package. Run pip install adlfs",
+    ),
+    (errors.MissingExtraError("x"), ImportError, "x needs a package"),
+    (
+        errors.TargetExistsError("'x' exists", remedy=errors.Remedy("Pass {overwrite}", overwrite=True)),
+        FileExistsError,
+        "'x' exists. Pass overwrite=True",
+    ),
+    (
         errors.MissingExtraError("to_torch", extra="torch"),
         ImportError,
-        "to_torch needs: pip install 'dataformats[torch]'",
+        "to_torch needs a package. Run pip install 'dataformats[torch]'",
     ),
 ]
 

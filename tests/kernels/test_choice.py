@@ -27,8 +27,12 @@ def run(code: str, choice: str | None, **variables: str) -> subprocess.Completed
 def test_unknown_choice() -> None:
     found = run("import dataformats.kernels", "fast")
     assert found.returncode == 1
-    message = "ValueError: DATAFORMATS_KERNELS must be one of auto, native, reference, found 'fast'"
+    message = "UnknownNameError: unknown value of DATAFORMATS_KERNELS 'fast' (known: auto, native, reference)"
     assert message in found.stderr
+
+
+def test_an_empty_choice_is_none() -> None:
+    assert run("import dataformats.kernels as k; print(k.describe()['requested'])", "").stdout == "auto\n"
 
 
 def test_native_insists() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dataformats.errors import MissingExtraError
+from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
+from dataformats.storage.remote import _EXTRAS
+from dataformats.writing.destination import destination
 
 
 def names(path: Any) -> list[str]:
@@ -52,15 +56,47 @@ def test_local_or_not() -> None:
     assert not is_local(object())
 
 
-@pytest.mark.parametrize(("url", "package", "extra"), [("s3://x/y", "s3fs", "s3"), ("gs://x/y", "gcsfs", "gcs")])
-def test_the_extra_of_a_scheme(monkeypatch: pytest.MonkeyPatch, url: str, package: str, extra: str) -> None:
+@pytest.mark.parametrize(
+    ("url", "package", "line"),
+    [
+        ("s3://x/y", "s3fs", "pip install 'dataformats[s3]'"),
+        ("gs://x/y", "gcsfs", "pip install 'dataformats[gcs]'"),
+        ("simplecache::gs://x/y", "gcsfs", "pip install 'dataformats[gcs]'"),
+        ("http://x/y", "aiohttp", "pip install aiohttp"),
+        ("abfs://x/y", "adlfs", "pip install adlfs"),
+    ],
+)
+def test_a_missing_package_is_named_by_a_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, url: str, package: str, line: str
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=rf"'{url}' .* needs: pip install 'dataformats\[{extra}\]'"):
-        resolve(url)
+    monkeypatch.delitem(sys.modules, "fsspec.implementations.http", raising=False)
+    for use in (resolve, destination):
+        with pytest.raises(MissingExtraError, match=re.escape(f"'{url}' ")) as caught:
+            use(url)
+        assert caught.value.remedy == f"Run {line}"
 
 
-def test_a_scheme_without_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "adlfs", None)
-    with pytest.raises(ImportError, match="adlfs") as caught:
-        resolve("abfs://x/y")
-    assert not isinstance(caught.value, MissingExtraError)
+def test_extras_in_errors_exist() -> None:
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    assert {*_EXTRAS.values()} <= declared["project"]["optional-dependencies"].keys()
+
+
+def test_an_unknown_scheme() -> None:
+    for use in (resolve, destination):
+        for url in ("s4://x/y", "simplecache::s4://x/y"):
+            with pytest.raises(UnknownNameError, match="unknown URL scheme 's4'"):
+                use(url)
+
+
+def test_errors_of_file_systems_are_os_errors(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"no archive")
+    for url in (f"zip://y::{tmp_path}/x", f"tar://y::{tmp_path}/x", "reference://x", "data://x"):
+        with pytest.raises(OSError, match=re.escape(url)):
+            resolve(url)
+
+
+def test_an_unknown_user() -> None:
+    for use in (resolve, destination):
+        with pytest.raises(FileNotFoundError, match="'~no-such-user/x': no user"):
+            use("~no-such-user/x")
