@@ -26,7 +26,7 @@ from dataformats.loaders.quarantine import Quarantined, quarantine_entry, quaran
 from dataformats.loaders.ranks import resolve
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skips import MAX_POSITION, Skips
-from dataformats.loaders.state import State, validate
+from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
@@ -318,7 +318,10 @@ class Loader:
         loaded = validate(state, self._state(), strict=strict, earlier=lambda: earlier_fingerprint(self._data))
         plan = self._plan
         if self._mixture is not None:
-            plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
+            try:
+                plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
+            except ValueError as error:
+                raise state_mismatch("weights", str(error), loaded.weights) from error
         # All that may raise is above: a state is loaded completely or not at all.
         self._steps = replace(self._steps, n=plan.n, skips=loaded.skips)
         if plan != self._plan:

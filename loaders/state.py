@@ -13,7 +13,7 @@ from dataformats.errors import StateMismatchError
 from dataformats.loaders.integer_arguments import as_int
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
-__all__ = ["STATE_VERSION", "State", "validate"]
+__all__ = ["STATE_VERSION", "State", "state_mismatch", "validate"]
 
 STATE_VERSION = 1
 """Version of the dict; a release reads all versions up to its own."""
@@ -192,7 +192,7 @@ def _check_version(state: Mapping[Any, Any]) -> None:
         remedy = "The state was saved by a newer release of dataformats. Install that one"
         raise StateMismatchError("version of the state", expected=STATE_VERSION, found=version, remedy=remedy)
     if version != STATE_VERSION:
-        raise _malformed("version", f"{STATE_VERSION}", version)
+        raise state_mismatch("version", f"{STATE_VERSION}", version)
 
 
 def _check_keys(state: Mapping[Any, Any]) -> None:
@@ -209,10 +209,11 @@ def _parsed(name: str, parse: Callable[[Any], Any], value: Any) -> Any:
     try:
         return parse(value)
     except (TypeError, ValueError) as error:
-        raise _malformed(name, str(error), value) from None
+        raise state_mismatch(name, str(error), value) from None
 
 
-def _malformed(name: str, expected: str, value: object) -> StateMismatchError:
+def state_mismatch(name: str, expected: str, value: object) -> StateMismatchError:
+    """Return the error for a part of a state that no `state_dict` returns."""
     return StateMismatchError(f"{name} of the state", expected=expected, found=_shown(value), remedy=_TAKE_AGAIN)
 
 

@@ -24,7 +24,7 @@ def start_worker(method: str, config: WorkerConfig, its_line: socket.socket, bui
     """Start a worker.
 
     Raises:
-        WorkerError: The fork server could not be started.
+        WorkerError: The fork server could not be started, or is that of another process.
     """
     context: Any = multiprocessing.get_context(method)
     name = f"dataformats-worker-{config.worker}"
@@ -34,6 +34,10 @@ def start_worker(method: str, config: WorkerConfig, its_line: socket.socket, bui
     except (EOFError, ConnectionError) as error:
         problem = f"could not be started: see the output of the fork server. {GUARD}"
         raise WorkerError(problem, worker=config.worker) from error
+    except ChildProcessError as error:
+        problem = "could not be started: the fork server belongs to the process that this one was forked from"
+        remedy = "Pass start_method='spawn', or start this process by multiprocessing's 'spawn' or 'forkserver'"
+        raise WorkerError(f"{problem}. {remedy}", worker=config.worker) from error
     return process
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats import Mixture, SpecError, UnknownNameError, mix
+from dataformats import Mixture, SpecError, StateMismatchError, UnknownNameError, mix
 from dataformats.loaders.plan import Shuffle
+from dataformats.loaders.state import State
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "real"
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
@@ -129,6 +131,18 @@ def test_histories_that_do_not_fit(digits: Any) -> None:
 
 
 # ---- what is refused
+
+
+@pytest.mark.parametrize("weights", [(2**31, 1), (2**62, 2**62), (1, 1)])
+def test_weights_of_a_state_that_no_mixture_can_have(digits: Any, weights: tuple[int, int]) -> None:
+    sources = {"a": digits[:30], "none": digits[:0]}
+    loader = dataformats.Loader(mix(sources, {"a": 1, "none": 0}), 4)
+    state = loader.state_dict()
+    weighted = replace(State.from_json(state), position=4, weights=((0, weights),)).to_json()
+    for strict in (True, False):
+        with pytest.raises(StateMismatchError, match=r"^weights of the state differs"):
+            loader.load_state_dict(weighted, strict=strict)
+    assert loader.state_dict() == state
 
 
 @pytest.mark.parametrize(

@@ -715,3 +715,33 @@ def test_a_program_from_standard_input() -> None:
     """
     done = subprocess.run([sys.executable], input=code, capture_output=True, text=True, timeout=120, check=False)
     assert "spawn imports the program again, and '<stdin>' is not a file" in done.stderr
+
+
+@pytest.mark.skipif("forkserver" not in METHODS, reason="the system has no fork server")
+def test_a_child_of_a_process_with_a_fork_server(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        textwrap.dedent("""
+        import multiprocessing, os
+        import dataformats
+
+        if __name__ == "__main__":
+            process = multiprocessing.get_context("forkserver").Process(target=print)
+            process.start()
+            process.join()
+            if (child := os.fork()) == 0:
+                for method in ("forkserver", "spawn", "fork"):
+                    loader = dataformats.Loader(list(range(9)), 4, worker_type="process", start_method=method)
+                    try:
+                        print(method, len(next(iter(loader)).positions), flush=True)
+                    except dataformats.WorkerError as error:
+                        print(method, error, flush=True)
+                    loader.close()
+                os._exit(0)
+            os.waitpid(child, 0)
+        """)
+    )
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120, check=False)
+    server, spawn, fork = done.stdout.split("\n")[1:4]
+    assert "the fork server belongs to the process that this one was forked from. Pass start_method='spawn'" in server
+    assert (spawn, fork) == ("spawn 4", "fork 4"), done.stderr
