@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from dataformats.indexing.sidecar import load_sidecar
 from dataformats.interfaces import BlobBackend, ChecksDataset, OutdatedIndexError
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
+from dataformats.reading.opening import arguments_of
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
@@ -191,7 +191,7 @@ def info(path: Any, **options: Any) -> Info:
 
 
 def _info(path: Any, options: dict[str, Any]) -> Info:
-    source = _opened(path, options)
+    source = path if isinstance(path, RecordSource) else open_source(path, **options)
     reader = source.reader if isinstance(source, FileSource) else None
     return Info(
         path=_name(path),
@@ -239,19 +239,19 @@ def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **o
     try:
         return _verified(path, progress, options, begin)
     except OutdatedIndexError as error:  # of another file
-        return _verify_separately(path, options, error, begin)
+        return _verify_separately(path, options, [Finding.of(error)], begin)
 
 
 def _verified(
     path: Any, progress: Callable[[int, int], None] | None, options: dict[str, Any], begin: float
 ) -> VerifyReport:
+    findings: list[Finding] = []
     try:
-        source = _opened(path, options)
+        source = _opened(path, options, findings)
         infers = isinstance(source, FileSource) and source.spec_is_inferred
         counter = _Counter(progress, len(source) * (2 if infers else 1))
-        findings: list[Finding] = []
         if isinstance(source, FileSource):
-            findings += _manifest_findings(path, source, options.get("storage_options"))
+            findings += _count_findings(path, source, options.get("storage_options"), findings)
             if isinstance(source.reader, ChecksDataset):
                 findings += [Finding.of(error) for error in source.reader.dataset_errors()]
             source.infer_fully(counter.add)
@@ -260,7 +260,7 @@ def _verified(
     except (FormatError, UnknownNameError, SpecError) as error:
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
             raise  # the arguments are wrong, not the data
-        return _verify_separately(path, options, error, begin)
+        return _verify_separately(path, options, [*findings, Finding.of(error)], begin)
     opaque = source.opaque_fields
     if opaque:
         source = source.with_spec(as_bytes(source.spec, opaque))
@@ -274,19 +274,26 @@ def _verified(
     )
 
 
-def _verify_separately(path: Any, options: dict[str, Any], error: Exception, begin: float) -> VerifyReport:
-    """Return the report of files that cannot be opened together: each file is verified separately."""
+def _verify_separately(path: Any, options: dict[str, Any], known: list[Finding], begin: float) -> VerifyReport:
+    """Return the report of files that cannot be opened together: each file is verified separately.
+
+    Args:
+        path: As in `verify`.
+        options: Likewise.
+        known: The findings until then; the last one is why the files cannot be opened together.
+        begin: When the verification began.
+    """
     names = _file_names(path, options.get("storage_options"))
     if len(names) < 2:
-        return VerifyReport(_name(path), None, 0, 0, (Finding.of(error),), time.perf_counter() - begin)
+        return VerifyReport(_name(path), None, 0, 0, tuple(known), time.perf_counter() - begin)
     reports = [verify(name, **options) for name in names]
-    findings = tuple(finding for report in reports for finding in report.findings)
+    findings = [*known[:-1], *(finding for report in reports for finding in report.findings)]
     return VerifyReport(
         _name(path),
         next((report.format for report in reports if report.format is not None), None),
         sum(report.records for report in reports),
         sum(report.nbytes for report in reports),
-        findings or (Finding.of(error),),
+        tuple(dict.fromkeys(findings or known)),  # a sidecar's are found twice
         time.perf_counter() - begin,
         {name: kind for report in reports for name, kind in report.opaque.items()},
     )
@@ -318,8 +325,11 @@ class _Counter:
             self._progress(self._done, self._total)
 
 
-def _opened(path: Any, options: dict[str, Any]) -> RecordSource:
-    return path if isinstance(path, RecordSource) else open_source(path, **options)
+def _opened(path: Any, options: dict[str, Any], findings: list[Finding]) -> RecordSource:
+    """Return the source; a file that is not as its sidecar says becomes a finding."""
+    if isinstance(path, RecordSource):
+        return path
+    return arguments_of(path, **options).open(report=lambda error: findings.append(Finding.of(error)))
 
 
 def _texts(kinds: Mapping[str, Type]) -> dict[str, str]:
@@ -332,21 +342,32 @@ def _name(path: Any) -> str:
     return ", ".join(map(str, path)) if isinstance(path, (list, tuple)) else str(path)
 
 
-def _manifest_findings(path: Any, source: FileSource, storage_options: dict[str, Any] | None) -> list[Finding]:
-    """Compare the files with the list of files in the sidecar."""
+def _count_findings(
+    path: Any, source: FileSource, storage_options: dict[str, Any] | None, known: list[Finding]
+) -> list[Finding]:
+    """Compare the numbers of records with the sidecar's, of the files without a finding."""
     found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)
-    facts = load_sidecar(found[0]) if len(found) == 1 else None
-    if facts is None or "files" not in facts:
+    sidecar = load_sidecar(found[0]) if len(found) == 1 else None
+    if sidecar is None or sidecar.previous is not None:
         return []
-    written = [(entry["name"], entry["records"], entry["bytes"]) for entry in facts["files"]]
-    there = [(name.rsplit("/", 1)[-1], records, nbytes) for name, records, nbytes in source.reader.file_summaries()]
-    nothing = ("no such file", 0, 0)
+    wrong = [str(finding.path) for finding in known]
+    counts = {name: n for name, n, _ in source.reader.file_summaries() if not any(w.startswith(name) for w in wrong)}
+    listed = {entry["name"]: entry["records"] for entry in sidecar.facts.get("files") or ()}
+    if len(listed) == len(counts) == 1:  # they may have been renamed since
+        listed = dict.fromkeys(_basenames(counts), *listed.values())
     return [
         Finding.of(
             FormatError(
-                "the file differs from the sidecar (records, bytes)", path=now[0], expected=then[1:], found=now[1:]
+                f"not as many records as the sidecar {sidecar.name!r} lists",
+                path=path,
+                expected=listed[name],
+                found=counts[path],
             )
         )
-        for then, now in itertools.zip_longest(written, there, fillvalue=nothing)
-        if then[1:] != now[1:]  # the names may have changed
+        for path, name in zip(counts, _basenames(counts), strict=True)
+        if name in listed and listed[name] != counts[path]
     ]
+
+
+def _basenames(paths: Iterable[str]) -> list[str]:
+    return [path.rsplit("/", 1)[-1] for path in paths]

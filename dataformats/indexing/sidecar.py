@@ -1,31 +1,54 @@
-"""Sidecars `NAME.dataformats.json` beside data, and cached specs that were inferred from all records."""
+"""Sidecars `NAME.dataformats.json`: what a format cannot store of the data beside them, and which files these are."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy
-from dataformats.indexing.index_cache import IndexCache
+from dataformats.indexing.file_digest import file_digest
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 
-__all__ = ["SIDECAR_SUFFIX", "load_inferred", "load_sidecar", "save_inferred", "save_sidecar"]
+__all__ = [
+    "SIDECAR_SUFFIX",
+    "Sidecar",
+    "is_payload",
+    "is_spec",
+    "list_file",
+    "load_sidecar",
+    "save_sidecar",
+    "sidecar_bytes",
+]
 
-_LOG = logging.getLogger("dataformats")
-_MAX_BYTES = 16 * 2**20
+_MAX_BYTES = 32 * 2**20
+_VERSION = 1
 SIDECAR_SUFFIX = ".dataformats.json"
 _REMEDY = Remedy("Delete it, or pass {payload} and {spec}.", payload=..., spec=...)
 
 
-def load_sidecar(entry: StoredFile | Folder) -> dict[str, Any] | None:
-    """Return the content of `NAME.dataformats.json` beside a file or folder; `None` if it has none.
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """The content of `NAME.dataformats.json`.
+
+    Attributes:
+        name: The path or URL of the sidecar.
+        facts: `format`, `payload`, `spec`, and `files`, each as far as known.
+        previous: The facts of the data that a writer was replacing; `None` unless it was interrupted. The facts that
+            hold are those whose files are there.
+    """
+
+    name: str
+    facts: dict[str, Any]
+    previous: dict[str, Any] | None = None
+
+
+def load_sidecar(entry: StoredFile | Folder) -> Sidecar | None:
+    """Return the sidecar of a file or folder; `None` if it has none.
 
     Raises:
         FormatError: The sidecar is damaged, or of another version.
@@ -34,67 +57,107 @@ def load_sidecar(entry: StoredFile | Folder) -> dict[str, Any] | None:
     if file is None:
         return None
     try:
-        facts = json.loads(file.read_all(_MAX_BYTES))
+        found = json.loads(file.read_all(_MAX_BYTES))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the sidecar is not JSON ({error})", path=file.name, remedy=_REMEDY) from error
-    if not isinstance(facts, dict) or facts.get("version") != 1:
-        found = facts.get("version") if isinstance(facts, dict) else type(facts).__name__
-        remedy = "Delete it, or update dataformats."
+    finally:
+        file.release()
+    if not isinstance(found, dict) or found.get("version") != _VERSION:
         raise FormatError(
-            "the sidecar cannot be read", path=file.name, expected="an object of version 1", found=found, remedy=remedy
+            "the sidecar cannot be read",
+            path=file.name,
+            expected=f"an object of version {_VERSION}",
+            found=found.get("version") if isinstance(found, dict) else type(found).__name__,
+            remedy="Delete it, or update dataformats.",
         )
-    for name, fits in _FACTS.items():
-        if facts.get(name) is not None and not fits(facts[name]):
-            raise FormatError(f"the sidecar has an invalid {name!r}", path=file.name, remedy=_REMEDY)
-    return facts
+    previous = found.get("previous")
+    return Sidecar(file.name, _facts(found, file.name), None if previous is None else _facts(previous, file.name))
 
 
-def _is_file_entry(entry: Any) -> bool:
-    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        return False
-    return all(isinstance(entry.get(number), int) for number in ("records", "bytes"))
+def sidecar_bytes(facts: Mapping[str, Any], previous: Mapping[str, Any] | None = None) -> bytes:
+    """Return the content of a sidecar.
 
-
-_FACTS: dict[str, Callable[[Any], bool]] = {
-    "payload": lambda payload: isinstance(payload, str),
-    "spec": lambda spec: isinstance(spec, dict) and all(isinstance(kind, str) for kind in spec.values()),
-    "files": lambda files: isinstance(files, list) and all(map(_is_file_entry, files)),
-}
+    Args:
+        facts: See `Sidecar`.
+        previous: Likewise.
+    """
+    content = {"version": _VERSION, **facts} | ({} if previous is None else {"previous": dict(previous)})
+    text = (json.dumps(content, indent=1) + "\n").encode()
+    if len(text) > _MAX_BYTES and "files" in facts:  # of more than some hundred thousand files
+        return sidecar_bytes({name: fact for name, fact in facts.items() if name != "files"}, previous)
+    return text
 
 
 def save_sidecar(path: Path, facts: Mapping[str, Any]) -> Path:
     """Write the sidecar of `path`; return its path."""
     sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
-    atomic.write_bytes(sidecar, (json.dumps({"version": 1, **facts}, indent=1) + "\n").encode())
+    atomic.write_bytes(sidecar, sidecar_bytes(facts))
     return sidecar
 
 
-def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | None:
-    """Return payload and spec that were inferred from all records of these files; `None` if they are not cached."""
-    path = _inferred_path(files, where)
-    try:
-        found = json.loads(LocalFile(path).read_all(_MAX_BYTES))
-        facts = found["facts"]
-        sound = zlib.crc32(json.dumps(facts).encode()) == found["crc32"]
-        return facts if sound and all(_FACTS[name](facts[name]) for name in ("payload", "spec")) else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return None
+def list_file(name: str, records: int, path: Path, beside: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the entry of a sidecar's `files` for a complete file or folder.
+
+    Args:
+        name: Its final name.
+        records: The number of its records.
+        path: Where it is now.
+        beside: Final name and present path of the files beside it that belong to it.
+    """
+    entry: dict[str, Any] = {"name": name, "records": records}
+    if path.is_dir():
+        inside = sorted(part for part in path.rglob("*") if part.is_file())
+        parts = [_part(part.relative_to(path).as_posix(), part) for part in inside]
+        return entry | {"bytes": sum(part["bytes"] for part in parts), "parts": parts}
+    parts = [_part(name, part) for name, part in beside.items()]
+    return entry | _part(name, path) | ({"parts": parts} if parts else {})
 
 
-def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, Any]) -> None:
-    """Cache payload and spec that were inferred from all records of these files, until a file changes."""
-    path = _inferred_path(files, where)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(facts)
-        atomic.write_bytes(path, f'{{"crc32": {zlib.crc32(text.encode())}, "facts": {text}}}'.encode())
-    except OSError as error:
-        _LOG.warning("cannot cache the inferred spec: %s", error)
+def _part(name: str, path: Path) -> dict[str, Any]:
+    file = LocalFile(path)
+    return {"name": name, "bytes": file.size, "digest": file_digest(file)}
 
 
-def _inferred_path(files: Sequence[StoredFile], where: str) -> Path:
-    cache = IndexCache("cache" if where == "beside" else where)
-    state = hashlib.blake2b(digest_size=16)
-    for file in files:
-        state.update(repr((cache.resolved(file), file.identity)).encode(errors="surrogateescape"))
-    return Path(cache.folder) / f"{state.hexdigest()}.spec.json"
+def is_payload(payload: object) -> bool:
+    """True for the name of a codec."""
+    return isinstance(payload, str)
+
+
+def is_spec(spec: object) -> bool:
+    """True for a mapping of field to type, as text; the types may be unknown."""
+    return isinstance(spec, dict) and all(isinstance(kind, str) for kind in spec.values())
+
+
+def _is_list_of_files(files: object) -> bool:
+    return isinstance(files, list) and all(_is_file(file) and isinstance(file.get("records"), int) for file in files)
+
+
+def _is_file(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return False
+    parts = entry.get("parts", [])
+    sound = isinstance(entry.get("bytes"), int) and isinstance(entry.get("digest", ""), str)
+    return sound and isinstance(parts, list) and all(_is_file(part) and "parts" not in part for part in parts)
+
+
+_KNOWN: dict[str, Callable[[Any], bool]] = {
+    "format": lambda format: isinstance(format, str),
+    "payload": is_payload,
+    "spec": is_spec,
+    "files": _is_list_of_files,
+}
+
+
+def _facts(found: Any, name: str) -> dict[str, Any]:
+    """Return the facts of a sidecar of this name.
+
+    Raises:
+        FormatError: One of them is invalid.
+    """
+    if not isinstance(found, dict):
+        raise FormatError("the sidecar has an invalid 'previous'", path=name, remedy=_REMEDY)
+    facts = {key: value for key, value in found.items() if key not in ("version", "previous")}
+    for key, fits in _KNOWN.items():
+        if facts.get(key) is not None and not fits(facts[key]):
+            raise FormatError(f"the sidecar has an invalid {key!r}", path=name, remedy=_REMEDY)
+    return facts

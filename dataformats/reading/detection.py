@@ -19,8 +19,8 @@ _NAME_FORMAT_IF_KNOWN = Remedy("Pass {format} if you know it.", format=...)
 _NAME_FORMAT_OR_GLOB = Remedy("Pass {format}, or a glob.", format=...)
 
 
-def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple[Backend, list[StoredFile]]:
-    """Return the backend, and the data files in reading order.
+def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple[Backend, list[list[StoredFile]]]:
+    """Return the backend, and the data files of each entry in reading order.
 
     Args:
         entries: The files and folders of a path, at least one.
@@ -34,7 +34,8 @@ def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> 
         return _ordered(entries, backends.get(format))
     first = entries[0]
     if len(entries) == 1 and isinstance(first, Folder) and not first.explicit:
-        return _choose_in_folder(first)
+        backend, files = _choose_in_folder(first)
+        return backend, [files]
     files = [file for entry in entries for file in (_all_files(entry) if isinstance(entry, Folder) else [entry])]
     # A folder may hold folders alone, as a sharded Granular dataset does.
     return _ordered(
@@ -42,8 +43,8 @@ def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> 
     )
 
 
-def _ordered(entries: Sequence[StoredFile | Folder], backend: Backend) -> tuple[Backend, list[StoredFile]]:
-    return backend, [file for entry in entries for file in _files_of(entry, backend)]
+def _ordered(entries: Sequence[StoredFile | Folder], backend: Backend) -> tuple[Backend, list[list[StoredFile]]]:
+    return backend, [_files_of(entry, backend) for entry in entries]
 
 
 def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any
 
-from dataformats.errors import SpecError, StateMismatchError
+from dataformats.errors import FormatError, SpecError, StateMismatchError
 from dataformats.interfaces import Backend, OpenOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES
 from dataformats.reading.detection import choose_files
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.schema import declared_schema
-from dataformats.reading.sidecar_facts import format_of_empty_file, sidecar_facts
+from dataformats.reading.schema import declared_schema, spec_applies
+from dataformats.reading.sidecar_facts import DatasetSidecars
 from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
@@ -78,24 +79,21 @@ def open(  # the name that the contract gives it
         >>> src[0]["label"], len(src[0]["image"])
         (0, 64)
     """
-    if spec is not None and not isinstance(spec, Mapping):
-        raise SpecError(f"expected a mapping of field to type, found {type(spec).__name__}")
-    arguments = OpenArguments(
-        path=path,
+    return arguments_of(
+        path,
         format=format,
         payload=payload,
-        spec=None if spec is None else Spec(spec),
+        spec=spec,
         codecs=codecs,
         verify_checksums=verify_checksums,
         cache=cache,
         index=index,
         io=io,
         storage_options=storage_options,
-        max_record_bytes=operator.index(max_record_bytes),
+        max_record_bytes=max_record_bytes,
         progress=progress,
-        backend_options=backend_options,
-    )
-    return arguments.open()
+        **backend_options,
+    ).open()
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:
@@ -114,6 +112,26 @@ def register_backend(backend: Backend, *, replace: bool = False) -> None:
         >>> dataformats.register_backend(BACKEND)
     """
     backends.register(backend.name, backend, replace=replace)
+
+
+def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> OpenArguments:
+    """Return the arguments of a call of `open`.
+
+    Raises:
+        SpecError: The spec does not parse.
+    """
+    if spec is not None and not isinstance(spec, Mapping):
+        raise SpecError(f"expected a mapping of field to type, found {type(spec).__name__}")
+    names = {one.name for one in fields(OpenArguments)} - {"backend_options"}
+    known = {name: options.pop(name) for name in names & options.keys()}
+    if "max_record_bytes" in known:
+        known["max_record_bytes"] = operator.index(known["max_record_bytes"])
+    return OpenArguments(path=path, spec=None if spec is None else Spec(spec), backend_options=options, **known)
+
+
+def raise_error(error: FormatError) -> None:
+    """Raise the error."""
+    raise error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,16 +153,25 @@ class OpenArguments(OpenOptions):
     storage_options: dict[str, Any] | None = field(default=None, repr=False)  # may hold a password
     backend_options: dict[str, Any] = field(default_factory=dict)
 
-    def open(self) -> FileSource:
-        """Open the files."""
+    def open(self, report: Callable[[FormatError], None] = raise_error) -> FileSource:
+        """Open the files.
+
+        Args:
+            report: Called with the error of each file that is not as its sidecar says, instead of raising the first.
+        """
         entries = resolve(self.path, self.storage_options)
-        backend, files = choose_files(entries, self.format or format_of_empty_file(entries))
-        missing = [name for name in ("payload", "spec") if getattr(self, name) is None]
-        facts = sidecar_facts(entries, files, missing) if missing else {}
+        sidecars = DatasetSidecars(entries, needed=self.payload is None or self.spec is None)
+        backend, files = choose_files(entries, self.format or sidecars.format)
+        facts = sidecars.facts(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         check_options(backend, "open", self.backend_options)
-        reader = backend.open(files, arguments, **self.backend_options)
+        reader = backend.open(list(chain.from_iterable(files)), arguments, **self.backend_options)
         return FileSource(arguments, backend, reader, declared_schema(arguments, facts))
+
+    def _used(self, facts: Mapping[str, Any]) -> set[str]:
+        """Return the names of the facts of a sidecar that the call does not replace by its own."""
+        used = set() if self.payload is not None or facts.get("payload") is None else {"payload"}
+        return used | ({"spec"} if self.spec is None and spec_applies(self.payload, facts) else set())
 
     def reopen(self, fingerprint: str, payload: str | None, spec: dict[str, str], memory: Any = None) -> FileSource:
         """Open the files of a pickled source.

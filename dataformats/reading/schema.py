@@ -11,14 +11,14 @@ from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.indexing.sidecar import load_inferred, save_inferred
+from dataformats.indexing.inferred_spec import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
 from dataformats.spec import VALUE, Spec, Type
 
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
-__all__ = ["DatasetSchema", "DeclaredSchema", "declared_schema"]
+__all__ = ["DatasetSchema", "DeclaredSchema", "declared_schema", "spec_applies"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,14 @@ def declared_schema(arguments: OpenArguments, facts: Mapping[str, Any]) -> Decla
     payload, spec, codecs = arguments.payload, arguments.spec, arguments.codecs
     kinds = [*(spec or {}).values(), *([Type.parse(payload)] if payload is not None else [])]
     resolver = CodecResolver(codecs, trusted=frozenset(kind.codec for kind in kinds))
-    if spec is None and facts.get("spec") is not None and payload in (None, facts.get("payload")):
+    if spec is None and spec_applies(payload, facts):
         spec = Spec({name: Type.named(text) for name, text in facts["spec"].items()})
     return DeclaredSchema(payload if payload is not None else facts.get("payload"), spec, resolver)
+
+
+def spec_applies(payload: str | None, facts: Mapping[str, Any]) -> bool:
+    """True if a sidecar has a spec, and it is of this payload, which the call names or leaves to the sidecar."""
+    return facts.get("spec") is not None and payload in (None, facts.get("payload"))
 
 
 class DatasetSchema:

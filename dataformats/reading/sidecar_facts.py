@@ -1,81 +1,167 @@
-"""Find the sidecar facts (payload, spec, format) that hold for all files of a dataset."""
+"""Find the facts (format, payload, spec) that the sidecars of a dataset's files hold, and check that they apply."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy
-from dataformats.indexing.sidecar import load_sidecar
+from dataformats.indexing.sidecar import Sidecar, load_sidecar
+from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
 
-__all__ = ["format_of_empty_file", "sidecar_facts"]
+__all__ = ["DatasetSidecars"]
 
 _MAX_SIDECARS = 64
 
 
-def sidecar_facts(
-    entries: Sequence[StoredFile | Folder], files: Sequence[StoredFile], needed: Sequence[str]
-) -> dict[str, Any]:
-    """Return the facts of the sidecars: of each file, or of the folder that it was written in.
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files of a dataset that one sidecar describes, or none.
+
+    Attributes:
+        name: The first of them, or their folder.
+        sidecar: The sidecar; `None` if they have none.
+        files: The files.
+        folder: Their folder, if the sidecar is the folder's.
+        whole: True if these are all data files of the folder.
+    """
+
+    name: str
+    sidecar: Sidecar | None
+    files: list[StoredFile]
+    folder: str | None = None
+    whole: bool = False
+
+    def compare(self, listed: Sequence[Mapping[str, Any]]) -> Comparison:
+        """Compare the files with the list of files in the sidecar."""
+        sidecar = "" if self.sidecar is None else self.sidecar.name
+        if self.folder is None:
+            return compare_file(sidecar, listed, self.files[0])
+        return compare_files(sidecar, listed, self.folder, self.files, whole=self.whole)
+
+
+class DatasetSidecars:
+    """The sidecars of the files and folders of a path. Each is read once.
 
     Args:
-        entries: The files and folders of a path.
-        files: The data files in them.
-        needed: The facts in which all sidecars must agree.
-
-    Raises:
-        FormatError: A sidecar is damaged, or two disagree about a needed fact.
+        entries: The files and folders, at least one.
+        needed: False if the caller knows payload and spec: then a damaged sidecar is ignored, and those of single files
+            matter only for their format.
     """
-    listed = [part for entry in entries for part in _globbed(entry)]
-    if len(entries) == 1 and isinstance(entries[0], Folder) and load_sidecar(entries[0]) is None:
-        listed = [*files] or listed  # a folder without a sidecar may hold files with one
-    folders = _FolderFacts()
-    found = [(entry.name, load_sidecar(entry) or folders.of(entry) or {}) for entry in listed[:_MAX_SIDECARS]]
-    first_name, first = found[0]
-    for entry_name, facts in found:
-        for name in needed:
-            if facts.get(name) != first.get(name):
-                raise FormatError(
-                    f"its sidecar and that of {first_name!r} disagree about the {name}",
-                    path=entry_name,
-                    expected=first.get(name),
-                    found=facts.get(name),
-                    remedy=Remedy("Pass {payload} and {spec}.", payload=..., spec=...),
-                )
-    return first
+
+    def __init__(self, entries: Sequence[StoredFile | Folder], needed: bool) -> None:
+        self._entries = entries
+        self._needed = needed
+        self._own: dict[str, Sidecar | None] = {}
+        self._listing: dict[str, tuple[Sidecar | None, frozenset[str]]] = {}
+
+    @property
+    def format(self) -> str | None:
+        """The registered format that the sidecar of the first file or folder names; `None` if there is none.
+
+        An interrupted writer may have replaced data of another format: then the content decides.
+        """
+        entry = self._entries[0]
+        if isinstance(entry, Folder) and entry.explicit:
+            entry = entry.file(entry.names()[0])
+        sidecar = self._beside(entry) or (None if isinstance(entry, Folder) else self._of_folder(entry))
+        known = () if sidecar is None else (sidecar.facts, sidecar.previous or sidecar.facts)
+        named = {facts.get("format") for facts in known}
+        format = named.pop() if len(named) == 1 else None
+        return format if format in backends else None
+
+    def facts(
+        self,
+        files: Sequence[Sequence[StoredFile]],
+        used: Callable[[Mapping[str, Any]], set[str]],
+        report: Callable[[FormatError], None],
+    ) -> dict[str, Any]:
+        """Return the facts that hold for all files.
+
+        Args:
+            files: The data files of each entry.
+            used: Returns the names of those facts that the caller uses. If there are any, the files must be those that
+                the sidecar lists; else only none may be missing from a whole folder.
+            report: Called with the error of each file that is not as its sidecar says; may raise it.
+
+        Raises:
+            FormatError: A sidecar is damaged, or two disagree about a fact that is used.
+        """
+        first: tuple[_Part, dict[str, Any]] | None = None
+        for part in self._parts(files):
+            facts: dict[str, Any] = {}
+            if part.sidecar is not None:
+                facts, found = fitting_facts(part.sidecar, part.compare)
+                for error in found.errors() if used(facts) else found.missing_errors():
+                    report(error)
+            first = first or (part, facts)
+            for name in used(first[1]) | used(facts):
+                if facts.get(name) != first[1].get(name):
+                    raise _disagreement(name, first, (part, facts))
+        return first[1] if first is not None else {}
+
+    def _parts(self, files: Sequence[Sequence[StoredFile]]) -> Iterator[_Part]:
+        """Yield the parts of the dataset; of files without a sidecar, at most 64 are looked at."""
+        single: list[StoredFile] = []  # not in a folder with a sidecar
+        for entry, inside in zip(self._entries, files, strict=True):
+            own = self._beside(entry) if isinstance(entry, Folder) and not entry.explicit else None
+            if own is not None:
+                yield _Part(entry.name, own, list(inside), entry.name, whole=True)
+            elif self._needed:
+                single += inside
+        step = max(1, -(-len(single) // _MAX_SIDECARS))
+        shards: dict[str, _Part] = {}
+        for number, file in enumerate(single):
+            own = self._beside(file) if number % step == 0 else None
+            others = self._of_folder(file) if own is None else None
+            if others is not None:
+                shards.setdefault(others.name, _Part(file.name, others, [], _folder_name(file))).files.append(file)
+            elif number % step == 0:
+                yield _Part(file.name, own, [file])
+        yield from shards.values()
+
+    def _beside(self, entry: StoredFile | Folder) -> Sidecar | None:
+        if entry.name not in self._own:
+            try:
+                self._own[entry.name] = load_sidecar(entry)
+            except FormatError:
+                if self._needed:
+                    raise
+                self._own[entry.name] = None
+        return self._own[entry.name]
+
+    def _of_folder(self, file: StoredFile) -> Sidecar | None:
+        """Return the sidecar of a file's folder, if it lists the file as a shard."""
+        name = _folder_name(file)
+        if name not in self._listing:
+            folder = file.folder()
+            sidecar = None if folder is None else self._beside(folder)
+            known = () if sidecar is None else (sidecar.facts, sidecar.previous or {})
+            self._listing[name] = (
+                sidecar,
+                frozenset(listed["name"] for facts in known for listed in facts.get("files") or ()),
+            )
+        sidecar, shards = self._listing[name]
+        return sidecar if file.basename in shards else None
 
 
-def format_of_empty_file(entries: Sequence[StoredFile | Folder]) -> str | None:
-    """Return the format that the sidecar of a single empty file names; `None` for anything else."""
-    entry = entries[0]
-    if len(entries) > 1 or isinstance(entry, Folder) or entry.size:
-        return None
-    format = sidecar_facts(entries, [], ()).get("format")
-    return format if format in backends else None
+def _folder_name(file: StoredFile) -> str:
+    return file.name.rpartition("/")[0] or "."
 
 
-def _globbed(entry: StoredFile | Folder) -> Sequence[StoredFile | Folder]:
-    if isinstance(entry, Folder) and entry.explicit:
-        return [entry.file(name) for name in entry.names()]
-    return [entry]
-
-
-class _FolderFacts:
-    """Reads the sidecar of each folder once: it may list ten thousand shards."""
-
-    def __init__(self) -> None:
-        self._read: dict[str, tuple[dict[str, Any] | None, frozenset[str]]] = {}
-
-    def of(self, entry: StoredFile | Folder) -> dict[str, Any] | None:
-        """Return the facts of a file's folder, if the folder's sidecar lists the file as a shard."""
-        folder = None if isinstance(entry, Folder) else entry.folder()
-        if folder is None:
-            return None
-        if folder.name not in self._read:
-            facts = load_sidecar(folder)
-            shards = (facts or {}).get("files") or ()
-            self._read[folder.name] = facts, frozenset(file["name"] for file in shards)
-        facts, names = self._read[folder.name]
-        return facts if entry.basename in names else None
+def _disagreement(
+    name: str, first: tuple[_Part, Mapping[str, Any]], second: tuple[_Part, Mapping[str, Any]]
+) -> FormatError:
+    (one, expected), (other, found) = first, second
+    if one.sidecar is not None and other.sidecar is not None:
+        what = f"the {name} in its sidecar {other.sidecar.name!r} is not that in {one.sidecar.name!r}"
+    elif one.sidecar is not None:
+        what = f"the sidecar {one.sidecar.name!r} has the {name} of {one.name!r}, and no sidecar describes this file"
+    else:
+        sidecar = other.sidecar.name if other.sidecar is not None else ""
+        what = f"its sidecar {sidecar!r} has the {name}, and no sidecar describes {one.name!r}"
+    remedy = Remedy("Pass {payload} and {spec}.", payload=..., spec=...)
+    return FormatError(what, path=other.name, expected=expected.get(name), found=found.get(name), remedy=remedy)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["publish", "remove", "sync", "write_all", "write_bytes"]
+__all__ = ["publish", "publish_together", "remove", "sync", "write_all", "write_bytes"]
 
 
 def publish(partial: Path, final: Path) -> None:
@@ -23,6 +24,38 @@ def publish(partial: Path, final: Path) -> None:
     sync(final.parent)
     if aside is not None:
         remove(aside)
+
+
+def publish_together(now: Mapping[Path, Path | None]) -> None:
+    """Rename files that belong together, from their present to their final names, the last one last.
+
+    They cannot be replaced at once. So old files are moved aside, in the opposite order, before the first new one has
+    its name: old and new ones are never visible together. An error moves all of them back.
+
+    Args:
+        now: Final name to present path; `None` deletes the file of that name. All are in one folder.
+    """
+    moved: list[tuple[Path, Path]] = []
+
+    def move(path: Path, there: Path) -> None:
+        os.rename(path, there)
+        moved.append((path, there))
+
+    aside = {final: final.with_name(f"{final.name}.{secrets.token_hex(4)}.partial") for final in reversed([*now])}
+    try:
+        for final, place in aside.items():
+            if final.exists() or final.is_symlink():
+                move(final, place)
+        for final, path in now.items():
+            if path is not None:
+                move(path, final)
+    except BaseException:
+        for path, there in reversed(moved):
+            os.rename(there, path)
+        raise
+    sync(next(iter(now)).parent)
+    for place in aside.values():
+        remove(place)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
 from dataformats.interfaces import natural_key
 from dataformats.reading.concat import concat
@@ -194,8 +194,9 @@ class WritingConformance:
         sidecar = path.with_name(path.name + ".dataformats.json")
         facts = json.loads(sidecar.read_text("utf-8"))
         assert (facts["version"], facts.get("spec"), facts["format"]) == (1, data.spec, data.case.format)
+        (entry,) = facts["files"]
         nbytes = sum(map(len, data.contents(path).values()))
-        assert facts["files"] == [{"name": path.name, "records": 3, "bytes": nbytes}]
+        assert (entry["name"], entry["records"], entry["bytes"]) == (path.name, 3, nbytes)
         if not data.case.documents:
             part = {"id": "int64?" if data.case.blobs else "int64"}
             assert data.open(path, spec=part).spec == part
@@ -221,6 +222,10 @@ class WritingConformance:
         data.move(other, path)
         report = verify(path, **data.case.open_options)
         assert [finding.kind for finding in report.findings] == ["FormatError"]
+        assert report.records == 5
+        with pytest.raises(FormatError, match=r"as the sidecar .*dataformats\.json.* lists"):
+            data.open(path)
+        assert len(data.open(path, **data.declared())) == 5
         sidecar = path.with_name(path.name + ".dataformats.json")
         sidecar.write_text(json.dumps({"version": 1, **data.declared()}))
         assert verify(path, **data.case.open_options).ok

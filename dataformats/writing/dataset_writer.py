@@ -113,7 +113,7 @@ def writer(
         _check_free(target, resume, overwrite)
     if not resume:
         target.discard_partial()
-    elif target.partial != final:
+    else:
         target.check_resume_plan({"format": schema.backend.name, **(schema.sidecar() or {})})
     output: Output
     try:
@@ -208,7 +208,8 @@ class DatasetWriter(RecordWriter):
                 raise RuntimeError(f"{partial!r} was replaced by another writer; its data was left in place")
             manifest = self._output.finish()
             sidecar = self._schema.sidecar()
-            self._target.publish(None if sidecar is None else sidecar | {"files": manifest}, self._output.sidecars())
+            facts = {"format": self._schema.backend.name, **(sidecar or {}), "files": manifest}
+            self._target.publish(facts, keep=sidecar is not None, sidecars=self._output.sidecars())
             self._output.delete_journal()
         except BaseException:
             self.abort()

@@ -7,18 +7,22 @@ import shutil
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import StateMismatchError, TargetExistsError
-from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, save_sidecar
+from dataformats.errors import FormatError, StateMismatchError, TargetExistsError
+from dataformats.indexing.sidecar import SIDECAR_SUFFIX, Sidecar, load_sidecar, save_sidecar, sidecar_bytes
+from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.storage.paths import is_local, local_path
-from dataformats.storage.remote import errors_as_os_error, file_system, is_url
+from dataformats.storage.paths import is_local, local_path, resolve
+from dataformats.storage.remote import FsspecFile, FsspecFolder, errors_as_os_error, file_system, is_url
 
 __all__ = ["Destination", "destination"]
+
+_ENCODING = ("format", "payload", "spec")
 
 _NO_FILES: Mapping[str, Path | None] = {}
 
@@ -73,31 +77,76 @@ class Destination(ABC):
         Raises:
             StateMismatchError: The interrupted writer had another format, payload or spec.
         """
-        plan = load_sidecar(LocalFile(self.partial)) if self.partial.is_file() else None
-        if self.partial.is_dir():
-            plan = load_sidecar(LocalFolder(self.partial))
+        plan = load_sidecar(_local_entry(self.partial)) if self.partial.exists() else None
         if plan is None:
             save_sidecar(self.partial, metadata)
-        elif (saved := {name: value for name, value in plan.items() if name != "version"}) != dict(metadata):
-            raise StateMismatchError(
-                f"the encoding of the partial data {str(self.partial)!r}",
-                expected=saved,
-                found=dict(metadata),
-                remedy="Resume with the same payload and spec, or start again without resume=True.",
-            )
+        else:
+            _check_encoding(plan, metadata)
 
     @property
     def _plan(self) -> Path:
         return self.partial.with_name(self.partial.name + SIDECAR_SUFFIX)
 
-    @abstractmethod
-    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
-        """Rename `partial` to its final name.
+    def publish(self, facts: Mapping[str, Any], *, keep: bool, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        """Rename `partial` to its final name, after its sidecar `NAME.dataformats.json` is there.
+
+        So the data never lack their sidecar. Until they are renamed, the sidecar also has the facts of the data that
+        they replace; a reader takes those whose files are there.
 
         Args:
-            metadata: The content of the sidecar `NAME.dataformats.json`; `None` deletes an old one.
+            facts: The content of the sidecar.
+            keep: False if the published data need no sidecar.
             sidecars: Other files that belong beside the new one: `HasSidecars.sidecars`.
         """
+        before = self._read_sidecar()
+        try:
+            if keep or before is not None:
+                self._write_sidecar(sidecar_bytes(facts, self._replaced_facts()))
+            self._rename(sidecars)
+        except BaseException:
+            if not self._holds(facts):
+                with suppress(OSError):  # the facts of the old data are in it in any case
+                    self._write_sidecar(before)
+            raise
+        self._clean_up()
+        self._write_sidecar(sidecar_bytes(facts) if keep else None)
+
+    def _replaced_facts(self) -> dict[str, Any] | None:
+        """Return the facts of the data that have the final name; `None` if there are none."""
+        if not self.exists():
+            return None
+        entry = self._entry()
+        try:
+            sidecar = load_sidecar(entry)
+        except FormatError:
+            return {}
+        return (
+            {} if sidecar is None else fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))[0]
+        )
+
+    def _holds(self, facts: Mapping[str, Any]) -> bool:
+        """Return True if the data of these facts have the final name."""
+        return self.exists() and not any(compare_entry(self.name, self._entry(), facts["files"]).errors())
+
+    @abstractmethod
+    def _entry(self) -> StoredFile | Folder:
+        """Return the file or folder that has the final name."""
+
+    @abstractmethod
+    def _read_sidecar(self) -> bytes | None:
+        """Return the content of the sidecar of the final name; `None` if there is none."""
+
+    @abstractmethod
+    def _write_sidecar(self, content: bytes | None) -> None:
+        """Write the sidecar of the final name; `None` deletes it."""
+
+    @abstractmethod
+    def _rename(self, sidecars: Mapping[str, Path | None]) -> None:
+        """Rename `partial` and the files beside it to their final names."""
+
+    @abstractmethod
+    def _clean_up(self) -> None:
+        """Delete temporary files after the data are published."""
 
     def discard(self) -> None:
         """Delete the partial data."""
@@ -125,23 +174,28 @@ class _LocalDestination(Destination):
         files = (path for path in sorted(self._path.rglob("*")) if not path.is_dir() or path.is_symlink())
         return next((str(path) for path in files if path.resolve() not in known), None)
 
-    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
-        # The old sidecar is deleted first and the new one written last: a crash in between leaves data without a
-        # sidecar, never data with a wrong one.
-        self._path.with_name(self._path.name + SIDECAR_SUFFIX).unlink(missing_ok=True)
+    def _entry(self) -> StoredFile | Folder:
+        return _local_entry(self._path)
+
+    def _read_sidecar(self) -> bytes | None:
+        sidecar = _sidecar_of(self._path)
+        return sidecar.read_bytes() if sidecar.is_file() else None
+
+    def _write_sidecar(self, content: bytes | None) -> None:
+        if content is None:
+            _sidecar_of(self._path).unlink(missing_ok=True)
+        else:
+            atomic.write_bytes(_sidecar_of(self._path), content)
+
+    def _rename(self, sidecars: Mapping[str, Path | None]) -> None:
         if sidecars:
-            # Old data must never be visible with new sidecars, nor new data with old sidecars.
-            atomic.remove(self._path)
-        for name, now in sidecars.items():
-            there = self._path.with_name(name)
-            if now is None:
-                there.unlink(missing_ok=True)
-            else:
-                now.replace(there)
-        atomic.publish(self.partial, self._path)
+            names = {self._path.with_name(name): now for name, now in sidecars.items()}
+            atomic.publish_together({**names, self._path: self.partial})
+        else:
+            atomic.publish(self.partial, self._path)
+
+    def _clean_up(self) -> None:
         self._plan.unlink(missing_ok=True)
-        if metadata is not None:
-            save_sidecar(self._path, metadata)
 
 
 class _InPlace(_LocalDestination):
@@ -151,9 +205,22 @@ class _InPlace(_LocalDestination):
         super().__init__(path)
         self.partial = path
 
-    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
-        if metadata is not None:
-            save_sidecar(self.partial, metadata)
+    def check_resume_plan(self, metadata: Mapping[str, Any]) -> None:
+        """Compare format, payload and spec with the sidecar; its list of files does not hold until `publish`.
+
+        Raises:
+            StateMismatchError: The published data have another format, payload or spec.
+        """
+        sidecar = load_sidecar(self._entry())
+        if sidecar is None:
+            return
+        known = {name: fact for name, fact in (self._replaced_facts() or {}).items() if name != "files"}
+        if known.keys() - {"format"}:
+            _check_encoding(Sidecar(sidecar.name, known), metadata)
+        self._write_sidecar(sidecar_bytes(known) if known else None)
+
+    def publish(self, facts: Mapping[str, Any], *, keep: bool, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        self._write_sidecar(sidecar_bytes(facts) if keep else None)
 
     def discard(self) -> None:
         """Keep the data: they existed before."""
@@ -176,6 +243,9 @@ class _TemporaryFolder(Destination):
         if "_folder" in vars(self):
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _clean_up(self) -> None:
+        self.discard()
+
 
 class _RemoteDestination(_TemporaryFolder):
     """An fsspec URL: data are uploaded under a partial name, then renamed."""
@@ -189,16 +259,29 @@ class _RemoteDestination(_TemporaryFolder):
         with errors_as_os_error(self.name):
             return bool(self._fs.exists(self._path))
 
-    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
-        with errors_as_os_error(self.name):
-            self._upload(metadata, sidecars)
-        self.discard()
+    def _entry(self) -> StoredFile | Folder:
+        return (FsspecFolder if self._fs.isdir(self._path) else FsspecFile)(self._fs, self._path)
 
-    def _upload(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None]) -> None:
-        self._send(self.partial, self._path + ".partial")
-        for old in (self._path + SIDECAR_SUFFIX, self._path):
-            if self._fs.exists(old):
-                self._fs.rm(old, recursive=True)
+    def _read_sidecar(self) -> bytes | None:
+        name = self._path + SIDECAR_SUFFIX
+        return bytes(self._fs.cat_file(name)) if self._fs.exists(name) else None
+
+    def _write_sidecar(self, content: bytes | None) -> None:
+        name = self._path + SIDECAR_SUFFIX
+        if content is not None:
+            self._fs.makedirs(self._fs._parent(name), exist_ok=True)
+            self._fs.pipe_file(name, content)
+        elif self._fs.exists(name):
+            self._fs.rm_file(name)
+
+    def publish(self, facts: Mapping[str, Any], *, keep: bool, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        with errors_as_os_error(self.name):
+            self._send(self.partial, self._path + ".partial")  # takes longest, and nothing is replaced yet
+            super().publish(facts, keep=keep, sidecars=sidecars)
+
+    def _rename(self, sidecars: Mapping[str, Path | None]) -> None:
+        if self._fs.exists(self._path):
+            self._fs.rm(self._path, recursive=True)
         for name, now in sidecars.items():
             there = f"{self._fs._parent(self._path)}/{name}"
             if now is not None:
@@ -206,8 +289,6 @@ class _RemoteDestination(_TemporaryFolder):
             elif self._fs.exists(there):
                 self._fs.rm(there)
         self._fs.mv(self._path + ".partial", self._path, recursive=self.partial.is_dir())
-        if metadata is not None:
-            self._send(save_sidecar(self.partial, metadata), self._path + SIDECAR_SUFFIX)
 
     def _send(self, local: Path, remote: str) -> None:
         self._fs.makedirs(self._fs._parent(remote), exist_ok=True)
@@ -229,17 +310,38 @@ class _ObjectDestination(_TemporaryFolder):
     def exists(self) -> bool:
         return bool(self._path.exists())
 
-    def publish(self, metadata: Mapping[str, Any] | None, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
-        if metadata is not None:
-            sidecar = save_sidecar(self.partial, metadata)
-            self._send(sidecar, self._path.parent / sidecar.name)
+    def _entry(self) -> StoredFile | Folder:
+        entry = resolve(self._path)[0]
+        if isinstance(entry, StoredFile):
+            entry.release()
+        return entry
+
+    @property
+    def _sidecar(self) -> Any:
+        return self._path.parent / (self.partial.name + SIDECAR_SUFFIX)
+
+    def _read_sidecar(self) -> bytes | None:
+        if not self._sidecar.exists():
+            return None
+        with self._sidecar.open("rb") as file:
+            return bytes(file.read())
+
+    def _write_sidecar(self, content: bytes | None) -> None:
+        if content is None and not self._sidecar.exists():
+            return
+        if content is None and hasattr(self._sidecar, "unlink"):
+            self._sidecar.unlink()
+            return
+        with self._sidecar.open("wb") as file:
+            file.write(sidecar_bytes({}) if content is None else content)
+
+    def _rename(self, sidecars: Mapping[str, Path | None]) -> None:
         for name, now in sidecars.items():
             if now is not None:
                 self._send(now, self._path.parent / name)
             elif (self._path.parent / name).exists():
                 (self._path.parent / name).unlink()
         self._send(self.partial, self._path)
-        self.discard()
 
     def _send(self, local: Path, remote: Any) -> None:
         if local.is_dir():
@@ -249,6 +351,26 @@ class _ObjectDestination(_TemporaryFolder):
             return
         with local.open("rb") as source, remote.open("wb") as sink:
             shutil.copyfileobj(source, sink, 2**20)
+
+
+def _check_encoding(sidecar: Sidecar, metadata: Mapping[str, Any]) -> None:
+    """Raise `StateMismatchError` unless a sidecar has this format, payload and spec."""
+    saved = {name: sidecar.facts[name] for name in _ENCODING if name in sidecar.facts}
+    if saved != dict(metadata):
+        raise StateMismatchError(
+            f"the encoding of the data that {sidecar.name!r} describes",
+            expected=saved,
+            found=dict(metadata),
+            remedy="Resume with the same payload and spec, or start again without resume=True.",
+        )
+
+
+def _local_entry(path: Path) -> StoredFile | Folder:
+    return LocalFolder(path) if path.is_dir() else LocalFile(path)
+
+
+def _sidecar_of(path: Path) -> Path:
+    return path.with_name(path.name + SIDECAR_SUFFIX)
 
 
 def destination(path: Any, storage_options: dict[str, Any] | None = None) -> Destination:

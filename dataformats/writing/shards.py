@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dataformats.indexing.sidecar import list_file
 from dataformats.interfaces import BlobWriter, FieldsWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.writing.destination import Destination
@@ -70,7 +71,9 @@ class SingleFile(Output):
 
     def finish(self) -> list[dict[str, Any]]:
         self._file.close()
-        return [_entry(self._target.name.rsplit("/", 1)[-1], self._file.n_records, self._target.partial)]
+        name = self._target.name.rstrip("/").rsplit("/", 1)[-1]
+        beside = {other: path for other, path in self.sidecars().items() if path is not None}
+        return [list_file(name, self._file.n_records, self._target.partial, beside)]
 
     def sidecars(self) -> Mapping[str, Path | None]:
         return self._file.sidecars() if isinstance(self._file, HasSidecars) else {}
@@ -132,7 +135,7 @@ class ShardedFiles(Output):
         for number, name in enumerate(names):
             (self._folder / f"{number:05d}").rename(self._folder / name)
         atomic.sync(self._folder)
-        return [_entry(name, n, self._folder / name) for name, n in zip(names, self._counts, strict=True)]
+        return [list_file(name, n, self._folder / name, {}) for name, n in zip(names, self._counts, strict=True)]
 
     def suspend(self) -> None:
         self._file.suspend()
@@ -177,11 +180,6 @@ class ShardedFiles(Output):
                 (self._folder / name).rename(self._folder / f"{number:05d}")
         there = itertools.takewhile(lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts)))
         return [int(counts[number]) for number in there]
-
-
-def _entry(name: str, records: int, path: Path) -> dict[str, Any]:
-    files = [path] if path.is_file() else [part for part in path.rglob("*") if part.is_file()]
-    return {"name": name, "records": records, "bytes": sum(file.stat().st_size for file in files)}
 
 
 def _size(encoded: Encoded) -> int:

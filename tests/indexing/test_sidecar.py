@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dataformats.indexing.index_cache import cache_folder
-from dataformats.indexing.sidecar import load_inferred, load_sidecar, save_inferred, save_sidecar
+from dataformats.indexing.inferred_spec import load_inferred, save_inferred
+from dataformats.indexing.sidecar import Sidecar, load_sidecar, save_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
 
 
@@ -32,7 +33,7 @@ def test_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to(folder)
     assert load_sidecar(LocalFolder(folder)) is None
     save_sidecar(folder, {"spec": {"x": "int64"}})
-    expected = {"version": 1, "spec": {"x": "int64"}}
+    expected = Sidecar(str(tmp_path / "folder.dataformats.json"), {"spec": {"x": "int64"}})
     monkeypatch.chdir(folder)
     for path in (folder, Path("."), Path("../folder"), tmp_path / "link", folder / "..", Path("/")):
         assert load_sidecar(LocalFolder(path)) == (expected if path.resolve() == folder else None)

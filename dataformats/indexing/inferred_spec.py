@@ -1,0 +1,53 @@
+"""Cache specs that were inferred from all records of a dataset."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dataformats.indexing.index_cache import IndexCache
+from dataformats.indexing.sidecar import is_payload, is_spec
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage import atomic
+from dataformats.storage.files import LocalFile
+
+__all__ = ["load_inferred", "save_inferred"]
+
+_LOG = logging.getLogger("dataformats")
+_MAX_BYTES = 16 * 2**20
+
+
+def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | None:
+    """Return payload and spec that were inferred from all records of these files; `None` if they are not cached."""
+    path = _inferred_path(files, where)
+    try:
+        found = json.loads(LocalFile(path).read_all(_MAX_BYTES))
+        facts = found["facts"]
+        sound = zlib.crc32(json.dumps(facts).encode()) == found["crc32"]
+        return facts if sound and is_payload(facts["payload"]) and is_spec(facts["spec"]) else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, Any]) -> None:
+    """Cache payload and spec that were inferred from all records of these files, until a file changes."""
+    path = _inferred_path(files, where)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(facts)
+        atomic.write_bytes(path, f'{{"crc32": {zlib.crc32(text.encode())}, "facts": {text}}}'.encode())
+    except OSError as error:
+        _LOG.warning("cannot cache the inferred spec as %r: %s", str(path), error)
+
+
+def _inferred_path(files: Sequence[StoredFile], where: str) -> Path:
+    cache = IndexCache("cache" if where == "beside" else where)
+    state = hashlib.blake2b(digest_size=16)
+    for file in files:
+        state.update(repr((cache.resolved(file), file.identity)).encode(errors="surrogateescape"))
+    return Path(cache.folder) / f"{state.hexdigest()}.spec.json"

@@ -1,0 +1,235 @@
+"""Compare the files of a dataset with those that its sidecar lists."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dataformats.errors import FormatError, Remedy, TruncatedError
+from dataformats.indexing.file_digest import file_digest, is_same_file
+from dataformats.indexing.sidecar import Sidecar
+from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.storage.files import LocalFile
+
+__all__ = ["Comparison", "compare_entry", "compare_file", "compare_files", "fitting_facts"]
+
+_MAX_DIGESTS = 64  # spread over the dataset: more would make `open` slow on a cold disk
+_REMEDY = Remedy(
+    "Restore the file, delete the sidecar, or pass {payload} and {spec} to read the records that are there.",
+    payload=...,
+    spec=...,
+)
+_MISSING_REMEDY = "Restore the file, delete the sidecar, or pass a glob."
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """The size that a sidecar lists for a file, and perhaps a digest; or the size of all files of a folder together.
+
+    Attributes:
+        entry: The number of the entry in the sidecar's list.
+        listed: The entry, or one of its parts.
+        files: The files.
+    """
+
+    entry: int
+    listed: Mapping[str, Any]
+    files: Sequence[StoredFile]
+
+    @property
+    def name(self) -> str:
+        return self.files[0].name if len(self.files) == 1 else os.path.dirname(self.files[0].name)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What a sidecar lists, and the files that are there.
+
+    Attributes:
+        sidecar: The path of the sidecar.
+        claims: The listed files that are there.
+        missing: The names of the others.
+        extra: Files that the sidecar does not list.
+    """
+
+    sidecar: str
+    claims: list[_Claim] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    extra: list[StoredFile] = field(default_factory=list)
+
+    def missing_errors(self) -> Iterator[FormatError]:
+        """Yield an error for each missing file."""
+        for name in self.missing:
+            what = f"the file is missing, and the sidecar {self.sidecar!r} lists it"
+            yield FormatError(what, path=name, remedy=_MISSING_REMEDY)
+
+    def errors(self) -> Iterator[FormatError]:
+        """Yield the errors because of which the facts of the sidecar do not hold, at most one for each entry."""
+        yield from self.missing_errors()
+        for file in self.extra:
+            yield FormatError(f"the sidecar {self.sidecar!r} does not list the file", path=file.name, remedy=_REMEDY)
+        wrong = {}
+        for claim in self.claims:
+            if claim.entry not in wrong and (error := self._size_error(claim)) is not None:
+                wrong[claim.entry] = error
+        sized = [claim for claim in self.claims if claim.entry not in wrong]
+        yield from wrong.values()
+        yield from self._digest_errors(sized)
+
+    def _size_error(self, claim: _Claim) -> FormatError | None:
+        found, expected = sum(file.size for file in claim.files), claim.listed["bytes"]
+        if found == expected:
+            return None
+        kind = TruncatedError if found < expected else FormatError
+        what = f"not as long as the sidecar {self.sidecar!r} lists"
+        return kind(what, path=claim.name, expected=f"{expected} bytes", found=f"{found} bytes", remedy=_REMEDY)
+
+    def _digest_errors(self, claims: Sequence[_Claim]) -> Iterator[FormatError]:
+        known = [claim for claim in claims if "digest" in claim.listed and isinstance(claim.files[0], LocalFile)]
+        step = max(1, -(-len(known) // _MAX_DIGESTS))
+        wrong = set()
+        for claim in known[::step]:
+            file = claim.files[0]
+            assert isinstance(file, LocalFile)  # chosen above
+            if claim.entry not in wrong and not is_same_file(claim.listed["digest"], file_digest(file)):
+                wrong.add(claim.entry)
+                what = f"not the file that the sidecar {self.sidecar!r} describes: its content differs"
+                yield FormatError(what, path=file.name, remedy=_REMEDY)
+
+
+def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: StoredFile) -> Comparison:
+    """Compare a file, and those beside it that belong to it, with the one entry of its sidecar.
+
+    Args:
+        sidecar: The path of the sidecar.
+        listed: Its `files`; the file may have another name than then.
+        file: The file.
+    """
+    found = Comparison(sidecar)
+    if len(listed) != 1:
+        return found
+    entry = listed[0]
+    found.claims.append(_Claim(0, entry, [file]))
+    for part in entry.get("parts", ()):
+        name = _renamed(part["name"], entry["name"], file.basename)
+        other = file.sibling(name) if _is_name(name) else None
+        if other is None:
+            found.missing.append(f"{file.name.removesuffix(file.basename)}{name}")
+        else:
+            other.release()
+            found.claims.append(_Claim(0, part, [other]))
+    return found
+
+
+def _is_name(text: str) -> bool:
+    """True for the name of a file, which leads to no other folder."""
+    return text not in ("", ".", "..") and not any(mark in text for mark in ("/", os.sep, "\0"))
+
+
+def _renamed(part: str, then: str, now: str) -> str:
+    """Return the name of a file that belongs to one that was renamed: of `x.idx` if `x.bag` became `y.bag`."""
+    stem, _, ending = then.rpartition(".")
+    is_pair = part.startswith(f"{stem}.") and now.endswith(f".{ending}")
+    return now.removesuffix(ending) + part.removeprefix(f"{stem}.") if is_pair else part
+
+
+def compare_files(
+    sidecar: str,
+    listed: Sequence[Mapping[str, Any]],
+    folder: str,
+    files: Iterable[StoredFile],
+    *,
+    whole: bool,
+) -> Comparison:
+    """Compare files of a folder with the list in the folder's sidecar.
+
+    Args:
+        sidecar: The path of the sidecar.
+        listed: Its `files`: those in the folder, or folders in it, or the folder itself, which may be renamed since.
+        folder: The path of the folder.
+        files: The data files.
+        whole: True if these are all data files of the folder, so that none may be missing.
+    """
+    found = Comparison(sidecar)
+    if not listed:
+        return found
+    places = {_place(folder, file): file for file in files}
+    heads = {place.partition("/")[0]: file for place, file in reversed(places.items())}
+    if len(listed) == 1 and "digest" not in listed[0] and listed[0]["name"] not in heads:
+        _compare_folder(found, 0, listed[0], folder, places)  # the folder itself
+        return found
+    inside: dict[str, dict[str, StoredFile]] = {}
+    for place, file in places.items():
+        head, _, rest = place.partition("/")
+        inside.setdefault(head, {})[rest] = file
+    for number, entry in enumerate(listed):
+        name = entry["name"]
+        if name not in inside:
+            found.missing += [_joined(folder, name)] if whole else []
+        elif "" in inside[name]:
+            found.claims.append(_Claim(number, entry, [inside[name][""]]))
+        else:
+            _compare_folder(found, number, entry, _joined(folder, name), inside[name])
+    known = {entry["name"] for entry in listed}
+    found.extra += [file for head, file in heads.items() if head not in known]
+    return found
+
+
+def _compare_folder(
+    found: Comparison, number: int, entry: Mapping[str, Any], folder: str, files: Mapping[str, StoredFile]
+) -> None:
+    """Compare the files of a folder, by their places in it, with the one entry that lists them all."""
+    if "parts" not in entry:
+        found.claims.append(_Claim(number, entry, list(files.values())))
+        return
+    for part in entry["parts"]:
+        if part["name"] in files:
+            found.claims.append(_Claim(number, part, [files[part["name"]]]))
+        else:
+            found.missing.append(_joined(folder, part["name"]))
+
+
+def _place(folder: str, file: StoredFile) -> str:
+    """Return the path of a file in its folder."""
+    return file.name if folder == "." else file.name.removeprefix(folder.rstrip("/") + "/")
+
+
+def _joined(folder: str, name: str) -> str:
+    return name if folder == "." else f"{folder.rstrip('/')}/{name}"
+
+
+def compare_entry(sidecar: str, entry: StoredFile | Folder, listed: Sequence[Mapping[str, Any]]) -> Comparison:
+    """Compare a file, or all files of a folder and of those in it, with the list in its sidecar."""
+    if isinstance(entry, StoredFile):
+        return compare_file(sidecar, listed, entry)
+    return compare_files(sidecar, listed, entry.name, _files_in(entry), whole=True)
+
+
+def _files_in(folder: Folder) -> Iterator[StoredFile]:
+    for name in folder.names():
+        file = folder.file(name)
+        file.release()
+        yield file
+    for name in folder.folders():
+        yield from _files_in(folder.folder(name))
+
+
+def fitting_facts(
+    sidecar: Sidecar, compare: Callable[[Sequence[Mapping[str, Any]]], Comparison]
+) -> tuple[dict[str, Any], Comparison]:
+    """Return the facts that hold for the data there, and the comparison with their list of files.
+
+    These are the facts of the sidecar, unless its writer was interrupted and the data are still the previous ones.
+
+    Args:
+        sidecar: The sidecar.
+        compare: Compares a list of files with the data.
+    """
+    found = compare(sidecar.facts.get("files") or ())
+    if sidecar.previous is not None and any(found.errors()):
+        earlier = compare(sidecar.previous.get("files") or ())
+        if not any(earlier.errors()):
+            return sidecar.previous, earlier
+    return sidecar.facts, found

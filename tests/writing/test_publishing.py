@@ -1,0 +1,278 @@
+"""Data and their sidecar are published together: a kill or an error at any step leaves data under their own facts."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+import dataformats
+
+STEPS = ("replace", "rename", "unlink")
+
+
+class Killed(BaseException):
+    """The process is gone: nothing after it happens."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset: the arguments of `create`, and its records."""
+
+    name: str
+    format: str
+    records: list[Any]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path, **options: Any) -> Path:
+        path = folder / self.name
+        with dataformats.create(path, self.format, **self.options, **options) as writer:
+            writer.extend(self.records[len(writer) :])
+        return path
+
+    def is_in(self, path: Any) -> bool:
+        with dataformats.open(path) as source:
+            return list(source) == self.records
+
+
+def values(name: str, format: str, payload: str, records: list[Any], **options: Any) -> Data:
+    return Data(name, format, records, {"payload": payload, **options})
+
+
+def rows(name: str, format: str, kind: str, records: list[Any], **options: Any) -> Data:
+    return Data(name, format, [{"a": value} for value in records], {"spec": {"a": kind}, **options})
+
+
+# Old and new data have the same sizes, so that the digests alone tell them apart.
+NUMBERS, FLOATS, BLOBS = [1, 2, 3], [1.5, 2.5, 3.5], [b"8 bytes.", b"x" * 8, b"y" * 8]
+CASES = {
+    "file": (values("x.ffr", "ffrecord", "int64", NUMBERS), values("x.ffr", "ffrecord", "float64", FLOATS)),
+    "new-needs-none": (values("x.ffr", "ffrecord", "int64", NUMBERS), values("x.ffr", "ffrecord", "bytes", BLOBS)),
+    "old-has-none": (values("x.ffr", "ffrecord", "bytes", BLOBS), values("x.ffr", "ffrecord", "int64", NUMBERS)),
+    "neither-has-one": (values("x.ffr", "ffrecord", "bytes", BLOBS), values("x.ffr", "ffrecord", "bytes", BLOBS[::-1])),
+    "other-format": (values("x", "ffrecord", "int64", NUMBERS), values("x", "tfrecord", "float64", FLOATS)),
+    "rows": (rows("x.tfrecord", "tfrecord", "int64", NUMBERS), rows("x.tfrecord", "tfrecord", "utf8", ["a", "b"])),
+    "dataset": (rows("x", "granular", "int64", NUMBERS), rows("x", "granular", "float32", FLOATS)),
+    "bag": (values("x.bag", "granular", "int64", NUMBERS), values("x.bag", "granular", "float64", FLOATS)),
+    "older-bag": (
+        values("x.bag", "granular", "int64", NUMBERS),
+        values("x.bag", "granular", "float64", FLOATS, generation=2),
+    ),
+    "newer-bag": (
+        values("x.bag", "granular", "int64", NUMBERS, generation=2),
+        values("x.bag", "granular", "float64", FLOATS),
+    ),
+    "shards": (
+        rows("x", "tfrecord", "int64", NUMBERS, shard_records=1),
+        rows("x", "tfrecord", "float32", FLOATS, shard_records=1),
+    ),
+}
+FOLDERS = ("dataset", "shards")
+NOT_AT_ONCE = (*FOLDERS, "bag", "older-bag", "newer-bag")  # for a moment there may be nothing
+
+
+@contextmanager
+def fault(at: int, error: Callable[[], BaseException], stays: bool) -> Iterator[None]:
+    """Let the `at`-th change of a name fail; if that `stays`, all later ones too."""
+    count = -1
+
+    def patched(real: Callable[..., None]) -> Callable[..., None]:
+        def change(*arguments: Any, **named: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == at or (count > at and stays):
+                raise error()
+            real(*arguments, **named)
+
+        return change
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in STEPS:
+            patch.setattr(os, name, patched(getattr(os, name)))
+        yield
+
+
+def disk_full() -> BaseException:
+    return OSError(errno.ENOSPC, "no space left on the device")
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("stays", [True, False], ids=["kill", "error"])
+def test_data_stay_under_their_own_facts(case: str, stays: bool, tmp_path: Path) -> None:
+    old, new = CASES[case]
+    for at in range(40):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        path = old.write(folder)
+        sidecar = path.with_name(path.name + ".dataformats.json")
+        before = sidecar.read_text() if sidecar.exists() else None
+        error: Callable[[], BaseException] = Killed if stays else disk_full
+        try:
+            with fault(at, error, stays):
+                new.write(folder, overwrite=True)
+        except (Killed, OSError):
+            pass
+        else:
+            break
+        if path.exists():
+            assert old.is_in(path) or new.is_in(path), f"step {at}"
+        else:
+            assert case in (NOT_AT_ONCE if stays else FOLDERS), f"step {at}: no data"
+        if not stays and path.exists() and old.is_in(path):
+            assert (sidecar.read_text() if sidecar.exists() else None) == before, f"step {at}"
+        new.write(folder, overwrite=True)
+        assert new.is_in(path), f"step {at}, written again"
+    assert at > 1
+    assert new.is_in(path)
+    assert "previous" not in "".join(part.read_text() for part in folder.glob("*.json"))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("stays", [True, False], ids=["kill", "error"])
+def test_new_data_are_never_there_without_their_sidecar(case: str, stays: bool, tmp_path: Path) -> None:
+    _, new = CASES[case]
+    for at in range(40):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        path = folder / new.name
+        try:
+            with fault(at, Killed if stays else disk_full, stays):
+                new.write(folder, resume=True)
+        except (Killed, OSError):
+            pass
+        else:
+            break
+        if path.exists():
+            assert new.is_in(path), f"step {at}"
+        else:
+            new.write(folder, resume=True)
+            assert new.is_in(path), f"step {at}, resumed"
+    assert at > 1
+    assert new.is_in(path)
+
+
+@pytest.mark.parametrize("payload", ["utf8", "bytes"])
+def test_interrupted_twice(tmp_path: Path, payload: str) -> None:
+    """The sidecar of an interrupted writer is replaced by the facts that hold, however often that happens."""
+    first, second = CASES["file"]
+    third = values("x.ffr", "ffrecord", payload, BLOBS if payload == "bytes" else ["8 chars."] * 3)
+    path = first.write(tmp_path)
+    for data in (second, third):
+        with pytest.raises(Killed), killed_before(path):
+            data.write(tmp_path, overwrite=True)
+        assert first.is_in(path)
+        facts = json.loads((tmp_path / "x.ffr.dataformats.json").read_text())
+        assert facts["previous"]["payload"] == "int64"
+        assert "previous" not in facts["previous"]
+
+
+@contextmanager
+def killed_before(final: Path) -> Iterator[None]:
+    """Kill the writer when it is about to give data their final name."""
+    is_killed = False
+
+    def replace(path: Path, there: Path) -> None:
+        nonlocal is_killed
+        is_killed = is_killed or there == final
+        if is_killed:
+            raise Killed
+        real(path, there)
+
+    real = os.replace
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        yield
+
+
+class Store:
+    """A path object without `unlink`, as the contract of `open` has it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def __truediv__(self, name: str) -> Store:
+        return Store(self._path / name)
+
+    @property
+    def parent(self) -> Store:
+        return Store(self._path.parent)
+
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def open(self, mode: str) -> Any:
+        return self._path.open(mode)
+
+    def glob(self, pattern: str) -> list[Store]:
+        return [Store(path) for path in self._path.glob(pattern)]
+
+
+@pytest.mark.parametrize("place", ["object", "url"])
+@pytest.mark.parametrize("case", ["file", "new-needs-none", "old-has-none", "rows"])
+def test_other_places(place: str, case: str, tmp_path: Path) -> None:
+    """Overwriting behind a URL, or through a path object: the facts are those of the data."""
+    fsspec.filesystem("memory").store.clear()
+    for number, data in enumerate((*CASES[case], CASES[case][0])):
+        path: Any = Store(tmp_path / data.name) if place == "object" else f"memory://folder/{data.name}"
+        with dataformats.create(path, data.format, **data.options, overwrite=number > 0) as writer:
+            writer.extend(data.records)
+        assert data.is_in(path)
+
+
+@pytest.mark.parametrize("failing", ["mv", "put_file"])
+def test_an_error_behind_a_url_keeps_the_facts_of_the_old_data(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    old, new = CASES["file"]
+    path = f"memory://folder/{old.name}"
+    with dataformats.create(path, old.format, **old.options) as writer:
+        writer.extend(old.records)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), failing, _raise)
+        writer = dataformats.create(path, new.format, **new.options, overwrite=True)
+        writer.extend(new.records)
+        with pytest.raises(OSError, match="refused"):
+            writer.close()
+    if memory.exists("/folder/x.ffr"):
+        assert old.is_in(path)
+        assert "previous" not in json.loads(memory.cat_file("/folder/x.ffr.dataformats.json"))
+
+
+def _raise(*_: object, **__: object) -> None:
+    raise OSError("refused")
+
+
+# ---- data that grow under their final name
+
+
+def test_data_that_grow_have_no_list_of_files_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    sidecar = tmp_path / "x.dataformats.json"
+    options: dict[str, Any] = {"spec": {"a": "int64"}, "resume": True}
+    with dataformats.create(path, "granular", **options) as writer:
+        writer.extend({"a": i} for i in range(3))
+    assert "files" in json.loads(sidecar.read_text())
+    killed = dataformats.create(path, "granular", **options)
+    killed.append({"a": 3})
+    killed.flush()
+    assert "files" not in json.loads(sidecar.read_text())
+    assert [record["a"] for record in dataformats.open(path)] == [0, 1, 2, 3]
+    killed.abort()
+    assert [record["a"] for record in dataformats.open(path)] == [0, 1, 2, 3]
+    with dataformats.create(path, "granular", **options) as writer:
+        writer.append({"a": 4})
+    (entry,) = json.loads(sidecar.read_text())["files"]
+    assert (entry["records"], len(dataformats.open(path))) == (5, 5)
+    with pytest.raises(dataformats.StateMismatchError, match=r"x\.dataformats\.json"):
+        dataformats.create(path, "granular", spec={"a": "array"}, resume=True)
