@@ -102,7 +102,7 @@ static void check_round_trip(wire_shape shape, const uint8_t *buffer, int64_t n_
     wire_value value = as_value(shape, buffer, n_bytes, feature, (wire_span){letter, letter + 1}, room, blobs);
     const int64_t size = wire_write_size(shape, &value, 1);
     uint8_t *record = exact_room((size_t)size);
-    CHECK(wire_write(shape, &value, 1, record, size) == -1);
+    CHECK(wire_write(shape, &value, 1, record) == -1);
     wire_feature found;
     int64_t after[2];
     const wire_names names = {letter, &end, &part, 1, 1, &start};

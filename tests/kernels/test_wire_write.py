@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import sys
 import threading
 from typing import Any
@@ -23,6 +24,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import DTYPES
 from dataformats.errors import CodecError, SpecError
 from dataformats.kernels.wire import Shape, wire_kernels
+from dataformats.kernels.wire_write import BYTES_ITEM, MESSAGE, NUMBERS_ITEM, OTHER_ITEM, Field
 from dataformats.spec import NUMBER_TYPES, Spec
 
 KERNEL = wire_kernels()
@@ -242,17 +244,58 @@ def test_nothing_is_kept() -> None:
 
 
 def test_invalid_plans() -> None:
-    good = (b"a", 0, 3, True, 0, "i", 8, ())
-    for wrong in (("a", *good[1:]), (b"a", 2, *good[2:]), (*good[:2], 0, *good[3:]), (*good[:7], (1,) * 33), good[:7]):
+    good = Field(b"a", 0, 3, True, NUMBERS_ITEM, "i", 8, ())
+    for change in (
+        {"name": "a"},
+        {"part": 2},
+        {"part": 1},
+        {"kind": 0},
+        {"kind": 7},
+        {"kind": 2},  # floats
+        {"kind": 2, "letter": "f"},
+        {"kind": 4, "letter": "f"},  # Example has no doubles
+        {"kind": MESSAGE},
+        {"item": BYTES_ITEM},
+        {"item": OTHER_ITEM},
+        {"item": 4},
+        {"letter": "f"},
+        {"letter": "\0"},
+        {"letter": "c"},
+        {"letter": "\u0169"},
+        {"width": 3},
+        {"dims": (1,) * 33},
+        {"dims": ("a",)},
+    ):
         with pytest.raises((TypeError, ValueError)):
-            KERNEL.wire_plan(0, (wrong,), np.ndarray, np.generic)
+            KERNEL.wire_plan(0, (tuple(good._replace(**change)),), np.ndarray, np.generic)
+    with pytest.raises(TypeError):
+        KERNEL.wire_plan(0, (tuple(good)[:7],), np.ndarray, np.generic)
     with pytest.raises(TypeError, match="expected a shape"):
-        KERNEL.wire_plan(9, (good,), np.ndarray, np.generic)
-    plan = KERNEL.wire_plan(0, (good,), np.ndarray, np.generic)
+        KERNEL.wire_plan(9, (tuple(good),), np.ndarray, np.generic)
+    plan = KERNEL.wire_plan(0, (tuple(good),), np.ndarray, np.generic)
     with pytest.raises(TypeError, match="values must be a tuple of 1"):
         KERNEL.wire_write(plan, [1], pytest.fail)
     with pytest.raises(TypeError, match="normalized value of field 0"):
         KERNEL.wire_write(plan, ("x",), lambda number, value: value)
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_every_plan(shape: Shape) -> None:
+    """A plan is refused, or writes any value or raises: sanitizers watch this."""
+    n_plans = 0
+    for part, kind, item, letter, width, dims in itertools.product(
+        *(range(2), range(-1, 8), range(4), "biuf\0", (1, 4, 8), ((), (-1,), (2,), (-1, 2)))
+    ):
+        try:
+            field = (b"a", part, kind, True, item, letter, width, dims)
+            plan = KERNEL.wire_plan(shape, (field,), np.ndarray, np.generic)
+        except ValueError:
+            continue
+        n_plans += 1
+        for value, normalized in zip(VALUES, VALUES[n_plans % len(VALUES) :] + VALUES, strict=False):
+            with contextlib.suppress(TypeError):
+                assert isinstance(KERNEL.wire_write(plan, (value,), lambda *_, made=normalized: made), bytes)
+    assert n_plans > 100
 
 
 @pytest.mark.skipif("float128" not in DTYPES, reason="this platform has no float128")

@@ -53,6 +53,11 @@ int take_small(PyObject *object, const char *name, long most, long *number) {
     return -1;
 }
 
+int is_number(int letter, int width) {
+    return letter > 0 && letter <= 'z' && strchr("biuf", letter) != NULL &&
+           (width == 1 || width == 2 || width == 4 || width == 8);
+}
+
 int take_array(PyObject *object, Py_buffer *view, int flags, const char *formats, Py_ssize_t n_bytes,
                       const char *message) {
     if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0) {

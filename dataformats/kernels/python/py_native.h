@@ -50,6 +50,9 @@ int take_small(PyObject *object, const char *name, long most, long *number);
 int take_array(PyObject *object, Py_buffer *view, int flags, const char *formats, Py_ssize_t n_bytes,
                const char *message);
 
+/* Return whether numpy has numbers of this kind, 'b', 'i', 'u' or 'f', and this width in bytes, 1, 2, 4 or 8. */
+int is_number(int letter, int width);
+
 int take_int64(PyObject *object, Py_buffer *view, const char *message);
 int take_uint32_out(PyObject *object, Py_buffer *view, const char *message);
 

@@ -340,9 +340,7 @@ static int plan_field(PyObject *described, field *f) {
     if (!PyArg_ParseTuple(described, "iCiLO", &kind, &letter, &width, &size, &f->new_array)) {
         return -1;
     }
-    const int is_width = width == 1 || width == 2 || width == 4 || width == 8;
-    if (kind < 0 || kind >= WIRE_OUTPUTS || !is_width || size < 1 || size > INT32_MAX || letter == 0 ||
-        letter > 'z' || strchr("biuf", letter) == NULL) {
+    if (kind < 0 || kind >= WIRE_OUTPUTS || !is_number(letter, width) || size < 1 || size > INT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "expected an output, letter, width and size of wire_columns.Output");
         return -1;
     }

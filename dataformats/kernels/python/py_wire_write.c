@@ -100,11 +100,11 @@ static int take_float(const field *f, PyObject *value, holder *held, wire_value 
 
 static int has_dtype(const field *f, const Py_buffer *view) {
     static const char *const formats[] = {"?", "bhilq", "BHILQ", "efdg"};
-    const char *letter = strchr("biuf", f->letter);
     const char *format = view->format == NULL ? "B" : view->format;
     format += format[0] == '<' || format[0] == '='; /* the byte order of the machine, which is little-endian here */
-    return letter != NULL && format[0] != '\0' && format[1] == '\0' &&
-           strchr(formats[letter - "biuf"], format[0]) != NULL && view->itemsize == f->width;
+    const int kind = f->letter == 'b' ? 0 : f->letter == 'i' ? 1 : f->letter == 'u' ? 2 : 3;
+    return format[0] != '\0' && format[1] == '\0' && strchr(formats[kind], format[0]) != NULL &&
+           view->itemsize == f->width;
 }
 
 static int has_shape(const field *f, const Py_buffer *view) {
@@ -281,7 +281,9 @@ static int take_normalized(const plan *p, int64_t i, PyObject *value, PyObject *
         out->kind = WIRE_STEPS;
         taken = take_blobs(BYTES, 0, made, held, out);
     } else {
-        taken = f->item == NUMBERS ? take_numbers(p, f, made, held, out) : take_blobs(BYTES, 1, made, held, out);
+        taken = f->item == NUMBERS     ? take_numbers(p, f, made, held, out)
+                : f->kind == WIRE_BYTES ? take_blobs(BYTES, 1, made, held, out)
+                                        : 0;
     }
     if (taken == 0) {
         PyErr_Format(PyExc_TypeError, "expected the normalized value of field %lld in its declared type, found %R",
@@ -320,10 +322,9 @@ static int64_t take_all(const plan *p, PyObject *given, PyObject *normalize, hol
 
 /* Return the record; NULL with an exception set. `*changed`: -1, or the value that changed meanwhile. */
 static PyObject *written(const plan *p, wire_value *values, int64_t n_values, int64_t *changed) {
-    const int64_t n_bytes = wire_write_size(p->shape, values, n_values);
-    PyObject *record = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n_bytes);
+    PyObject *record = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)wire_write_size(p->shape, values, n_values));
     if (record != NULL) {
-        *changed = wire_write(p->shape, values, n_values, (uint8_t *)PyBytes_AsString(record), n_bytes);
+        *changed = wire_write(p->shape, values, n_values, (uint8_t *)PyBytes_AsString(record));
     }
     return record;
 }
@@ -331,7 +332,7 @@ static PyObject *written(const plan *p, wire_value *values, int64_t n_values, in
 /* Return the number of the field of value `number`. */
 static int64_t field_of(const plan *p, PyObject *given, int64_t number) {
     int64_t i = 0;
-    while (i < p->n_fields - 1 && (is_absent(p, given, i) || number-- > 0)) {
+    while (is_absent(p, given, i) || number-- > 0) {
         i++;
     }
     return i;
@@ -381,8 +382,22 @@ static void release_plan(plan *p) {
 
 static void drop_plan(PyObject *capsule) { release_plan(PyCapsule_GetPointer(capsule, PLAN)); }
 
+/* Return whether the values of a field go to lists of its kind, or are messages. */
+static int is_storable(wire_shape shape, const field *f) {
+    if (f->kind == WIRE_STEPS) {
+        return f->item == OTHER && (f->part == 0 || shape == WIRE_SEQUENCE_EXAMPLE);
+    }
+    if (f->part != 0 || f->kind <= WIRE_MISSING || f->kind >= WIRE_KINDS || !wire_has_lists(shape, f->kind)) {
+        return 0;
+    }
+    if (f->kind == WIRE_FLOATS || f->kind == WIRE_DOUBLES) {
+        return f->item == NUMBERS && f->letter == 'f' && f->width == wire_width(f->kind);
+    }
+    return f->kind == WIRE_BYTES || (f->item == NUMBERS && f->letter != 'f');
+}
+
 /* Fill a field from (name, part, kind, required, item, letter, width, dims). */
-static int plan_field(PyObject *described, field *f) {
+static int plan_field(PyObject *described, wire_shape shape, field *f) {
     PyObject *name, *dims;
     int kind_of_item, letter;
     if (!PyArg_ParseTuple(described, "SiipiCiO!", &name, &f->part, &f->kind, &f->required, &kind_of_item, &letter,
@@ -390,15 +405,15 @@ static int plan_field(PyObject *described, field *f) {
         return -1;
     }
     f->n_dims = (int)PyTuple_Size(dims);
-    if (f->n_dims > MOST_DIMS || f->part < 0 || f->part > 1 || f->kind <= WIRE_MISSING || f->kind > WIRE_STEPS ||
-        kind_of_item < 0 || kind_of_item >= ITEMS || f->width < 1 || f->width > 8) {
+    f->item = (item)kind_of_item;
+    f->letter = (char)letter;
+    if (f->n_dims > MOST_DIMS || f->part < 0 || f->part > 1 || kind_of_item < 0 || kind_of_item >= ITEMS ||
+        !is_number(letter, f->width) || !is_storable(shape, f)) {
         PyErr_SetString(PyExc_ValueError, "expected a field of wire_write.Field");
         return -1;
     }
     f->name.at = (const uint8_t *)PyBytes_AsString(name);
     f->name.end = f->name.at + PyBytes_Size(name);
-    f->item = (item)kind_of_item;
-    f->letter = (char)letter;
     for (int i = 0; i < f->n_dims; i++) {
         f->dims[i] = PyLong_AsLongLong(PyTuple_GetItem(dims, i));
     }
@@ -429,7 +444,7 @@ static PyObject *native_wire_plan(PyObject *module, PyObject *const *args, Py_ss
         release_plan(p);
     }
     for (Py_ssize_t i = 0; capsule != NULL && i < n_fields; i++) {
-        if (plan_field(PyTuple_GetItem(args[1], i), &p->fields[i]) < 0) {
+        if (plan_field(PyTuple_GetItem(args[1], i), p->shape, &p->fields[i]) < 0) {
             Py_CLEAR(capsule);
         }
     }

@@ -10,6 +10,8 @@ static const uint8_t NUMBERS[WIRE_SHAPES][WIRE_KINDS] = {
         {[WIRE_BYTES] = 1, [WIRE_FLOATS] = 2, [WIRE_DOUBLES] = 3, [WIRE_INT32S] = 4, [WIRE_INTEGERS] = 5},
 };
 
+int wire_has_lists(wire_shape shape, int kind) { return NUMBERS[shape][kind] != 0; }
+
 static int has_varints(const wire_value *value) {
     return value->kind == WIRE_INTEGERS || value->kind == WIRE_INT32S;
 }
@@ -111,98 +113,85 @@ int64_t wire_write_size(wire_shape shape, wire_value *values, int64_t n_values) 
 
 /* ---- bytes */
 
-/* Memory that is not written yet. The functions called put_* return 0 if something does not fit. */
-typedef struct {
-    uint8_t *at, *end;
-} room;
-
-static inline int put_varint(room *out, uint64_t value) {
-    uint8_t *at = out->at;
-    if (out->end - at < WIRE_VARINT_BYTES && out->end - at < varint_bytes(value)) {
-        return 0;
-    }
+static uint8_t *put_varint(uint8_t *out, uint64_t value) {
     for (; value >= 0x80; value >>= 7) {
-        *at++ = (uint8_t)(value | 0x80);
+        *out++ = (uint8_t)(value | 0x80);
     }
-    *at++ = (uint8_t)value;
-    out->at = at;
-    return 1;
+    *out++ = (uint8_t)value;
+    return out;
 }
 
 /* Write the tag and the length of a delimited field. */
-static inline int put_frame(room *out, int number, int64_t n_bytes) {
-    return put_varint(out, WIRE_TAG(number, WIRE_DELIMITED)) && put_varint(out, (uint64_t)n_bytes);
+static uint8_t *put_frame(uint8_t *out, int number, int64_t n_bytes) {
+    *out++ = (uint8_t)WIRE_TAG(number, WIRE_DELIMITED);
+    return put_varint(out, (uint64_t)n_bytes);
 }
 
-static inline int put_bytes(room *out, const uint8_t *bytes, int64_t n_bytes) {
-    if (n_bytes > out->end - out->at) {
-        return 0;
-    }
+static uint8_t *put_bytes(uint8_t *out, const uint8_t *bytes, int64_t n_bytes) {
     if (n_bytes > 0) {
-        memcpy(out->at, bytes, (size_t)n_bytes);
-        out->at += n_bytes;
+        memcpy(out, bytes, (size_t)n_bytes);
     }
-    return 1;
+    return out + n_bytes;
 }
 
-static inline int put_field(room *out, int number, wire_span value) {
-    return put_frame(out, number, value.end - value.at) && put_bytes(out, value.at, value.end - value.at);
+static uint8_t *put_field(uint8_t *out, int number, wire_span value) {
+    return put_bytes(put_frame(out, number, value.end - value.at), value.at, value.end - value.at);
 }
 
-/* Write integers to exactly the bytes that were measured: another thread may write to `numbers` meanwhile. */
-static int put_integers(room *out, const wire_value *value) {
-    if (value->packed_bytes > out->end - out->at) {
-        return 0;
+/* Write integers to exactly the bytes that were measured. Return NULL if they come to another size: another thread may
+ * write to them meanwhile. */
+static uint8_t *put_integers(uint8_t *out, const wire_value *value) {
+    const uint8_t *const end = out + value->packed_bytes;
+    const wire_value list = *value; /* which stays in registers, because no pointer leads to it */
+    int64_t i = 0;
+    for (; i < list.count && end - out >= WIRE_VARINT_BYTES; i++) {
+        out = put_varint(out, integer(list.numbers, i, list.width, list.is_signed));
     }
-    room list = {out->at, out->at + value->packed_bytes};
-    for (int64_t i = 0; i < value->count; i++) {
-        if (!put_varint(&list, integer(value->numbers, i, value->width, value->is_signed))) {
-            return 0;
+    for (; i < list.count; i++) {
+        const uint64_t number = integer(list.numbers, i, list.width, list.is_signed);
+        if (end - out < varint_bytes(number)) {
+            return NULL;
         }
+        out = put_varint(out, number);
     }
-    out->at = list.at;
-    return list.at == list.end;
+    return out == end ? out : NULL;
 }
 
-static int put_list(room *out, const wire_value *value) {
+static uint8_t *put_list(uint8_t *out, const wire_value *value) {
     if (value->kind == WIRE_BYTES) {
         for (int64_t i = 0; i < value->count; i++) {
-            if (!put_field(out, 1, value->blobs[i])) {
-                return 0;
-            }
+            out = put_field(out, 1, value->blobs[i]);
         }
-        return 1;
+        return out;
     }
     if (value->packed_bytes == 0) {
-        return 1;
+        return out;
     }
-    return put_frame(out, 1, value->packed_bytes) &&
-           (has_varints(value) ? put_integers(out, value) : put_bytes(out, value->numbers, value->packed_bytes));
+    out = put_frame(out, 1, value->packed_bytes);
+    return has_varints(value) ? put_integers(out, value) : put_bytes(out, value->numbers, value->packed_bytes);
 }
 
-static int put_entry(room *out, wire_shape shape, const wire_value *value) {
-    if (!put_frame(out, 1, value->entry_bytes) || !put_field(out, 1, value->name) ||
-        !put_frame(out, 2, value->feature_bytes)) {
-        return 0;
-    }
+static uint8_t *put_entry(uint8_t *out, wire_shape shape, const wire_value *value) {
+    out = put_field(put_frame(out, 1, value->entry_bytes), 1, value->name);
+    out = put_frame(out, 2, value->feature_bytes);
     if (value->kind == WIRE_STEPS) {
         return put_bytes(out, value->blobs->at, value->feature_bytes);
     }
-    return put_frame(out, NUMBERS[shape][value->kind], value->list_bytes) && put_list(out, value);
+    return put_list(put_frame(out, NUMBERS[shape][value->kind], value->list_bytes), value);
 }
 
-int64_t wire_write(wire_shape shape, const wire_value *values, int64_t n_values, uint8_t *out, int64_t n_out) {
-    room left = {out, out + n_out};
+int64_t wire_write(wire_shape shape, const wire_value *values, int64_t n_values, uint8_t *out) {
     for (int part = 0; part < 2; part++) {
         const int64_t inside = part_bytes(values, n_values, part);
-        if (inside > 0 && shape != WIRE_OFRECORD && !put_frame(&left, part + 1, inside)) {
-            return n_values;
+        if (inside > 0 && shape != WIRE_OFRECORD) {
+            out = put_frame(out, part + 1, inside);
         }
         for (int64_t i = 0; i < n_values; i++) {
-            if (values[i].part == part && !put_entry(&left, shape, &values[i])) {
+            out = values[i].part == part ? put_entry(out, shape, &values[i]) : out;
+            if (out == NULL) {
                 return i;
             }
         }
     }
-    return left.at == left.end ? -1 : n_values;
+    return -1;
 }

@@ -21,13 +21,16 @@ typedef struct {
     int64_t packed_bytes, list_bytes, feature_bytes, entry_bytes;
 } wire_value;
 
+/* Return whether features of a shape have lists of a kind, WIRE_BYTES or above but below WIRE_KINDS. */
+int wire_has_lists(wire_shape shape, int kind);
+
 /* Return the size of a record of these features: 0 without features. */
 int64_t wire_write_size(wire_shape shape, wire_value *values, int64_t n_values);
 
-/* Write the record to `out`, whose `n_out` bytes are what wire_write_size returned for these values.
+/* Write the record to `out`, which has exactly the size that wire_write_size returned for these values.
  *
- * Return -1, or the first value that does not come to its size: its integers have changed since. Return n_values if
- * `out` has another size than all values together. `out` is then unspecified; nothing is written outside it. */
-int64_t wire_write(wire_shape shape, const wire_value *values, int64_t n_values, uint8_t *out, int64_t n_out);
+ * Only `numbers` may have changed since. Return -1, or the first value whose integers now have another size; the record
+ * is then unspecified. Nothing is written outside it. */
+int64_t wire_write(wire_shape shape, const wire_value *values, int64_t n_values, uint8_t *out);
 
 #endif
