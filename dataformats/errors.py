@@ -11,6 +11,7 @@ DataFormatsError
 ├─ StateMismatchError(ValueError)  which field differs, both values
 ├─ WorkerError(RuntimeError)       worker, and what it was reading
 ├─ TargetExistsError(FileExistsError)  the existing file or folder
+├─ TargetInUseError(BlockingIOError)  the name that another writer has
 └─ MissingExtraError(ImportError)  the pip command that helps
 
 A missing file stays `FileNotFoundError`, a bad index `IndexError`. Every error keeps its facts as attributes, also when
@@ -35,6 +36,7 @@ __all__ = [
     "SpecError",
     "StateMismatchError",
     "TargetExistsError",
+    "TargetInUseError",
     "TruncatedError",
     "UnknownNameError",
     "WorkerError",
@@ -459,7 +461,17 @@ class WorkerError(_FactsError, RuntimeError):
         return f"worker {self.worker}{reading}: {self.what}"
 
 
-class TargetExistsError(_FactsError, FileExistsError):
+class _TargetError(_FactsError):
+    remedy: str | None
+
+    def __init__(self, what: str = "", *, remedy: str | None = None) -> None:
+        super().__init__(what, remedy=remedy)
+
+    def _problem(self) -> str:
+        return self.what
+
+
+class TargetExistsError(_TargetError, FileExistsError):
     """Something has the name of new data.
 
     Args:
@@ -474,13 +486,24 @@ class TargetExistsError(_FactsError, FileExistsError):
         dataformats.errors.TargetExistsError: 'tests/golden/real/photos.tfrecord' exists. Pass overwrite=True to ...
     """
 
-    remedy: str | None
 
-    def __init__(self, what: str = "", *, remedy: str | None = None) -> None:
-        super().__init__(what, remedy=remedy)
+class TargetInUseError(_TargetError, BlockingIOError):
+    """Another writer has the name of new data.
 
-    def _problem(self) -> str:
-        return self.what
+    Args:
+        what: The name.
+        remedy: What the user can do.
+
+    Example:
+        >>> import dataformats, pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.ffr"
+        >>> with dataformats.create(path, "ffrecord") as writer:
+        ...     try:
+        ...         dataformats.create(path, "ffrecord")
+        ...     except dataformats.TargetInUseError as error:
+        ...         print(error.remedy)
+        Close or abort that writer, or wait until its process has ended
+    """
 
 
 class MissingExtraError(_FactsError, ImportError):

@@ -12,13 +12,12 @@ import numpy as np
 
 from dataformats.backends.ffrecord.packed_tree import MAX_DEPTH, Tree, build_structure, parse_structure
 from dataformats.backends.ffrecord.reader import FFRecordReader
-from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
-from dataformats.storage.atomic import publish
 from dataformats.storage.paths import resolve
 from dataformats.storage.reference_read import read_blobs
+from dataformats.writing.dataset_writer import create
 
 __all__ = ["PackedFolder", "pack_folder"]
 
@@ -168,22 +167,16 @@ def pack_folder(folder: str | os.PathLike[str], path: str | os.PathLike[str]) ->
 
     Raises:
         NotADirectoryError: `folder` is not a folder.
+        TargetInUseError: Another writer has the name `path`.
         ValueError: An entry is neither a file nor a folder, or folders are nested too deep, for example by a link
             to a parent folder.
     """
     files: list[Path] = []
     tree = _scan(Path(folder), files, 1)
-    final = Path(path)
-    writer = FFRecordWriter(final.with_name(f"{final.name}.partial"), records=len(files) + 1)
-    try:
+    with create(path, "ffrecord", records=len(files) + 1, overwrite=True) as writer:
         for file in files:
-            writer.append(file.read_bytes())
-        writer.append(build_structure(tree))
-        writer.close()
-        publish(writer.path, final)
-    except BaseException:
-        writer.discard()
-        raise
+            writer.append_bytes(file.read_bytes())
+        writer.append_bytes(build_structure(tree))
 
 
 def _scan(folder: Path, files: list[Path], depth: int) -> Tree:

@@ -75,8 +75,10 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
 
     def discard(self) -> None:
         """Delete the file, its journal, and the copy that an interrupted `close` left."""
-        self._rebuilt.unlink(missing_ok=True)
-        super().discard()
+        try:
+            super().discard()
+        finally:
+            self._rebuilt.unlink(missing_ok=True)
 
     def _complete(self) -> None:
         if os.fstat(self._descriptor).st_size != self._base + self._data_bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import BlobWriter, OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
+from dataformats.storage.atomic import write_all
 from dataformats.storage.files import LocalFile
 
 __all__ = ["FramedWriter"]
@@ -45,12 +46,14 @@ class FramedWriter(BlobWriter):
         self._path = path
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._file: BinaryIO | None = None
+        self._unwritten = b""  # what a write that failed has yet to write
+        self._end = 0  # bytes in the file
         self._is_named = False  # True once the folder's entry of the file is on disk
+        self._file: FileIO | None = None
         if resume and path.exists():
             self._resume()
         else:
-            self._file = path.open("wb")
+            self._open(path)
 
     def append(self, blob: bytes | bytearray | memoryview) -> None:
         """Append one record.
@@ -80,8 +83,7 @@ class FramedWriter(BlobWriter):
         """Flush buffers to the operating system; the file can then be read up to here."""
         file = self._open_file()
         self._write_pending()
-        file.write(self._flushed(last=False))
-        file.flush()
+        self._write(self._flushed(last=False))
         if sync:
             os.fsync(file.fileno())
             if not self._is_named:
@@ -93,8 +95,7 @@ class FramedWriter(BlobWriter):
         if self._file is None:
             return
         self._write_pending()
-        self._file.write(self._flushed(last=True))
-        self._file.flush()
+        self._write(self._flushed(last=True))
         os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
@@ -142,13 +143,16 @@ class FramedWriter(BlobWriter):
         """Truncate the file behind the last sound record."""
         for blobs in self._sound():
             self._count(blobs)
-        self._file = self._path.open("r+b")
-        self._file.truncate(self.n_bytes)
-        self._file.seek(self.n_bytes)
+        self._open(self._path, self.n_bytes)
 
     # ---- the same for all formats
 
-    def _open_file(self) -> BinaryIO:
+    def _open(self, path: Path, end: int = 0) -> None:
+        """Open the file to write from byte `end` on; what is behind it is deleted."""
+        self._file, self._end = atomic.open_unbuffered(path), end
+        os.ftruncate(self._file.fileno(), end)
+
+    def _open_file(self) -> FileIO:
         if self._file is None:
             raise ValueError(f"the writer of {str(self._path)!r} is closed")
         return self._file
@@ -157,7 +161,14 @@ class FramedWriter(BlobWriter):
         if self._pending:
             data = self.framing.frames(self._pending)
             self._pending, self._pending_bytes = [], 0
-            self._open_file().write(self._compressed(data))
+            self._write(self._compressed(data))
+
+    def _write(self, data: bytes) -> None:
+        """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
+        self._unwritten = self._unwritten + data if self._unwritten else data
+        write_all(self._open_file().fileno(), self._unwritten, self._end)
+        self._end += len(self._unwritten)
+        self._unwritten = b""
 
     def _sound(self) -> Iterator[Blobs]:
         """Yield the records of the file up to the first that is incomplete, damaged, or too short to be written."""

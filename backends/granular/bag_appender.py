@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dataformats.backends.granular.layout import ENTRY_BYTES
-from dataformats.storage.atomic import write_all
+from dataformats.storage.atomic import open_unbuffered, write_all
 
 __all__ = ["BagAppender", "ResumePoint"]
 
@@ -57,12 +57,8 @@ class BagAppender:
         self._ends: list[int] = []  # of records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
-        self._idx_descriptor = _open(idx)
-        try:
-            self._descriptor = _open(bag)
-        except OSError:
-            os.close(self._idx_descriptor)
-            raise
+        self._files = [open_unbuffered(path) for path in (idx, bag)]
+        self._idx_descriptor, self._descriptor = (file.fileno() for file in self._files)
 
     def append(self, record: bytes) -> None:
         """Append one record; it is written later."""
@@ -108,17 +104,11 @@ class BagAppender:
 
     def close(self) -> None:
         """Close both files."""
-        for descriptor in (self._descriptor, self._idx_descriptor):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._descriptor = self._idx_descriptor = -1
+        for file in self._files:
+            file.close()
 
     def _truncate(self) -> None:
         if not self._is_truncated:
             os.ftruncate(self._idx_descriptor, ENTRY_BYTES * self._n_indexed)
             os.ftruncate(self._descriptor, self._written)
             self._is_truncated = True
-
-
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -41,8 +41,7 @@ class BagWriter(BlobWriter, HasSidecars):
         self._generation = generation
         self._final_idx, self._idx = _index_paths(path)
         if not resume:
-            atomic.remove(path)
-            self._idx.unlink(missing_ok=True)
+            atomic.remove(path, self._idx)
         point = self._resume_point() if resume else ResumePoint()
         self._bag = BagAppender(path, self._idx, point)
         self._open = True
@@ -107,8 +106,7 @@ class BagWriter(BlobWriter, HasSidecars):
     def discard(self) -> None:
         """Delete the bag and its index."""
         self._close_files()
-        atomic.remove(self._path)
-        self._idx.unlink(missing_ok=True)
+        atomic.remove(self._path, self._idx)
 
     def _resume_point(self) -> ResumePoint:
         final = self._path.with_name(self._final_idx)

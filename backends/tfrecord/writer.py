@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import zlib
 from pathlib import Path
 from typing import Any
@@ -61,16 +60,16 @@ class TFRecordWriter(FramedWriter):
 
     def _resume_compressed(self) -> None:
         """Compress the recovered records again, into a file that then replaces the old one."""
-        fresh = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}.partial")
-        self._file = fresh.open("wb")
+        fresh = self._path.with_name(f"{self._path.name}.partial")
+        self._open(fresh)
         self._is_named = True
         try:
             for blobs in self._sound():
                 self._count(blobs)
-                self._file.write(self._compressed(frames(list(blobs))))
+                self._write(self._compressed(frames(list(blobs))))
             self.flush(sync=True)
             atomic.publish(fresh, self._path)
         except BaseException:
-            self._file.close()
+            self._open_file().close()
             fresh.unlink(missing_ok=True)
             raise

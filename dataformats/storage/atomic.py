@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 
-__all__ = ["publish", "publish_together", "remove", "sync", "write_all", "write_bytes"]
+from dataformats.storage.file_lock import FileLock
+from dataformats.storage.rename import exchange, rename_new, replaced_path
+
+__all__ = [
+    "is_folder",
+    "open_unbuffered",
+    "publish",
+    "publish_together",
+    "remove",
+    "restore",
+    "sync",
+    "write_all",
+    "write_bytes",
+]
 
 
-def publish(partial: Path, final: Path) -> None:
+def publish(partial: Path, final: Path, *, replace: bool = True) -> None:
     """Rename a complete file or folder to its final name, and sync the folder that holds it.
 
-    An existing `final` is replaced. If either is a folder, it is moved aside first and deleted afterwards.
+    If either is a folder, `partial` and an existing `final` are exchanged: the caller deletes the old data, which have
+    the partial name then. A link is replaced, not followed.
+
+    Args:
+        partial: The file or folder.
+        final: Its new name, in the same folder.
+        replace: Replace an existing file or folder of that name.
+
+    Raises:
+        FileExistsError: Something has the name, and `replace` is False.
     """
-    aside = None
-    if final.exists() and not final.is_symlink() and (final.is_dir() or partial.is_dir()):
-        aside = final.with_name(f"{final.name}.{secrets.token_hex(4)}.partial")
-        os.rename(final, aside)
-    os.replace(partial, final)
+    if not replace:
+        rename_new(partial, final)
+    elif os.path.lexists(final) and (is_folder(partial) or is_folder(final)):
+        exchange(partial, final)
+    else:
+        os.replace(partial, final)
     sync(final.parent)
-    if aside is not None:
-        remove(aside)
 
 
-def publish_together(now: Mapping[Path, Path | None]) -> None:
+def publish_together(now: Mapping[Path, Path | None], *, replace: bool = True) -> None:
     """Rename files that belong together, from their present to their final names, the last one last.
 
     They cannot be replaced at once. So old files are moved aside, in the opposite order, before the first new one has
@@ -34,18 +57,22 @@ def publish_together(now: Mapping[Path, Path | None]) -> None:
 
     Args:
         now: Final name to present path; `None` deletes the file of that name. All are in one folder.
+        replace: Replace an existing file of the last name.
+
+    Raises:
+        FileExistsError: Something has the last name, and `replace` is False.
     """
+    *_, last = now
     moved: list[tuple[Path, Path]] = []
 
     def move(path: Path, there: Path) -> None:
-        os.rename(path, there)
+        rename_new(path, there) if there == last else os.rename(path, there)
         moved.append((path, there))
 
-    aside = {final: final.with_name(f"{final.name}.{secrets.token_hex(4)}.partial") for final in reversed([*now])}
     try:
-        for final, place in aside.items():
-            if final.exists() or final.is_symlink():
-                move(final, place)
+        for final in reversed([*now]):
+            if os.path.lexists(final) and (replace or final != last):
+                move(final, replaced_path(final))
         for final, path in now.items():
             if path is not None:
                 move(path, final)
@@ -53,22 +80,47 @@ def publish_together(now: Mapping[Path, Path | None]) -> None:
         for path, there in reversed(moved):
             os.rename(there, path)
         raise
-    sync(next(iter(now)).parent)
-    for place in aside.values():
-        remove(place)
+    sync(last.parent)
+    remove(*map(replaced_path, reversed([*now])))
+
+
+def restore(now: Mapping[Path, Path | None]) -> None:
+    """Move old and new files back where they were, after a `publish` that was killed before the last rename.
+
+    If the last file has its final name, the old ones are deleted instead.
+
+    Args:
+        now: As in `publish_together`.
+    """
+    *_, last = now
+    if os.path.lexists(last):
+        remove(*map(replaced_path, reversed([*now])))
+        return
+    for final, path in now.items():
+        if path is not None and os.path.lexists(final) and not os.path.lexists(path):
+            os.rename(final, path)
+        if os.path.lexists(replaced_path(final)):
+            os.rename(replaced_path(final), final)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a small file atomically: a reader sees the old or the new one, even with several writers at once."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    file = _temporary_file(path)
     try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        publish(partial, path)
+        os.ftruncate(file.descriptor, 0)
+        write_all(file.descriptor, data, 0)
+        os.fsync(file.descriptor)
+        publish(file.path, path)
+    except BaseException:
+        file.path.unlink(missing_ok=True)
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        file.release()
+
+
+def open_unbuffered(path: Path) -> FileIO:
+    """Return a file for reading and writing, created if it is missing. It closes itself when it is collected."""
+    return FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))
 
 
 def write_all(descriptor: int, data: bytes, offset: int) -> None:
@@ -79,12 +131,21 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
         rest, offset = rest[n:], offset + n
 
 
-def remove(path: Path) -> None:
-    """Delete a file or a folder, if it exists."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def remove(*paths: Path) -> None:
+    """Delete files and folders, if they exist: all that can be deleted, then the first error is raised."""
+    errors = []
+    for path in paths:
+        try:
+            _remove(path)
+        except OSError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def is_folder(path: Path) -> bool:
+    """True for a folder, False for a link to one."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def sync(path: Path) -> None:
@@ -96,3 +157,28 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if not is_folder(path):
+        path.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(path)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)  # the rest
+        if path.exists():
+            raise
+
+
+def _temporary_file(path: Path) -> FileLock:
+    """Return a new file that replaces `path`.
+
+    Its name is fixed, so that what a killed process left is used again, unless another process is using it.
+    """
+    with contextlib.suppress(BlockingIOError, PermissionError):
+        file = FileLock(path.with_name(f"{path.name}.partial"), create=True)
+        if file.is_exclusive:
+            return file
+        file.release()
+    return FileLock(path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"), create=True)

@@ -16,6 +16,7 @@ from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecEr
 from dataformats.inspecting import verify
 from dataformats.interfaces import natural_key
 from dataformats.reading.concat import concat
+from dataformats.storage import atomic
 from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
 from dataformats.testing.records import blob, same
 
@@ -342,6 +343,7 @@ class _Disk:
             monkeypatch.setattr(os, name, self._watched_sync(getattr(os, name)))
         for name in ("rename", "replace"):
             monkeypatch.setattr(os, name, self._watched_rename(getattr(os, name)))
+        monkeypatch.setattr(atomic, "publish", self._watched_rename(atomic.publish))
 
     def unsynced(self, path: Path) -> list[str]:
         """Return the files, or those in a folder, with bytes that were written after their last sync."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
+from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import AppendsInPlace
 from dataformats.interfaces.record_writer import RecordWriter
-from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.destination import Destination, destination
 from dataformats.writing.encoding import Encode, Encoded, WriteSchema
 from dataformats.writing.shards import Output, ShardedFiles, SingleFile
 
 __all__ = ["DatasetWriter", "create", "writer"]
+
+_LOG = logging.getLogger("dataformats")
 
 
 def create(
@@ -37,7 +42,8 @@ def create(
     """Create a dataset and return its writer.
 
     The data grow in `PATH.partial` and are published by one rename at `close`. A new writer replaces the partial data
-    of an interrupted one, unless `resume=True`.
+    of an interrupted one, unless `resume=True`. A name has one writer at a time. A writer that is dropped without
+    `close` is aborted.
 
     Args:
         path: A path, a URL that fsspec knows, or a path object. With `shard_*` it is a folder.
@@ -58,9 +64,13 @@ def create(
         The writer. It is not thread-safe.
 
     Raises:
-        TargetExistsError: Something has the name, and `overwrite` is not given.
+        FormatError: `resume=True`, and the partial data cannot be resumed: a journal or sidecar is damaged or missing.
         SpecError: The format cannot hold the spec; every offending field is named.
         StateMismatchError: `resume=True`, and the partial data have another payload or spec.
+        TargetExistsError: Something has the name, and `overwrite` is not given; or it is a folder that holds anything
+            but data; or something else than partial data has the name `PATH.partial`.
+        TargetInUseError: Another writer has the name, in this process or another one. File systems without `flock`
+            cannot tell.
         TypeError: The format has no such option.
         UnknownNameError: No such format or codec.
         ValueError: A shard size below 1, or `resume=True` with a path that is not local.
@@ -107,23 +117,25 @@ def writer(
     target = destination(path, storage_options)
     final = target.final if resume else None
     backend = schema.backend if not is_sharded and not overwrite else None
-    if final is not None and isinstance(backend, AppendsInPlace) and backend.can_append_in_place(final):
-        target = target.in_place()
-    else:
-        _check_free(target, resume, overwrite)
-    if not resume:
-        target.discard_partial()
-    else:
-        target.check_resume_plan({"format": schema.backend.name, **(schema.sidecar() or {})})
-    output: Output
+    in_place = final is not None and isinstance(backend, AppendsInPlace) and backend.can_append_in_place(final)
+    target = target.in_place() if in_place else target
+    is_begun = False
     try:
+        target.lock(overwrite)
+        if not in_place:
+            _check_free(target, resume, overwrite)
+        target.begin({"format": schema.backend.name, **(schema.sidecar() or {})}, schema.backend, resume)
+        is_begun = True
+        output: Output
         if is_sharded:
             output = ShardedFiles(schema, target, shard_records, shard_bytes, resume)
         else:
             output = SingleFile(schema, target, resume)
     except BaseException:
-        if not resume:
-            target.discard()
+        with contextlib.suppress(OSError):
+            if is_begun and not resume:
+                target.discard()
+        target.release()
         raise
     return DatasetWriter(target, schema, encode, output, resumable=resume, workers=workers)
 
@@ -136,11 +148,10 @@ def _check_free(target: Destination, resume: bool, overwrite: bool) -> None:
             remedy = Remedy("Pass {overwrite} to replace it", overwrite=True)
             raise TargetExistsError(f"{target.name!r} {problem}", remedy=remedy)
         return
-    unrelated = target.unrelated_file(
-        lambda folder: [file for name in backends for file in backends.get(name).find(folder)]
-    )
+    unrelated = target.unrelated_entry()
     if unrelated is not None:
-        raise TargetExistsError(f"{target.name!r} is not replaced: the folder holds other files, such as {unrelated!r}")
+        what = f"{target.name!r} is not replaced: the folder holds other files than data, such as {str(unrelated)!r}"
+        raise TargetExistsError(what, remedy="Move them, or delete the folder")
 
 
 class DatasetWriter(RecordWriter):
@@ -171,8 +182,9 @@ class DatasetWriter(RecordWriter):
         self._output = output
         self._resumable = resumable
         self._workers = workers
-        self._inode = target.inode()
         self._open = True
+        self._closed_by = ""
+        after_fork(self, "_forget")
 
     def append(self, record: Any) -> None:
         self._require_open()
@@ -203,32 +215,49 @@ class DatasetWriter(RecordWriter):
         if not self._open:
             return
         try:
-            if self._target.inode() != self._inode:
-                partial = str(self._target.partial)
-                raise RuntimeError(f"{partial!r} was replaced by another writer; its data was left in place")
+            self._target.check_owned()
             manifest = self._output.finish()
             sidecar = self._schema.sidecar()
             facts = {"format": self._schema.backend.name, **(sidecar or {}), "files": manifest}
             self._target.publish(facts, keep=sidecar is not None, sidecars=self._output.sidecars())
-            self._output.delete_journal()
         except BaseException:
-            self.abort()
+            try:
+                self.abort()
+            except OSError as error:
+                _LOG.warning("could not abort the writer of %s: %s", self._target.name, error)
             raise
         self._open = False
+        self._target.release()
 
     def abort(self) -> None:
         if not self._open:
             return
         self._open = False
-        if self._resumable or self._target.inode() != self._inode:
-            self._output.suspend()
-        else:
-            self._output.discard()
-            self._target.discard()
+        try:
+            if self._resumable or not self._target.is_owned:
+                self._output.suspend()
+                return
+            try:
+                self._output.discard()
+            finally:
+                self._target.discard()
+        finally:
+            self._target.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_open", False):
+            try:
+                warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+            finally:
+                self.abort()
+
+    def _forget(self) -> None:
+        """In a forked child, leave everything to the parent."""
+        self._open, self._closed_by = False, " in a forked process; only the process that created it can use it"
 
     def _require_open(self) -> None:
         if not self._open:
-            raise ValueError(f"the writer of {self._target.name!r} is closed")
+            raise ValueError(f"the writer of {self._target.name!r} is closed{self._closed_by}")
 
     def __repr__(self) -> str:
         return f"<writer of {self._target.name!r}: {self._schema.backend.name}, {len(self)} records>"

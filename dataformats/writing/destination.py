@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import functools
+import logging
+import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, StateMismatchError, TargetExistsError
-from dataformats.indexing.sidecar import SIDECAR_SUFFIX, Sidecar, load_sidecar, save_sidecar, sidecar_bytes
+from dataformats.errors import FormatError, TargetExistsError, TargetInUseError
+from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
 from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
+from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
+from dataformats.storage.file_lock import FileLock
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.paths import is_local, local_path, resolve
 from dataformats.storage.remote import FsspecFile, FsspecFolder, errors_as_os_error, file_system, is_url
+from dataformats.writing.partial_data import PartialData, check_encoding
+from dataformats.writing.recognition import unrelated_entry
 
 __all__ = ["Destination", "destination"]
 
-_ENCODING = ("format", "payload", "spec")
+_LOG = logging.getLogger("dataformats")
 
 _NO_FILES: Mapping[str, Path | None] = {}
 
@@ -55,37 +61,35 @@ class Destination(ABC):
         """Return the destination that appends to the published data."""
         return _InPlace(self.final)
 
-    def unrelated_file(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
-        """Return a file in the folder of this name that `find` does not list as data; `None` if there is none."""
+    def unrelated_entry(self) -> Path | None:
+        """Return a file or folder in the folder of this name that is not data; `None` if there is none."""
         return None
 
-    def inode(self) -> int | None:
-        """Return the inode of `partial`, which shows if another writer has replaced it; `None` if it does not exist."""
-        try:
-            return self.partial.stat().st_ino
-        except FileNotFoundError:
-            return None
+    @property
+    def is_owned(self) -> bool:
+        """True until another program deletes or replaces what `lock` locked."""
+        return True
 
-    def discard_partial(self) -> None:
-        """Delete the partial data of an interrupted writer."""
-        atomic.remove(self.partial)
-        self._plan.unlink(missing_ok=True)
+    def check_owned(self) -> None:
+        """Raise `RuntimeError` unless the partial data are still those of this writer."""
+        if not self.is_owned:
+            raise RuntimeError(f"another program deleted or replaced {str(self.partial)!r} or its sidecar")
 
-    def check_resume_plan(self, metadata: Mapping[str, Any]) -> None:
-        """Save format, payload and spec in a sidecar of the partial data, or compare them with an existing one.
+    def lock(self, overwrite: bool) -> None:  # noqa: B027  # only local files have locks
+        """Refuse other writers of this name until `release`.
+
+        Args:
+            overwrite: `publish` replaces what has the name.
 
         Raises:
-            StateMismatchError: The interrupted writer had another format, payload or spec.
+            TargetInUseError: Another writer has the name.
         """
-        plan = load_sidecar(_local_entry(self.partial)) if self.partial.exists() else None
-        if plan is None:
-            save_sidecar(self.partial, metadata)
-        else:
-            _check_encoding(plan, metadata)
 
-    @property
-    def _plan(self) -> Path:
-        return self.partial.with_name(self.partial.name + SIDECAR_SUFFIX)
+    def release(self) -> None:  # noqa: B027  # only local files have locks
+        """Let other writers have the name; a second call is a no-op."""
+
+    def begin(self, facts: Mapping[str, Any], backend: Backend, resume: bool) -> None:  # noqa: B027  # as `lock`
+        """Delete partial data of an interrupted writer, or check that they are resumed: `PartialData.begin`."""
 
     def publish(self, facts: Mapping[str, Any], *, keep: bool, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
         """Rename `partial` to its final name, after its sidecar `NAME.dataformats.json` is there.
@@ -113,9 +117,9 @@ class Destination(ABC):
 
     def _replaced_facts(self) -> dict[str, Any] | None:
         """Return the facts of the data that have the final name; `None` if there are none."""
-        if not self.exists():
+        entry = self._present()
+        if entry is None:
             return None
-        entry = self._entry()
         try:
             sidecar = load_sidecar(entry)
         except FormatError:
@@ -126,7 +130,15 @@ class Destination(ABC):
 
     def _holds(self, facts: Mapping[str, Any]) -> bool:
         """Return True if the data of these facts have the final name."""
-        return self.exists() and not any(compare_entry(self.name, self._entry(), facts["files"]).errors())
+        entry = self._present()
+        return entry is not None and not any(compare_entry(self.name, entry, facts["files"]).errors())
+
+    def _present(self) -> StoredFile | Folder | None:
+        """Return the file or folder that has the final name; `None` if there is none."""
+        try:
+            return self._entry() if self.exists() else None
+        except FileNotFoundError:
+            return None  # a link that names nothing
 
     @abstractmethod
     def _entry(self) -> StoredFile | Folder:
@@ -148,16 +160,19 @@ class Destination(ABC):
     def _clean_up(self) -> None:
         """Delete temporary files after the data are published."""
 
+    @abstractmethod
     def discard(self) -> None:
         """Delete the partial data."""
-        self.discard_partial()
 
 
 class _LocalDestination(Destination):
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name = str(path)
-        self.partial = path.with_name(path.name + ".partial")
+        self._data = PartialData(path)
+        self.partial = self._data.path
+        self._overwrite = False
+        self._folder_lock: FileLock | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -165,14 +180,35 @@ class _LocalDestination(Destination):
         return self._path
 
     def exists(self) -> bool:
-        return self._path.exists()
+        return os.path.lexists(self._path)
 
-    def unrelated_file(self, find: Callable[[Folder], Sequence[StoredFile]]) -> str | None:
-        if not self._path.is_dir():
-            return None
-        known = {Path(file.name).resolve() for file in find(LocalFolder(self._path))}
-        files = (path for path in sorted(self._path.rglob("*")) if not path.is_dir() or path.is_symlink())
-        return next((str(path) for path in files if path.resolve() not in known), None)
+    @property
+    def is_owned(self) -> bool:
+        return self._data.is_owned
+
+    def lock(self, overwrite: bool) -> None:
+        self._overwrite = overwrite
+        try:
+            self._data.acquire()
+            if overwrite and self._path.is_dir():
+                self._folder_lock = FileLock(self._path)  # refuses writers that append in place
+        except BlockingIOError as error:
+            raise _has_another_writer(self.name) from error
+
+    def release(self) -> None:
+        self._data.release()
+        if self._folder_lock is not None:
+            self._folder_lock.release()
+
+    def begin(self, facts: Mapping[str, Any], backend: Backend, resume: bool) -> None:
+        self._data.begin(facts, backend, resume)
+
+    def discard(self) -> None:
+        self._data.discard()
+
+    def unrelated_entry(self) -> Path | None:
+        # A link is replaced, and the folder that it names stays.
+        return unrelated_entry(self._path) if atomic.is_folder(self._path) else None
 
     def _entry(self) -> StoredFile | Folder:
         return _local_entry(self._path)
@@ -188,14 +224,13 @@ class _LocalDestination(Destination):
             atomic.write_bytes(_sidecar_of(self._path), content)
 
     def _rename(self, sidecars: Mapping[str, Path | None]) -> None:
-        if sidecars:
-            names = {self._path.with_name(name): now for name, now in sidecars.items()}
-            atomic.publish_together({**names, self._path: self.partial})
-        else:
-            atomic.publish(self.partial, self._path)
+        self._data.publish(sidecars, replace=self._overwrite)
 
     def _clean_up(self) -> None:
-        self._plan.unlink(missing_ok=True)
+        try:
+            self._data.discard()
+        except OSError as error:
+            _LOG.warning("%s is complete, but leftovers beside it were not deleted: %s", self._path, error)
 
 
 class _InPlace(_LocalDestination):
@@ -205,7 +240,17 @@ class _InPlace(_LocalDestination):
         super().__init__(path)
         self.partial = path
 
-    def check_resume_plan(self, metadata: Mapping[str, Any]) -> None:
+    @property
+    def is_owned(self) -> bool:
+        return self._folder_lock is not None and self._folder_lock.is_current
+
+    def lock(self, overwrite: bool) -> None:
+        try:
+            self._folder_lock = FileLock(self._path)
+        except BlockingIOError as error:
+            raise _has_another_writer(self.name) from error
+
+    def begin(self, facts: Mapping[str, Any], backend: Backend, resume: bool) -> None:
         """Compare format, payload and spec with the sidecar; its list of files does not hold until `publish`.
 
         Raises:
@@ -216,7 +261,7 @@ class _InPlace(_LocalDestination):
             return
         known = {name: fact for name, fact in (self._replaced_facts() or {}).items() if name != "files"}
         if known.keys() - {"format"}:
-            _check_encoding(Sidecar(sidecar.name, known), metadata)
+            check_encoding(known, facts, sidecar.name)
         self._write_sidecar(sidecar_bytes(known) if known else None)
 
     def publish(self, facts: Mapping[str, Any], *, keep: bool, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
@@ -353,16 +398,9 @@ class _ObjectDestination(_TemporaryFolder):
             shutil.copyfileobj(source, sink, 2**20)
 
 
-def _check_encoding(sidecar: Sidecar, metadata: Mapping[str, Any]) -> None:
-    """Raise `StateMismatchError` unless a sidecar has this format, payload and spec."""
-    saved = {name: sidecar.facts[name] for name in _ENCODING if name in sidecar.facts}
-    if saved != dict(metadata):
-        raise StateMismatchError(
-            f"the encoding of the data that {sidecar.name!r} describes",
-            expected=saved,
-            found=dict(metadata),
-            remedy="Resume with the same payload and spec, or start again without resume=True.",
-        )
+def _has_another_writer(name: str) -> TargetInUseError:
+    remedy = "Close or abort that writer, or wait until its process has ended"
+    return TargetInUseError(f"{name!r} has another writer", remedy=remedy)
 
 
 def _local_entry(path: Path) -> StoredFile | Folder:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels import crc32, crc32_extents
-from dataformats.storage.atomic import sync, write_all, write_bytes
+from dataformats.storage.atomic import open_unbuffered, sync, write_all, write_bytes
 
 __all__ = ["Entries", "Journal", "count_sound", "read_checksums"]
 
@@ -83,7 +83,8 @@ class Journal:
         self._names_synced = False
         # Atomically: a crash must not lose entries of a resumed file.
         write_bytes(path, head + _pack_entries(0, entries.sizes, entries.checksums))
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._file = open_unbuffered(path)
+        self._descriptor = self._file.fileno()
 
     def append(self, sizes: NDArray[np.int64], checksums: NDArray[np.uint32]) -> None:
         """Append entries, int64[n, k] and uint32[n], and hand them to the operating system."""
@@ -100,7 +101,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
+        self._file.close()
 
     @staticmethod
     def load(path: Path, magic: bytes) -> Entries | None:

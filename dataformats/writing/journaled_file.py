@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dataformats.interfaces import FileWriter
 from dataformats.kernels import crc32_extents
-from dataformats.storage.atomic import write_all
+from dataformats.storage import atomic
+from dataformats.storage.atomic import open_unbuffered, write_all
 from dataformats.writing.journal import Entries, Journal
 
 __all__ = ["JournaledFileWriter", "discard_unfinished", "journal_path"]
@@ -53,7 +54,8 @@ class JournaledFileWriter(FileWriter):
         self._pending_bytes = 0
         # The journal first: data without one could not be resumed.
         self._journal = Journal(journal_path(path), magic, entries)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._file = open_unbuffered(path)
+        self._descriptor = self._file.fileno()
         os.ftruncate(self._descriptor, base + self._data_bytes)
 
     def flush(self, *, sync: bool = False) -> None:
@@ -92,11 +94,11 @@ class JournaledFileWriter(FileWriter):
 
     def discard(self) -> None:
         """Close the file, then delete it and its journal."""
-        if not self._closed:
-            self._close_files()
-        # The journal last: data without one could neither be resumed nor be recognized as unfinished.
-        for path in (self.path, self._journal.path):
-            path.unlink(missing_ok=True)
+        try:
+            if not self._closed:
+                self._close_files()
+        finally:
+            atomic.remove(self.path, self._journal.path)
 
     @abstractmethod
     def _complete(self) -> None:
@@ -140,9 +142,11 @@ class JournaledFileWriter(FileWriter):
         return RuntimeError(f"an append to {str(self.path)!r} was interrupted; continue with resume=True")
 
     def _close_files(self) -> None:
-        self._journal.close()
-        os.close(self._descriptor)
         self._descriptor = -1
+        try:
+            self._journal.close()
+        finally:
+            self._file.close()
 
     @property
     def _closed(self) -> bool:
@@ -166,6 +170,5 @@ def discard_unfinished(path: Path, facts: dict[str, Any], n_blobs: int) -> Entri
         facts: Facts that the new journal keeps about the file, as JSON.
         n_blobs: Blobs of each record.
     """
-    path.unlink(missing_ok=True)
-    journal_path(path).unlink(missing_ok=True)
+    atomic.remove(path, journal_path(path))
     return Entries.none(facts, n_blobs)

@@ -42,9 +42,6 @@ class Output(ABC):
         """Return the files that belong beside the finished data: `HasSidecars.sidecars`."""
         return {}
 
-    def delete_journal(self) -> None:  # noqa: B027  # a single file has none here
-        """Delete the files for a resume, after the data are published."""
-
     @abstractmethod
     def suspend(self) -> None: ...
 
@@ -104,8 +101,6 @@ class ShardedFiles(Output):
         self._folder = target.partial
         # Beside the folder, so that it survives the renames inside and is never published.
         self._journal = target.partial.with_name(target.partial.name + _JOURNAL)
-        if not resume:
-            self._journal.unlink(missing_ok=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._counts: list[int] = self._resumed_counts() if resume else []  # records of each complete shard
         self._file = self._create(resume)
@@ -142,10 +137,6 @@ class ShardedFiles(Output):
 
     def discard(self) -> None:
         self._file.discard()
-        self.delete_journal()
-
-    def delete_journal(self) -> None:
-        self._journal.unlink(missing_ok=True)
 
     def _full(self, more: int) -> bool:
         n, size = self._file.n_records, self._file.n_bytes
@@ -162,6 +153,7 @@ class ShardedFiles(Output):
         return self._schema.create(self._path().with_suffix(".partial"), resume)
 
     def _complete(self) -> None:
+        self._target.check_owned()
         self._file.close()
         path = self._path()
         # Counted before it is renamed: a complete shard that still has its partial name is resumed.

@@ -420,7 +420,9 @@ def test_errors_say_where(tmp_path: Path) -> None:
     assert isinstance(error, ChecksumError)
     assert error.stored == crc32(b"x")
     assert error.offset_bytes == len(data) - 1
-    assert isinstance(BACKEND.create(tmp_path / "b.ffr"), FFRecordWriter)
+    writer = BACKEND.create(tmp_path / "b.ffr")
+    assert isinstance(writer, FFRecordWriter)
+    writer.close()
 
 
 # ---- many files: headers are verified at the first use of their file

@@ -975,7 +975,7 @@ def test_a_bag_is_resumed(generation: int, tmp_path: Path, monkeypatch: pytest.M
     assert len(list(tmp_path.iterdir())) == generation - 1
 
 
-def only_the_index(now: dict[Path, Path | None]) -> None:
+def only_the_index(now: dict[Path, Path | None], **_: object) -> None:
     idx, partial = next(iter(now.items()))
     if partial is not None:
         partial.rename(idx)

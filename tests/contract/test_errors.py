@@ -67,6 +67,7 @@ CASES: list[tuple[errors.DataFormatsError, type[Exception], str]] = [
         FileExistsError,
         "'x' exists. Pass overwrite=True",
     ),
+    (errors.TargetInUseError("'x' has another writer", remedy="Wait"), BlockingIOError, "'x' has another writer. Wait"),
     (
         errors.MissingExtraError("to_torch", extra="torch"),
         ImportError,

@@ -2,36 +2,108 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from dataformats.storage import atomic
+import pytest
+
+from dataformats.storage import atomic, rename
+from dataformats.storage.file_lock import FileLock
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda path: None,
+    "file": lambda path: path.write_bytes(b"old"),
+    "folder": lambda path: (path / "old").mkdir(parents=True),
+    "link to a file": lambda path: path.symlink_to(_made(path.with_name("target"), "file")),
+    "link to a folder": lambda path: path.symlink_to(_made(path.with_name("target"), "folder")),
+    "dangling link": lambda path: path.symlink_to(path.with_name("missing")),
+}
 
 
-def test_files_and_folders_get_their_name(tmp_path: Path) -> None:
-    makers: list[Callable[[Path], object]] = [lambda path: path.write_bytes(b"x"), Path.mkdir]
-    for make in makers:
-        for there in (None, "file", "folder"):
-            final, partial = tmp_path / "final", tmp_path / "partial"
-            if there == "file":
-                final.write_bytes(b"old")
-            if there == "folder":
-                (final / "inner").mkdir(parents=True)
-            make(partial)
-            if there == "file" and partial.is_dir():
-                final.unlink()
+def _made(path: Path, kind: str) -> Path:
+    KINDS[kind](path)
+    return path
+
+
+@pytest.fixture(params=["exchange", "no exchange"])
+def exchange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with renames that exchange, and as on a file system without them."""
+    if request.param == "no exchange":
+        monkeypatch.setattr(rename, "_system_call", lambda: lambda *_: False)
+
+
+@pytest.mark.parametrize("there", KINDS)
+@pytest.mark.parametrize("new", ["file", "folder"])
+def test_everything_is_replaced_by_everything(exchange: None, tmp_path: Path, there: str, new: str) -> None:
+    final, partial = tmp_path / "final", tmp_path / "partial"
+    KINDS[there](final)
+    if new == "file":
+        partial.write_bytes(b"new")
+    else:
+        (partial / "new").mkdir(parents=True)
+    before = _content(tmp_path / "target")
+    atomic.publish(partial, final)
+    assert _content(final) == (b"new" if new == "file" else ["new"])
+    assert not final.is_symlink()
+    assert _content(tmp_path / "target") == before
+    atomic.remove(partial)
+    assert {path.name for path in tmp_path.iterdir()} <= {"final", "target"}
+
+
+def _content(path: Path) -> bytes | list[str] | None:
+    if path.is_dir():
+        return [entry.name for entry in path.iterdir()]
+    return path.read_bytes() if path.exists() else None
+
+
+@pytest.mark.parametrize("there", KINDS)
+@pytest.mark.parametrize("new", ["file", "folder"])
+def test_without_replace_nothing_is_replaced(exchange: None, tmp_path: Path, there: str, new: str) -> None:
+    final, partial = tmp_path / "final", tmp_path / "partial"
+    KINDS[new](partial)
+    if there == "nothing":
+        atomic.publish(partial, final, replace=False)
+        assert [path.name for path in tmp_path.iterdir()] == ["final"]
+        return
+    KINDS[there](final)
+    before = final.lstat()
+    with pytest.raises(FileExistsError, match="final"):
+        atomic.publish(partial, final, replace=False)
+    assert final.lstat() == before
+    assert partial.exists()
+
+
+def test_old_data_are_restored_if_the_new_cannot_be_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rename, "_system_call", lambda: None)
+    final, partial = tmp_path / "final", tmp_path / "partial"
+    KINDS["folder"](final)
+    (partial / "new").mkdir(parents=True)
+    renames = [0]
+
+    def failing(source: Path, target: Path) -> None:
+        renames[0] += 1
+        if renames[0] == 2:
+            raise OSError(errno.EIO, "Input/output error")
+        original(source, target)
+
+    original = os.rename
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", failing)
+        with pytest.raises(OSError, match="Input/output"):
             atomic.publish(partial, final)
-            assert [path.name for path in tmp_path.iterdir()] == ["final"]
-            assert not (final / "inner").exists()
-            atomic.remove(final)
-    atomic.remove(tmp_path / "nothing")
+    assert _content(final) == ["old"]
+    assert _content(partial) == ["new"]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_folder_over_a_file(tmp_path: Path) -> None:
-    (tmp_path / "final").write_bytes(b"old")
-    (tmp_path / "partial").mkdir()
-    atomic.publish(tmp_path / "partial", tmp_path / "final")
+def test_other_errors_of_an_exchange_are_raised(tmp_path: Path) -> None:
+    (tmp_path / "final").mkdir()
+    with pytest.raises(FileNotFoundError, match="partial"):
+        atomic.publish(tmp_path / "partial", tmp_path / "final")
     assert (tmp_path / "final").is_dir()
 
 
@@ -56,3 +128,49 @@ def test_a_link_is_removed_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     atomic.remove(tmp_path / "link")
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_leftover_of_a_killed_process_is_used_again(tmp_path: Path) -> None:
+    (tmp_path / "file.partial").write_bytes(b"left by a killed process, and longer than the new one")
+    atomic.write_bytes(tmp_path / "file", b"new")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"new"}
+
+
+def test_a_temporary_name_that_another_process_uses_is_avoided(tmp_path: Path) -> None:
+    lock = FileLock(tmp_path / "file.partial", create=True)
+    atomic.write_bytes(tmp_path / "file", b"new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "file.partial"]
+    lock.release()
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            atomic.write_bytes(tmp_path / "file", b"new")
+    assert list(tmp_path.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_all_that_can_be_deleted_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        (path / "inner").mkdir(parents=True)
+        (path / "inner" / "file").write_bytes(b"x")
+
+    def stubborn(name: Any, **options: Any) -> None:
+        if os.fspath(name).endswith("file") and Path(f"/proc/self/fd/{options['dir_fd']}").resolve().parent == paths[0]:
+            raise OSError(errno.EIO, "Input/output error")
+        unlink(name, **options)
+
+    unlink = os.unlink
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", stubborn)
+        with pytest.raises(OSError, match="Input/output"):
+            atomic.remove(*paths)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -26,13 +26,13 @@ def write_and_die(path: Path, format: str, at: str, number: int) -> None:
     original = getattr(owner, name)
     calls = 0
 
-    def counted(*arguments: object) -> object:
+    def counted(*arguments: object, **options: object) -> object:
         nonlocal calls
         if at != "publish" or str(arguments[0]) == f"{path}.partial":
             calls += 1
         if calls == number:
             os._exit(9)
-        return original(*arguments)
+        return original(*arguments, **options)
 
     try:
         setattr(owner, name, counted)

@@ -1,0 +1,102 @@
+"""Exclusive locks on files and folders: they end with the process that has them."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import logging
+import os
+from pathlib import Path
+
+from dataformats.fork_hooks import after_fork
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["FileLock"]
+
+_LOG = logging.getLogger("dataformats")
+_UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EBADF}
+
+
+class FileLock:
+    """An exclusive lock on a file or folder (`flock`), until `release` or the end of the process.
+
+    Every other lock on it is refused, also in the same process. A forked child does not have the lock of its parent.
+
+    Args:
+        path: The file or folder. Links are followed.
+        create: Create an empty file if it is missing, and open it for reading and writing.
+
+    Attributes:
+        path: The file or folder.
+        descriptor: Of the open file; -1 after `release`.
+        is_exclusive: False if the file system has no locks: then nothing is refused.
+
+    Raises:
+        BlockingIOError: Another `FileLock` has it.
+        FileNotFoundError: It is missing, and `create` is not given.
+    """
+
+    descriptor: int = -1
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = path
+        self.is_exclusive: bool = True
+        flags = os.O_CLOEXEC | (os.O_RDWR | os.O_CREAT if create else os.O_RDONLY)
+        while True:
+            self.descriptor = os.open(path, flags, 0o666)
+            after_fork(self, "_close")
+            try:
+                self._lock()
+            except BaseException:
+                self._close()
+                raise
+            if self.is_current:
+                return
+            self.release()  # another process renamed or deleted it before it was locked
+
+    @property
+    def is_current(self) -> bool:
+        """True if the path still names what is locked."""
+        try:
+            return self.descriptor >= 0 and os.path.samestat(os.fstat(self.descriptor), os.stat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Unlock and close the file; a second call is a no-op."""
+        if self.descriptor >= 0 and self.is_exclusive:
+            # A child that is forked at this moment has the descriptor, too: to close it alone would not unlock it.
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        self._close()
+
+    def _lock(self) -> None:
+        if fcntl is None:
+            self.is_exclusive = False
+            _report_unsupported("it has no flock")
+            return
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(f"{str(self.path)!r} is locked") from None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            self.is_exclusive = False
+            _report_unsupported(str(error))
+
+    def _close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.release()
+
+
+@functools.cache
+def _report_unsupported(error: str) -> None:
+    _LOG.warning("the system cannot lock files (%s): two writers of one name are not refused", error)

@@ -1,0 +1,75 @@
+"""Renames that replace nothing, or exchange two names."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["exchange", "rename_new", "replaced_path"]
+
+_UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+_Flag = Literal["new", "exchange"]
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename a file or folder, unless something has the new name.
+
+    Raises:
+        FileExistsError: Something has the new name.
+    """
+    if not _rename(source, target, "new"):
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        os.rename(source, target)
+
+
+def exchange(new: Path, old: Path) -> None:
+    """Exchange the names of two files or folders: in one step, or else in three, of which an error undoes the first."""
+    if _rename(new, old, "exchange"):
+        return
+    aside = replaced_path(old)
+    os.rename(old, aside)
+    try:
+        os.rename(new, old)
+    except BaseException:
+        os.rename(aside, old)
+        raise
+    os.rename(aside, new)
+
+
+def replaced_path(final: Path) -> Path:
+    """Return where a file is until the one that replaces it has its name, if they cannot be exchanged."""
+    return final.with_name(f"{final.name}.replaced.partial")
+
+
+def _rename(source: Path, target: Path, flag: _Flag) -> bool:
+    """Return False if the operating system or the file system has no such rename."""
+    call = _system_call()
+    return call is not None and call(source, target, flag)
+
+
+@functools.cache
+def _system_call() -> Callable[[Path, Path, _Flag], bool] | None:
+    is_mac = sys.platform == "darwin"
+    here = -2 if is_mac else -100  # AT_FDCWD
+    flags = {"new": 4, "exchange": 2} if is_mac else {"new": 1, "exchange": 2}
+    try:
+        function: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameatx_np" if is_mac else "renameat2")
+    except (AttributeError, OSError, TypeError):
+        return None
+
+    def call(source: Path, target: Path, flag: _Flag) -> bool:
+        if function(here, os.fsencode(source), here, os.fsencode(target), flags[flag]) == 0:
+            return True
+        number = ctypes.get_errno()
+        if number in _UNSUPPORTED:
+            return False
+        raise OSError(number, os.strerror(number), str(source), None, str(target))
+
+    return call

@@ -1,0 +1,61 @@
+"""Recognize data by their content, before anything is deleted or continued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dataformats.errors import FormatError
+from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar
+from dataformats.interfaces import Backend
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.registry import backends
+from dataformats.storage.files import LocalFile, LocalFolder
+
+__all__ = ["holds_data_of", "unrelated_entry"]
+
+_SIDECARS = (SIDECAR_SUFFIX, INDEX_SUFFIX)
+
+
+def unrelated_entry(folder: Path) -> Path | None:
+    """Return a file or folder in a folder that is not part of a dataset; `None` if all are.
+
+    A file is part of a dataset if a backend finds it by its name, and recognizes its content or the sidecar beside the
+    folder lists it. So is its own sidecar, and a folder that holds such a file.
+    """
+    listed = _listed_names(folder)
+    known: set[Path] = set()
+    for name in backends:
+        backend = backends.get(name)
+        for file in _found(backend, folder):
+            path = Path(file.name)
+            parts = {folder.name, *path.relative_to(folder).parts}
+            if file.size == 0 or listed & parts or backend.sniff(file).match == "yes":
+                known |= {path, *path.parents, *(path.with_name(path.name + suffix) for suffix in _SIDECARS)}
+    return next((entry for entry in sorted(folder.rglob("*")) if entry not in known), None)
+
+
+def holds_data_of(path: Path, backend: Backend) -> bool:
+    """Return True if a file, or every file that `backend` finds in a folder, is of its format, perhaps damaged."""
+    if path.is_symlink():
+        return False
+    files = list(_found(backend, path)) if path.is_dir() else [LocalFile(path)]
+    return bool(files) and all(file.size == 0 or backend.sniff(file).match != "no" for file in files)
+
+
+def _found(backend: Backend, folder: Path) -> Iterator[StoredFile]:
+    try:
+        yield from backend.find(LocalFolder(folder))
+    except FormatError:
+        return  # not a dataset of this format
+
+
+def _listed_names(folder: Path) -> set[str]:
+    """Return the names in the sidecar of a folder: its files, its folders, or the folder itself."""
+    try:
+        sidecar = load_sidecar(LocalFolder(folder))
+    except FormatError:
+        return set()
+    facts = [] if sidecar is None else [sidecar.facts, sidecar.previous or {}]
+    return {entry["name"] for known in facts for entry in known.get("files") or ()}
