@@ -10,7 +10,7 @@ from typing import Any
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_sidecar
-from dataformats.interfaces import BlobBackend, ChecksDataset, OutdatedIndexError
+from dataformats.interfaces import BlobBackend, OutdatedIndexError
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
@@ -252,8 +252,6 @@ def _verified(
         counter = _Counter(progress, len(source) * (2 if infers else 1))
         if isinstance(source, FileSource):
             findings += _count_findings(path, source, options.get("storage_options"), findings)
-            if isinstance(source.reader, ChecksDataset):
-                findings += [Finding.of(error) for error in source.reader.dataset_errors()]
             source.infer_fully(counter.add)
     except OutdatedIndexError:
         raise

@@ -104,7 +104,6 @@ FORMATS = [
         grows=True,
         checksums=False,
         shard_names=FOLDERS,
-        cut_unnoticed=(".idx",),  # what an interrupted writer leaves looks the same
         cut_refused=("spec.json",),
         read_once=(".idx",),
         flip_every=3,

@@ -20,21 +20,33 @@ class BagReader(IndexedReader):
         files: The bags, in reading order.
 
     Raises:
-        FormatError: A bag has no table of limits.
+        FormatError: A bag has no table of limits, or an unreadable one.
     """
 
     def __init__(self, files: Sequence[StoredFile]) -> None:
         super().__init__(files)
         self._idx = [index_of(file) for file in self.files]
-        pairs = zip(self.files, self._idx, strict=True)
-        self._generations = {layout_of(file, idx).generation for file, idx in pairs}
+        self._generations = {_generation(file, idx) for file, idx in zip(self.files, self._idx, strict=True)}
 
     def load_index(self, file: int) -> FileIndex:
-        """Return the extents of the records of a bag, from its table."""
+        """Return the extents of the records of a bag, from its table; an entry that is torn is one record more."""
         limits = limits_of(self.files[file], self._idx[file])
         offset, length, wrong = limits.extents(np.arange(len(limits)))
-        return FileIndex(offset, length, None, LazyProblems(wrong, limits.problem))
+        torn = limits.layout.torn_entry()
+        if torn is None:
+            return FileIndex(offset, length, None, LazyProblems(wrong, limits.problem))
+        return FileIndex(
+            np.append(offset, 0),
+            np.append(length, 0),
+            None,
+            LazyProblems(np.append(wrong, True), lambda at: limits.problem(at) if at < len(limits) else torn),
+        )
 
     def metadata(self) -> dict[str, str]:
         """Return the generation."""
         return {"generation": ", ".join(map(str, sorted(self._generations)))} if self._generations else {}
+
+
+def _generation(bag: StoredFile, idx: StoredFile | None) -> int:
+    # A table at the end of a bag is sound, or unreadable as a whole.
+    return (layout_of(bag, idx) if idx is not None else limits_of(bag, None).layout).generation

@@ -39,11 +39,16 @@ def layout_of(bag: StoredFile, idx: StoredFile | None) -> BagLayout:
     return table_layout(bag.size, last, first, bag.name)
 
 
-def limits_of(bag: StoredFile, idx: StoredFile | None) -> Limits:
+def limits_of(bag: StoredFile, idx: StoredFile | None, record_bytes: int | None = None) -> Limits:
     """Return the limits of a bag; reads the whole table, whose size is bounded by the file's.
 
+    Args:
+        bag: The records.
+        idx: The table, in generation 3.
+        record_bytes: The size of every record, if it is known.
+
     Raises:
-        FormatError: It has no table, or an incomplete one.
+        FormatError: It has no table, or an incomplete or unreadable one.
     """
     layout = layout_of(bag, idx)
     holder = bag if idx is None else idx
@@ -57,4 +62,4 @@ def limits_of(bag: StoredFile, idx: StoredFile | None) -> Limits:
             expected=f"{layout.table_bytes} bytes",
             found=f"{len(table)} bytes",
         )
-    return parse_limits(table, layout)
+    return parse_limits(table, layout, record_bytes)

@@ -8,12 +8,15 @@ A limit is the end of a record.
 | 2 | at the end of the `.bag` | N: the end of each record, none of them 0 |
 | 3 | the `.idx` file | N: the end of each record |
 
-In generations 1 and 2 the last 8 bytes of the file are the end of the data, which is where the table begins.
+In generations 1 and 2 the last 8 bytes of the file are the end of the data, which is where the table begins. If the end
+of such a file is lost, an earlier end leads to a table that begins too early, in the records: all its ends belong to
+other records. Therefore one implausible end makes the whole table unreadable. In generation 3 it makes two records
+unreadable, and so it does if all records have one size that is known: then each end is right or wrong by itself.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +38,7 @@ class BagLayout:
         data_bytes: Bytes that records may occupy: up to the table, or the size of the `.bag`.
         table_offset: The offset in its file of the end of record 0.
         table_path: The file with the table, for messages.
+        torn_bytes: Bytes of an incomplete last entry, left by a torn write; generation 3 alone can have it.
     """
 
     generation: int
@@ -42,11 +46,24 @@ class BagLayout:
     data_bytes: int
     table_offset: int
     table_path: str
+    torn_bytes: int = 0
 
     @property
     def table_bytes(self) -> int:
         """Bytes of the ends."""
         return ENTRY_BYTES * self.n_records
+
+    def torn_entry(self) -> TruncatedError | None:
+        """Return the error of an incomplete last entry: the record whose end it is cannot be read."""
+        if not self.torn_bytes:
+            return None
+        return TruncatedError(
+            "the index ends within an entry",
+            path=self.table_path,
+            offset_bytes=self.table_bytes,
+            expected=f"{ENTRY_BYTES} bytes",
+            found=f"{self.torn_bytes} bytes",
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,14 +73,20 @@ class Limits:
     Attributes:
         layout: The layout of the bag.
         edges: int64[n + 1], 0 and the ends as stored, clipped to the range of int64.
-        believed: bool[n], False for ends outside the data or out of order with the others.
-        all_believed: True if all of them are True.
+        believed: bool[n], False for ends outside the data, out of order with the others, or not at the place that
+            records of one size give them.
+        record_bytes: The size of every record, if it is known.
+        all_believed: True if all of `believed` are True.
     """
 
     layout: BagLayout
     edges: NDArray[np.int64]
     believed: NDArray[np.bool_]
-    all_believed: bool
+    record_bytes: int | None = None
+    all_believed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "all_believed", bool(self.believed.all()))
 
     def __len__(self) -> int:
         return len(self.edges) - 1
@@ -89,18 +112,21 @@ class Limits:
         outside = found > most
         what = "a record reaches outside the bag" if outside else "the ends of records are out of order"
         least = int(self.ends[:entry][self.believed[:entry]].max(initial=0))
+        expected = f"an end in [{least}, {most}]"
+        if self.record_bytes is not None and not outside:
+            what, expected = "a record has another size than its type", f"an end at {self.record_bytes * (entry + 1)}"
         return (TruncatedError if outside else FormatError)(
             what,
             path=self.layout.table_path,
             offset_bytes=self.layout.table_offset + ENTRY_BYTES * entry,
-            expected=f"an end in [{least}, {most}]",
+            expected=expected,
             found=found,
         )
 
 
 def indexed_layout(bag_bytes: int, idx_bytes: int, idx_path: str) -> BagLayout:
-    """Return the layout of generation 3; an incomplete last entry, left by a torn write, does not count."""
-    return BagLayout(3, idx_bytes // ENTRY_BYTES, bag_bytes, 0, idx_path)
+    """Return the layout of generation 3."""
+    return BagLayout(3, idx_bytes // ENTRY_BYTES, bag_bytes, 0, idx_path, idx_bytes % ENTRY_BYTES)
 
 
 def table_layout(size: int, last: bytes, first: bytes, path: str) -> BagLayout:
@@ -133,18 +159,51 @@ def table_layout(size: int, last: bytes, first: bytes, path: str) -> BagLayout:
     return BagLayout(2, entries, start, start, path)
 
 
-def parse_limits(table: bytes, layout: BagLayout) -> Limits:
+def parse_limits(table: bytes, layout: BagLayout, record_bytes: int | None = None) -> Limits:
     """Return the limits in a table.
 
     Args:
         table: `layout.table_bytes` bytes from `layout.table_offset` on.
         layout: The layout of the bag.
+        record_bytes: The size of every record, if the type of the field has one.
+
+    Raises:
+        FormatError: An entry is implausible, and in this generation the whole table is then unreadable.
     """
     stored = np.frombuffer(table, "<u8", layout.n_records)
     edges = np.zeros(layout.n_records + 1, np.int64)
     edges[1:] = np.minimum(stored, np.uint64(2**63 - 1))
-    believed = _believed(edges[1:], layout.data_bytes)
-    return Limits(layout, edges, believed, bool(believed.all()))
+    if record_bytes is not None:
+        believed = _of_one_size(edges[1:], record_bytes, layout.data_bytes)
+    elif layout.generation == 3:
+        believed = _believed(edges[1:], layout.data_bytes)
+    else:
+        _check_table(edges, layout)
+        believed = np.ones(layout.n_records, bool)
+    return Limits(layout, edges, believed, record_bytes)
+
+
+def _check_table(edges: NDArray[np.int64], layout: BagLayout) -> None:
+    """Refuse a table at the end of a bag if any of its entries is implausible."""
+    least = 0 if layout.generation == 1 else 1  # bytes of a record
+    wrong = (np.diff(edges) < least) | (edges[1:] > layout.data_bytes)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        raise FormatError(
+            "the table of limits is damaged, or the file lost its end",
+            path=layout.table_path,
+            offset_bytes=layout.table_offset + ENTRY_BYTES * entry,
+            expected=f"an end in [{edges[entry] + least}, {layout.data_bytes}]",
+            found=int(edges[entry + 1]),
+        )
+
+
+def _of_one_size(ends: NDArray[np.int64], record_bytes: int, data_bytes: int) -> NDArray[np.bool_]:
+    """Return bool[n]: ends of records that all have this size."""
+    fits = min(len(ends), data_bytes // record_bytes) if record_bytes else len(ends)
+    believed = np.zeros(len(ends), bool)
+    believed[:fits] = ends[:fits] == record_bytes * np.arange(1, fits + 1)
+    return believed
 
 
 def _believed(ends: NDArray[np.int64], data_bytes: int) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from dataformats.columns.field_decoder import check_part
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.lookup import RecordsByFile, split_by_file
-from dataformats.interfaces import ChecksDataset, Extents, FilesPerField, Located, Reader, StoredFile
+from dataformats.interfaces import Extents, FilesPerField, Located, Reader, StoredFile
 from dataformats.spec import Spec, Type
 
 __all__ = ["GranularReader"]
@@ -47,7 +47,7 @@ class _PlainField:
         return Located(Extents(file, offset, length))
 
 
-class GranularReader(Reader, ChecksDataset, FilesPerField):
+class GranularReader(Reader, FilesPerField):
     """The rows of one dataset, or of several with the same fields, one after the other.
 
     Args:
@@ -135,7 +135,7 @@ class GranularReader(Reader, ChecksDataset, FilesPerField):
         return self._locate_elements(field, where, records, part, wrong)
 
     def _only_limits(self, field: str) -> Limits | None:
-        if len(self._sets) != 1 or self._sets[0].files.refs is not None:
+        if len(self._sets) != 1 or self._sets[0].files.refs is not None or self._sets[0].rest is not None:
             return None
         limits = self._sets[0].limits(field)
         return limits if isinstance(limits, Limits) and limits.all_believed else None
@@ -258,34 +258,16 @@ class GranularReader(Reader, ChecksDataset, FilesPerField):
         return found
 
     def metadata(self) -> dict[str, str]:
-        """Return the generation, and the fields in which an interrupted writer was ahead of the others."""
-        interrupted = [f"{error.path}: {error.expected}, but {error.found}" for error in self.dataset_errors()]
+        """Return the generation, and which fields are shorter than others."""
         generation = {"generation": ", ".join(map(str, sorted(self._generations)))}
-        return generation | ({"interrupted": "; ".join(interrupted)} if interrupted else {})
-
-    def dataset_errors(self) -> list[FormatError]:
-        """Return an error for each shard that an interrupted writer left with some fields ahead of others."""
-        found = []
-        for one in self._sets:
-            entries = one.entries if one.files.refs is None else {}
-            ahead = {name: n for name, n in entries.items() if n > one.n_rows}
-            if ahead:
-                found.append(
-                    FormatError(
-                        "interrupted: fields differ in length, and the dataset ends with the shortest",
-                        path=one.files.name,
-                        expected=f"{one.n_rows} rows",
-                        found=_listed(ahead),
-                        remedy="Append the missing rows with create(..., resume=True)",
-                    )
-                )
-        return found
+        rests = [str(one.rest) for one in self._sets if one.rest is not None]
+        return generation | ({"incomplete": "; ".join(rests)} if rests else {})
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         assert self.spec is not None  # set in the constructor; for the type checker
         for one in self._sets:
             for field in self.spec:
-                records, limits = one.records(field, np.arange(one.n_rows)), one.limits(field)
+                records, limits = one.records(field, np.arange(one.n_whole)), one.limits(field)
                 update(records.first.astype("<i8").tobytes() + records.count.astype("<i8").tobytes())
                 if not isinstance(limits, FormatError):
                     update(limits.extents(np.arange(len(limits)))[1].astype("<i8").tobytes())
@@ -293,7 +275,3 @@ class GranularReader(Reader, ChecksDataset, FilesPerField):
     @functools.cached_property
     def _generations(self) -> frozenset[int]:
         return frozenset(one.generation for one in self._sets)
-
-
-def _listed(entries: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} of {name}" for name, n in entries.items())

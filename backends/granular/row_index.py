@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.granular.bags import layout_of, limits_of
-from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
-from dataformats.backends.granular.layout import ENTRY_BYTES, BagLayout, Limits
+from dataformats.backends.granular.bags import limits_of
+from dataformats.backends.granular.folder import DatasetFiles
+from dataformats.backends.granular.layout import Limits
 from dataformats.backends.granular.refs import Refs, parse_refs
-from dataformats.backends.granular.stored_types import is_sequence
+from dataformats.backends.granular.rest import index_layout, rest_of
+from dataformats.backends.granular.stored_types import is_sequence, record_bytes
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
@@ -21,6 +22,7 @@ from dataformats.interfaces.stored_file import StoredFile
 __all__ = ["RowIndex", "RowRecords"]
 
 _PARSED_ROWS = 65_536  # parsed at once
+_MOST_RECORDS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class RowIndex:
         self._order = list(files.spec)
         self._limits: dict[str, Limits | FormatError] = {}
         self._wrong_rows: dict[str, NDArray[np.bool_]] = {}
-        self._parsed: tuple[Refs, Limits] | None = None
+        self._parsed: Refs | None = None
         self._lock = threading.RLock()
         after_fork(self, "_unlock")
 
@@ -60,49 +62,95 @@ class RowIndex:
     @functools.cached_property
     def generation(self) -> int:
         """The generation of the format: 1, 2 or 3."""
-        return 3 if self._layout is None else self._layout.generation
+        return 3 if self.files.refs is None else self._refs_limits.layout.generation
 
     @functools.cached_property
-    def n_rows(self) -> int:
-        """Number of rows: in generation 3 the records of the shortest field, else the records of `refs.bag`."""
-        return min(self.entries.values()) if self._layout is None else self._layout.n_records
+    def n_whole(self) -> int:
+        """Number of whole rows: in generation 3 the records of the shortest field, else the records of `refs.bag`."""
+        if self.files.refs is None:
+            return min(index_layout(column).n_records for column in self.files.columns.values())
+        return len(self._refs_limits)
 
     @functools.cached_property
-    def _layout(self) -> BagLayout | None:
-        """The layout of `refs.bag`, whose generation is that of the whole dataset; `None` in generation 3."""
-        return None if self.files.refs is None else layout_of(self.files.refs, None)
+    def rest(self) -> FormatError | None:
+        """The error of the records that no whole row has; `None` if there are none."""
+        return rest_of(self.files, self.n_whole)
 
     @property
-    def entries(self) -> dict[str, int]:
-        """The number of records in each field's index, in generation 3."""
-        return {name: _entries(column) for name, column in self.files.columns.items()}
+    def n_rows(self) -> int:
+        """Number of rows: the whole ones, and one more that raises if there is a rest."""
+        return self.n_whole + (self.rest is not None)
+
+    @functools.cached_property
+    def _refs_limits(self) -> Limits:
+        """The limits of `refs.bag`, whose generation is that of the whole dataset."""
+        assert self.files.refs is not None  # asked for in generations 1 and 2 alone; for the type checker
+        return limits_of(self.files.refs, None)
 
     def limits(self, field: str) -> Limits | FormatError:
         """Return the limits of a field's bag, or the error that hides them."""
         with self._lock:
             if field not in self._limits:
-                column = self.files.columns[field]
                 try:
-                    self._limits[field] = limits_of(column.bag, column.idx)
+                    self._limits[field] = self._load_limits(field)
                 except FormatError as error:
                     self._limits[field] = error
             return self._limits[field]
 
+    def _load_limits(self, field: str) -> Limits:
+        column = self.files.columns[field]
+        if self.files.refs is None:
+            return limits_of(column.bag, column.idx)
+        limits = limits_of(column.bag, None, record_bytes(self.files.spec[field]))
+        if limits.record_bytes is None:
+            self._check_column(field, limits)
+        return limits
+
+    def _check_column(self, field: str, limits: Limits) -> None:
+        """Refuse a bag that, beside `refs.bag`, looks like one that lost its end: see `layout`."""
+        layout = limits.layout
+        if layout.n_records and layout.generation != self.generation:
+            raise FormatError(
+                "the bag is of another generation than refs.bag: it is damaged, or lost its end",
+                path=layout.table_path,
+                offset_bytes=layout.table_offset,
+                expected=f"generation {self.generation}",
+                found=f"generation {layout.generation}",
+            )
+        used = self._used_records(field)
+        if self.rest is None and len(limits) > used:
+            raise FormatError(
+                "the bag has records that no row uses: it is damaged, or lost its end",
+                path=layout.table_path,
+                expected=f"{used} records",
+                found=len(limits),
+            )
+
+    def _used_records(self, field: str) -> int:
+        """Return the number of records that a field needs; as large as any bag if damaged rows hide it."""
+        refs, number = self._refs, self._order.index(field)
+        if not is_sequence(self.files.spec[field]):
+            return max(self.n_whole, int(refs.first[number].max(initial=-1)) + 1)
+        stop = np.where(refs.counts(number) > 0, refs.first[number] + refs.counts(number), 0)
+        return _MOST_RECORDS if refs.wrong.any() or (stop < 0).any() else int(stop.max(initial=0))
+
     def records(self, field: str, rows: NDArray[np.int64]) -> RowRecords:
         """Return the records of one field for these rows, in this order."""
         if self.files.refs is None:
-            return RowRecords(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), bool))
-        refs, _ = self._refs
+            wrong = rows >= self.n_whole
+            return RowRecords(np.where(wrong, 0, rows), (~wrong).astype(np.int64), wrong)
+        refs = self._refs
         number, wrong = self._order.index(field), self._wrong(field)[rows]
         first, count = refs.first[number][rows], refs.counts(number)[rows]
         return RowRecords(np.where(wrong, 0, first), np.where(wrong, 0, count), wrong)
 
     def problem(self, field: str, row: int) -> FormatError:
         """Return the error of a row that `records` calls wrong."""
-        refs, limits = self._refs
+        if row >= self.n_whole:
+            assert self.rest is not None  # there is no such row without one; for the type checker
+            return self.rest
+        refs = self._refs
         if refs.wrong[row]:
-            if not limits.believed[row] or (row and not limits.believed[row - 1]):
-                return limits.problem(row)
             return self._refs_error(row, "a row of refs.bag does not parse", f"a msgpack list of {len(self._order)}")
         column, number = self.limits(field), self._order.index(field)
         if isinstance(column, FormatError):
@@ -115,8 +163,7 @@ class RowIndex:
         )
 
     def _refs_error(self, row: int, what: str, expected: str, found: str | None = None) -> FormatError:
-        _, limits = self._refs
-        offset, length, _ = limits.extents(np.array([row]))
+        offset, length, _ = self._refs_limits.extents(np.array([row]))
         assert self.files.refs is not None  # only rows that refs.bag describes can be wrong; for the type checker
         data = self.files.refs.pread(int(offset[0]), min(int(length[0]), 16))
         return CorruptRecordError(
@@ -135,7 +182,7 @@ class RowIndex:
             return self._wrong_rows[field]
 
     def _find_wrong(self, field: str) -> NDArray[np.bool_]:
-        refs, _ = self._refs
+        refs = self._refs
         number, column = self._order.index(field), self.limits(field)
         first, count = refs.first[number], refs.counts(number)
         if isinstance(column, FormatError):
@@ -145,30 +192,31 @@ class RowIndex:
         return wrong | _overlapping(first, count, wrong, n) if is_sequence(self.files.spec[field]) else wrong
 
     @property
-    def _refs(self) -> tuple[Refs, Limits]:
+    def _refs(self) -> Refs:
+        """The records of all rows; the row of the rest is a wrong one."""
         with self._lock:
             if self._parsed is None:
                 self._parsed = self._parse_refs()
             return self._parsed
 
-    def _parse_refs(self) -> tuple[Refs, Limits]:
-        file = self.files.refs
+    def _parse_refs(self) -> Refs:
+        file, limits = self.files.refs, self._refs_limits
         assert file is not None  # called for generations 1 and 2 alone; for the type checker
-        limits = limits_of(file, None)
         sequences = [is_sequence(kind) for kind in self.files.spec.values()]
         begins = range(0, max(1, len(limits)), _PARSED_ROWS)
         parts = [_parse(file, limits, range(at, min(at + _PARSED_ROWS, len(limits))), sequences) for at in begins]
         file.release()
-        return Refs.join(parts), limits
+        if self.rest is not None:
+            nowhere = np.array([-1])
+            parts.append(parse_refs(b"", nowhere, nowhere, sequences))
+        return Refs.join(parts)
 
 
 def _parse(file: StoredFile, limits: Limits, part: range, sequences: list[bool]) -> Refs:
-    offset, length, wrong = limits.extents(np.arange(part.start, part.stop))
-    sound = ~wrong
-    begin = int(offset[sound].min(initial=2**62))
-    data = file.pread(begin, int((offset + length)[sound].max(initial=0)) - begin) if sound.any() else b""
-    start = np.where(wrong, -1, offset - begin)
-    return parse_refs(data, start, start + length, sequences)
+    offset, length, _ = limits.extents(np.arange(part.start, part.stop))
+    begin = int(offset.min(initial=2**62))
+    data = file.pread(begin, int((offset + length).max(initial=0)) - begin)
+    return parse_refs(data, offset - begin, offset - begin + length, sequences)
 
 
 def _overlapping(
@@ -185,8 +233,3 @@ def _overlapping(
     before = np.concatenate([np.zeros(1, np.int64), reached[:-1]])
     shared: NDArray[np.bool_] = (counts > 0) & (first < before)
     return shared
-
-
-def _entries(column: ColumnFiles) -> int:
-    assert column.idx is not None  # generation 3; for the type checker
-    return column.idx.size // ENTRY_BYTES

@@ -10,7 +10,7 @@ from dataformats.errors import Remedy, SpecError
 from dataformats.registry import codecs
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
-__all__ = ["check_generation", "decoded_type", "is_sequence", "store_spec", "stored_type"]
+__all__ = ["check_generation", "decoded_type", "is_sequence", "record_bytes", "store_spec", "stored_type"]
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SCALARS = {"int64": "i64", "uint64": "u64"}
@@ -33,6 +33,16 @@ def stored_type(text: str) -> Type:
 def _element(text: str) -> Type:
     kind = Type.named(text)
     return Type(text) if kind.dims or kind.optional else kind
+
+
+def record_bytes(kind: Type) -> int | None:
+    """Return the size of every record of a stored type; `None` if they differ, or if the codec is not ours."""
+    if not codecs.shipped(kind.codec):
+        return None
+    try:
+        return codecs.get(kind.codec).with_args(kind.args).blob_bytes
+    except SpecError:
+        return None
 
 
 def store_spec(spec: Spec, generation: int | None) -> Spec:

@@ -11,7 +11,6 @@ from dataformats.interfaces.backend import (
 from dataformats.interfaces.capabilities import (
     AppendsInPlace,
     CachesIndexes,
-    ChecksDataset,
     FilesPerField,
     HasSidecars,
     KeepsFieldTypes,
@@ -40,7 +39,6 @@ __all__ = [
     "BlobWriter",
     "CachesIndexes",
     "Check",
-    "ChecksDataset",
     "Codec",
     "Extents",
     "FieldCodecs",

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dataformats.errors import FormatError
 from dataformats.interfaces.file_writer import BlobWriter
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AppendsInPlace",
     "CachesIndexes",
-    "ChecksDataset",
     "FilesPerField",
     "HasSidecars",
     "KeepsFieldTypes",
@@ -71,14 +69,6 @@ class CachesIndexes(ABC):
             OutdatedIndexError: The file has another number of records than the index. The new index is cached: it is
                 used if the files are opened again.
         """
-
-
-class ChecksDataset(ABC):
-    """A reader that knows errors of the dataset as a whole."""
-
-    @abstractmethod
-    def dataset_errors(self) -> list[FormatError]:
-        """Return errors that affect none of the records counted, for `verify`."""
 
 
 class FilesPerField(ABC):

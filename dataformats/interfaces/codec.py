@@ -34,11 +34,13 @@ class Codec(ABC):
         name: As in a spec.
         safe: True if a file may name this codec: decoding runs no code from the data.
         portable: True if a blob means the same in every format, so that a conversion may copy it.
+        blob_bytes: The size of every blob, if all have the same; `None` if they differ or it is unknown.
     """
 
     name: str
     safe: bool = True
     portable: bool = True
+    blob_bytes: int | None = None
 
     def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec with the arguments that a type gives in parentheses.

@@ -35,7 +35,6 @@ class FormatCase:
         shard_names: The names of three shards of a dataset called `train`.
         ends: From the lengths of the stored records to the bytes that a file must have for each of them to be whole;
             `None` if these are not known beforehand (compression).
-        cut_unnoticed: Endings of the files that are merely shorter when they are cut, at any byte.
         cut_refused: Endings of the files that must be whole for the data to be opened, or counted.
         read_once: Endings of the files that are read whole at the first use, and not again.
         flip_every: The distance in bits of the bits that `BackendDurability` flips: 1 is all of them; an odd number
@@ -66,7 +65,6 @@ class FormatCase:
     indexed: bool = False
     shard_names: tuple[str, ...] = ()
     ends: Callable[[Sequence[int]], Sequence[int]] | None = None
-    cut_unnoticed: tuple[str, ...] = ()
     cut_refused: tuple[str, ...] = ()
     read_once: tuple[str, ...] = ()
     flip_every: int = 1

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
+import numpy as np
 import pytest
 
 import dataformats
 from dataformats.backends.granular import BACKEND
 from dataformats.errors import DataFormatsError, FormatError
 from dataformats.storage.files import LocalFile
-from tests.backends.test_granular import bag_of, blobs, files_in, open_raw, read_each, small_set
+from tests.backends.test_granular import (
+    GOOD,
+    bag_of,
+    blobs,
+    by_id,
+    copied,
+    files_in,
+    joined,
+    open_raw,
+    path_of,
+    read_each,
+    small_set,
+)
 
 RECORDS = [b"first", b"second record", b"3", b"the fourth"]
 
@@ -111,6 +127,96 @@ def test_resume_after_a_cut_at_any_byte(generation: int, tmp_path: Path) -> None
                 writer.extend(rows[len(writer) :])
             assert files_in(tmp_path / "d") == files_in(tmp_path / "whole")
             shutil.rmtree(tmp_path / "d")
+
+
+CUT = [entry for entry in GOOD if entry["n"] and entry["kind"] != "sharded"]
+"""Without shards: behind a damaged one, the others' rows have other numbers."""
+
+AMBIGUOUS = {"v2/bag_zero_like"}
+"""Made of records that look like ends: cut, it is a whole bag of other records."""
+
+
+@by_id([entry for entry in CUT if entry["id"] not in AMBIGUOUS])
+def test_cuts_of_the_originals_give_no_other_rows(entry: dict[str, Any], tmp_path: Path) -> None:
+    path = path_of(entry)
+    if path.is_dir():
+        check_cuts(copied(path, tmp_path / "data"), tmp_path / "data")
+        return
+    for file in path.parent.glob(f"{path.stem}.*"):
+        shutil.copyfile(file, tmp_path / file.name)
+    check_cuts(tmp_path / path.name, tmp_path)
+
+
+@pytest.mark.parametrize("generation", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_cuts_of_other_datasets_give_no_other_rows(generation: int, seed: int, tmp_path: Path) -> None:
+    rng = random.Random(f"{generation} {seed}")
+    rows = rng.randint(1, 40)
+    short = rng.choice(["utf8", "msgpack", "array", "i64", "u64", "int"])
+    types = {"a": short, "b": "i64", "c": "utf8"} | ({"s": "i64[]", "t": "utf8[]"} if generation < 3 else {})
+    columns: dict[str, list[bytes]] = {name: [] for name in types}
+    refs = []
+    for row in range(rows):
+        counts = {name: rng.randint(0, 3) if kind.endswith("[]") else 1 for name, kind in types.items()}
+        firsts = {name: len(columns[name]) for name in types}
+        plain = {name: [firsts[name], counts[name]] if counts[name] else [] for name in types}
+        refs.append([plain[name] if types[name].endswith("[]") else row for name in sorted(types)])
+        for name, kind in types.items():
+            columns[name] += [stored(kind.removesuffix("[]"), rng) for _ in range(counts[name])]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "spec.json").write_text(json.dumps(types))
+    for name, records in columns.items():
+        ends = np.cumsum([len(record) for record in records]).astype("<u8").tobytes()
+        (folder / f"{name}.bag").write_bytes(b"".join(records) if generation == 3 else bag_of(records, generation))
+        if generation == 3:
+            (folder / f"{name}.idx").write_bytes(ends)
+    if generation < 3:
+        (folder / "refs.bag").write_bytes(bag_of([msgpack.packb(row) or b"" for row in refs], generation))
+    check_cuts(folder, folder)
+
+
+def stored(kind: str, rng: random.Random) -> bytes:
+    """Return the bytes of a value; small integers of 8 bytes look like ends of records."""
+    number = rng.choice([0, 1, 2, 3, 8, 9, 16, rng.randint(0, 300)])
+    if kind in ("i64", "u64"):
+        return number.to_bytes(8, "little")
+    if kind == "int":
+        return number.to_bytes(2, "little")
+    if kind == "utf8":
+        return "".join(rng.choices("abcdefgh", k=rng.choice([1, 7, 8, 16, rng.randint(1, 30)]))).encode()
+    value = np.zeros(rng.choice([1, 2, 8]), rng.choice(["<f4", "<i8"]))
+    parts = [value.dtype.str, list(value.shape), value.tobytes()]
+    return msgpack.packb(parts if kind == "array" else {"n": number}) or b""
+
+
+def check_cuts(path: Path, folder: Path) -> None:
+    """Cut each bag and index at every byte (of large ones, at 120 and at the last 100): no other value comes out."""
+    whole_set = open_raw(path)
+    spec = None if whole_set.payload else whole_set.spec
+    right = by_record(whole_set)
+    assert len(right) == len(whole_set)
+    for file in sorted(folder.rglob("*.bag")) + sorted(folder.rglob("*.idx")):
+        whole = file.read_bytes()
+        spread, last = range(0, len(whole), len(whole) // 120 + 1), range(max(0, len(whole) - 100), len(whole))
+        for stop in sorted({*spread, *last}):
+            file.write_bytes(whole[:stop])
+            try:
+                source = dataformats.open(path, format="granular", spec=spec)
+                n, found = len(source), by_record(source)
+            except DataFormatsError:
+                continue
+            at = f"{file.name} cut at byte {stop} of {len(whole)}"
+            assert {record: value for record, value in found.items() if right.get(record) != value} == {}, at
+            # A bag alone may be a sound one of fewer records, and a field of empty sequences needs no bag.
+            assert path.is_file() or len(found) < n or found == right, f"{at}: not noticed"
+        file.write_bytes(whole)
+
+
+def by_record(source: Any) -> dict[int, Any]:
+    """Return the stored bytes of every record that can be read."""
+    batch = source.read(range(len(source)), on_corrupt="omit")
+    return {i: joined(record) for i, record in zip(batch.indices.tolist(), batch, strict=True)}
 
 
 def raw_rows(folder: Path) -> list[Any]:

@@ -1,0 +1,88 @@
+"""The data behind the last whole row of a dataset: fields of different lengths, and torn indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dataformats.backends.granular.bags import layout_of
+from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
+from dataformats.backends.granular.layout import BagLayout, indexed_layout
+from dataformats.backends.granular.stored_types import is_sequence
+from dataformats.errors import FormatError, TruncatedError
+
+__all__ = ["index_layout", "rest_of"]
+
+_SHOWN = 8  # fields that a message names
+_RESUME = "Append the missing rows with create(..., resume=True)"
+
+
+def rest_of(files: DatasetFiles, n_rows: int) -> FormatError | None:
+    """Return the error of the records that no whole row has; `None` if there are none.
+
+    Args:
+        files: The files of the dataset.
+        n_rows: The number of whole rows.
+    """
+    return _rest_of_columns(files) if files.refs is None else _rest_of_refs(files, n_rows)
+
+
+def index_layout(column: ColumnFiles) -> BagLayout:
+    """Return the layout of a field's bag in generation 3; reads nothing."""
+    assert column.idx is not None  # generation 3; for the type checker
+    return indexed_layout(column.bag.size, column.idx.size, column.idx.name)
+
+
+def _rest_of_columns(files: DatasetFiles) -> FormatError | None:
+    """Return the error of a field of generation 3 that ends before the others, or within an entry."""
+    layouts = {name: index_layout(column) for name, column in files.columns.items()}
+    records = {name: layout.n_records for name, layout in layouts.items()}
+    shortest, longest = min(records, key=records.__getitem__), max(records, key=records.__getitem__)
+    if records[shortest] == records[longest]:
+        return next((torn for layout in layouts.values() if (torn := layout.torn_entry())), None)
+    short = {name: n for name, n in records.items() if n < records[longest]}
+    return TruncatedError(
+        f"fields are shorter than others ({_listed(short)})",
+        path=layouts[shortest].table_path,
+        expected=f"{records[longest]} records, as in {longest!r}",
+        found=f"{records[shortest]} in {shortest!r}",
+        remedy=_RESUME,
+    )
+
+
+def _rest_of_refs(files: DatasetFiles, n_rows: int) -> FormatError | None:
+    """Return the error of a `refs.bag` that has fewer rows than the fields have records.
+
+    If only some fields have more records than rows, their own tables may be wrong: `RowIndex.limits` refuses them.
+    """
+    assert files.refs is not None  # generations 1 and 2; for the type checker
+    held = _held_records(files)
+    plain = {name: n for name, n in held.items() if not is_sequence(files.spec[name])}
+    longer = {name: n for name, n in (plain if n_rows else held).items() if n > n_rows}
+    agree = len(longer) == len(plain) > 1 and len({*plain.values()}) == 1
+    if not longer or (n_rows and not agree):
+        return None
+    longest = max(longer, key=longer.__getitem__)
+    return TruncatedError(
+        f"refs.bag has fewer rows than the fields have records ({_listed(longer)})",
+        path=files.refs.name,
+        expected=f"{longer[longest]} rows, as {longest!r} has",
+        found=n_rows,
+    )
+
+
+def _held_records(files: DatasetFiles) -> dict[str, int]:
+    """Return the number of records of each field whose bag has a table."""
+    held = {}
+    for name, column in files.columns.items():
+        try:
+            held[name] = layout_of(column.bag, None).n_records
+        except FormatError:
+            continue  # reading the field raises it
+        finally:
+            column.bag.release()
+    return held
+
+
+def _listed(records: Mapping[str, int]) -> str:
+    shown = [f"{name!r} has {n}" for name, n in list(records.items())[:_SHOWN]]
+    return ", ".join(shown) + (f", and {len(records) - len(shown)} more" if len(records) > len(shown) else "")
