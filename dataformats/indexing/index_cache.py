@@ -34,6 +34,7 @@ from dataformats.indexing.block_file import (
     unpack,
 )
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.descriptors import open_patiently
 
 __all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder"]
 
@@ -120,7 +121,7 @@ class IndexCache:
             if sidecar is not None:
                 return _parse(sidecar.pread, sidecar.size, file, kind)
             assert path is not None  # path or sidecar is not None
-            with open(path, "rb", buffering=0) as opened:
+            with open_patiently(lambda: open(path, "rb", buffering=0)) as opened:
                 start, size = opened.read(_FIRST_READ), os.fstat(opened.fileno()).st_size
             return _parse(_Local(path, start), size, file, kind)
         except (FileNotFoundError, NotADirectoryError):
@@ -208,7 +209,8 @@ class _Local:
     def __call__(self, offset: int, length: int) -> bytes:
         if offset + length <= len(self._start):
             return self._start[offset : offset + length]
-        descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC)
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC
+        descriptor = open_patiently(lambda: os.open(self._path, flags))
         try:
             return os.pread(descriptor, length, offset)
         finally:
@@ -287,7 +289,7 @@ def _write(path: str, start: bytes, blocks: Iterable[bytes]) -> None:
     partial_path = f"{path}.{os.getpid()}.{secrets.token_hex(4)}.partial"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
-        with open(partial_path, "wb") as file:
+        with open_patiently(lambda: open(partial_path, "wb")) as file:
             file.write(start)
             file.writelines(blocks)
         os.replace(partial_path, path)

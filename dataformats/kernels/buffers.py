@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 __all__ = ["empty", "rows"]
 
 _LARGE = 2**19
-_KEPT = 256 * 2**20
+_KEPT = 256 * 2**20  # free memory, of all sizes together
 _CLASSES = 8  # sizes for each doubling: reused memory is at most an eighth too large
 
 
@@ -72,11 +72,12 @@ class _Pool:
             return None
 
     def _give_back(self, size: int, memory: mmap.mmap) -> None:
-        mine = self._free.setdefault(size, [])
-        mine.append(memory)
+        if size > _KEPT:
+            return
+        self._free.setdefault(size, []).append(memory)
         excess = sum(size * len(free) for size, free in list(self._free.items())) - _KEPT
         for other in [*(set(self._free) - {size}), size]:  # sizes may have changed
-            while excess > 0 and (other != size or len(mine) > 1) and self._pop(other) is not None:
+            while excess > 0 and self._pop(other) is not None:
                 excess -= other
 
 

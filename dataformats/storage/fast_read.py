@@ -6,7 +6,6 @@ reads them again and reports the error.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,8 +25,8 @@ from dataformats.kernels import (
     lay_out,
     read_laid,
 )
+from dataformats.storage.descriptors import is_shortage, max_open_files
 from dataformats.storage.file_set import FileSet
-from dataformats.storage.files import max_open_files
 from dataformats.storage.threads import kernel_threads
 
 __all__ = ["PinnedRows", "PinnedTable", "pin_extents", "read"]
@@ -182,7 +181,7 @@ def _read_group(
             fds[fds < 0] = SKIP_FILE
         return read_laid(held, outs, fds, files.engine.capsule, pool, n_threads, not is_rest)
     except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
+        if not is_shortage(error):
             raise
         return False  # the reference path opens one file at a time
     finally:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import reads_batches
+from dataformats.storage.descriptors import DESCRIPTORS
 from dataformats.storage.engines import NAMES, engine
 from dataformats.storage.engines.local import Engine
-from dataformats.storage.files import LocalFile, borrow_descriptors, return_descriptors
+from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import MappedFile, MemoryFile, SharedMemory, cache_files
 
 __all__ = ["FileSet", "open_files"]
@@ -104,15 +105,15 @@ class FileSet(Sequence[StoredFile]):
             FormatError: A file was replaced or changed since it was first looked at.
         """
         if len(numbers) == len(self._local):
-            return np.array(borrow_descriptors(self._local), np.int32)
+            return np.array(DESCRIPTORS.borrow(self._local), np.int32)
         found = self.no_descriptors.copy()
-        found[numbers] = borrow_descriptors([self._local[number] for number in numbers])
+        found[numbers] = DESCRIPTORS.borrow([self._local[number] for number in numbers])
         return found
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """Give back the descriptors that `take` returned for these numbers."""
         every = len(numbers) == len(self._local)
-        return_descriptors(self._local if every else [self._local[number] for number in numbers])
+        DESCRIPTORS.give_back(self._local if every else [self._local[number] for number in numbers])
 
 
 def open_files(files: Sequence[StoredFile], io: str, in_memory: Sequence[int] = (), memory: Any = None) -> FileSet:

@@ -171,6 +171,9 @@ class DecompressedFile(StoredFile):
             offset, length = offset + n, length - n
         return b"".join(parts)
 
+    def release(self) -> None:
+        self._file.release()
+
     def sibling(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the compressed one; `None` if it does not exist."""
         return self._file.sibling(name)

@@ -114,6 +114,9 @@ class MemoryFile(StoredFile):
             out[:n] = self.memory.data[offset : offset + n]
         return n
 
+    def release(self) -> None:
+        self._file.release()
+
     def sibling(self, name: str) -> StoredFile | None:
         return self._file.sibling(name)
 

@@ -15,6 +15,7 @@ from dataformats.loaders.prefetcher import BatchTask, BuildBatch, BuiltBatch
 from dataformats.loaders.processes.pool import Arrival, WorkerPool
 from dataformats.loaders.processes.remote_error import RemoteError
 from dataformats.loaders.watchdog import Watchdog, WorkerProgress
+from dataformats.storage.descriptors import DESCRIPTORS
 
 __all__ = ["ProcessPrefetcher"]
 
@@ -120,6 +121,7 @@ class ProcessPrefetcher:
         if multiprocessing.current_process().daemon:
             problem = "cannot be started: this process is a daemon of multiprocessing, which may have no children"
             raise WorkerError(f"{problem}. Remedy: worker_type='thread'", worker=0)
+        DESCRIPTORS.close_spare()  # each worker needs some
         n_under_way = self._n_workers * self._prefetch
         pool = WorkerPool(self._build, self._n_workers, n_under_way, self._prefetch + 1, self._method)
         self._finalizer = weakref.finalize(self, pool.close)  # without close(), and when the interpreter ends

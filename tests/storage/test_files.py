@@ -9,7 +9,8 @@ import pytest
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import Folder
-from dataformats.storage import files
+from dataformats.storage import descriptors
+from dataformats.storage.descriptors import DESCRIPTORS
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import is_data
 from dataformats.storage.remote import ObjectFile, ObjectFolder
@@ -93,17 +94,17 @@ def test_a_file_may_be_closed_while_another_is_opened(path: Path, monkeypatch: p
 
 
 def test_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_MAX_OPEN", 5)
-    monkeypatch.setattr(files, "_DESCRIPTORS", files._Descriptors())
+    DESCRIPTORS.close_spare()
+    monkeypatch.setattr(descriptors, "_MAX_OPEN", 5)
     for i in range(30):
         (tmp_path / str(i)).write_bytes(bytes([i] * 3))
     opened = [LocalFile(tmp_path / str(i)) for i in range(30)]
     for _ in range(2):
         assert [file.pread(1, 1)[0] for file in opened] == list(range(30))
-        assert len(files._DESCRIPTORS._open) <= 6
+        assert len(DESCRIPTORS._open) <= 6
     for file in opened:
         file.release()
-    assert files._DESCRIPTORS._open == {}
+    assert DESCRIPTORS._open == {}
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.fork_hooks import after_fork
 from dataformats.kernels.engines import engine_open, engine_read, engine_state
+from dataformats.storage.descriptors import DESCRIPTORS, is_shortage
 
 __all__ = ["NAMES", "Engine", "describe", "engine"]
 
@@ -106,7 +107,7 @@ class Engine:
 
     def _open(self) -> Any:
         try:
-            return engine_open(self.name)
+            return _with_spare_descriptors(self.name)
         except NotImplementedError as error:
             self._refusal = str(error)  # no warning: the kernels have warned that they are not compiled
             return None
@@ -124,6 +125,16 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"Engine({self.name!r})"
+
+
+def _with_spare_descriptors(name: str) -> Any:
+    try:
+        return engine_open(name)
+    except OSError as error:
+        if not is_shortage(error):
+            raise
+    DESCRIPTORS.close_spare()
+    return engine_open(name)
 
 
 def _open_or_none(name: str) -> Any:
