@@ -13,8 +13,9 @@ from tests.deep.durability.faults.shim import Fault, Operation
 
 __all__ = ["Outcome", "listing", "violations"]
 
-# Operations that only tidy up: if one fails and the data are whole, the call may return.
-_TIDYING = ("unlink", "rmdir")
+_DELETIONS = ("unlink", "rmdir")
+# If one of these fails and the data are whole, the call may return: it copied another way, or only tidied up.
+_DISPENSABLE = (*_DELETIONS, "copy")
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _wrong_end(scenario: Scenario, fault: Fault, outcome: Outcome) -> list[str]:
     elif fault.kills != (outcome.end == "killed"):
         found.append(f"the process should have been killed: {fault.kills}, but the call {outcome.end}")
     elif outcome.end == "returned" and fault.fails and fault.error != errno.EINTR:
-        if scenario.mode.by != "retry" and met.kind not in _TIDYING:
+        if scenario.mode.by != "retry" and met.kind not in _DISPENSABLE:
             found.append(f"no exception for the error of {met.kind} {met.path}")
     elif outcome.end == "raised" and not fault.fails:
         found.append(f"{outcome.error} without an error of the system")
@@ -120,7 +121,7 @@ def _wrong_files(
     if outcome.end == "raised" and scenario.resumes:
         return found
     allowed = set(clean if state == "new" else outcome.before)
-    deleting = fault.fails and outcome.operations[fault.at - 1].kind in _TIDYING
+    deleting = fault.fails and outcome.operations[fault.at - 1].kind in _DELETIONS
     left = set(listing(folder)) - allowed
     if left and not deleting:
         found.append(f"left behind: {', '.join(sorted(left))}, after the call {outcome.end}")

@@ -267,13 +267,14 @@ ssize_t writev(int fd, const struct iovec *parts, int n) {
     enum action fault = begin(ON_FILE("write", true, fd));
     return fault == FAIL ? failed() : written(fault, next_syscall(SYS_writev, fd, parts, (long)room(fault, (size_t)n)));
 }
+/* A program that cannot copy so may copy another way. */
 ssize_t sendfile(int to, int from, off_t *at, size_t n) {
-    enum action fault = begin(ON_FILE("write", true, to));
+    enum action fault = begin(ON_FILE("copy", true, to));
     return fault == FAIL ? failed() : written(fault, next_syscall(SYS_sendfile, to, from, at, room(fault, n)));
 }
 ssize_t sendfile64(int to, int from, off64_t *at, size_t n) { return sendfile(to, from, at, n); }
 ssize_t copy_file_range(int from, off64_t *at, int to, off64_t *at2, size_t n, unsigned flags) {
-    enum action fault = begin(ON_FILE("write", true, to));
+    enum action fault = begin(ON_FILE("copy", true, to));
     if (fault == FAIL)
         return failed();
     return written(fault, next_syscall(SYS_copy_file_range, from, at, to, at2, room(fault, n), (long)flags));

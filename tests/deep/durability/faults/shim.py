@@ -30,7 +30,8 @@ class Action(IntEnum):
     KILL_AFTER = 6
 
 
-_NEEDS_ROOM = ("create", "write", "ftruncate", "mkdir", "rename", "link", "symlink", "fallocate")
+_WRITES = ("write", "copy")
+_NEEDS_ROOM = (*_WRITES, "create", "ftruncate", "mkdir", "rename", "link", "symlink", "fallocate")
 
 
 @dataclass(frozen=True, order=True)
@@ -79,7 +80,7 @@ def faults_of(operations: Sequence[Operation]) -> Iterator[Fault]:
         if operation.kind in _NEEDS_ROOM:
             yield Fault(at, Action.FAIL, errno.ENOSPC)
             yield Fault(at, Action.FULL, errno.ENOSPC)
-        if operation.kind == "write":
+        if operation.kind in _WRITES:
             yield Fault(at, Action.SHORT)
             yield Fault(at, Action.TEAR)
     yield Fault(len(operations), Action.KILL_AFTER)
