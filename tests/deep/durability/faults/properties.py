@@ -14,8 +14,8 @@ from tests.deep.durability.faults.shim import Fault, Operation
 __all__ = ["Outcome", "listing", "violations"]
 
 _DELETIONS = ("unlink", "rmdir")
-# If one of these fails and the data are whole, the call may return: it copied another way, or only tidied up.
-_DISPENSABLE = (*_DELETIONS, "copy")
+# If one of these fails, the call may return: it copied another way, tidied up, or found the folder. The data are whole.
+_DISPENSABLE = (*_DELETIONS, "copy", "mkdir")
 
 
 @dataclass(frozen=True)
