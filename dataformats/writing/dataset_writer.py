@@ -119,12 +119,13 @@ def writer(
     backend = schema.backend if not is_sharded and not overwrite else None
     in_place = final is not None and isinstance(backend, AppendsInPlace) and backend.can_append_in_place(final)
     target = target.in_place() if in_place else target
+    metadata = {"format": schema.backend.name, **(schema.sidecar() or {})}
     is_begun = False
     try:
         target.lock(overwrite)
         if not in_place:
-            _check_free(target, resume, overwrite)
-        target.begin({"format": schema.backend.name, **(schema.sidecar() or {})}, schema.backend, resume)
+            _check_free(target, overwrite, metadata if resume else None)
+        target.begin(metadata, schema.backend, resume)
         is_begun = True
         output: Output
         if is_sharded:
@@ -140,14 +141,26 @@ def writer(
     return DatasetWriter(target, schema, encode, output, resumable=resume, workers=workers)
 
 
-def _check_free(target: Destination, resume: bool, overwrite: bool) -> None:
-    """Raise `TargetExistsError` if publishing would delete something that the call did not ask to replace."""
+def _check_free(target: Destination, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
+    """Raise `TargetExistsError` if publishing would delete something that the call did not ask to replace.
+
+    Args:
+        target: The destination.
+        overwrite: See `create`.
+        resumed: Format, payload and spec with `resume=True`, else `None`.
+    """
     if not overwrite:
-        if target.exists():
-            problem = "is complete: there is nothing to resume" if resume else "exists"
-            remedy = Remedy("Pass {overwrite} to replace it", overwrite=True)
-            raise TargetExistsError(f"{target.name!r} {problem}", remedy=remedy)
-        return
+        if not target.exists():
+            return
+        problem, remedy = "exists", Remedy("Pass {overwrite} to replace it", overwrite=True)
+        if resumed is not None and target.partial.exists():
+            problem = f"exists, and so do the partial data {str(target.partial)!r} of a writer that was to replace it"
+            remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
+        elif resumed is not None and target.complete(resumed):
+            problem = "is complete: there is nothing to resume"
+        elif resumed is not None:
+            problem = "exists, with another format, payload or spec, or with other files than its sidecar lists"
+        raise TargetExistsError(f"{target.name!r} {problem}", remedy=remedy)
     unrelated = target.unrelated_entry()
     if unrelated is not None:
         what = f"{target.name!r} is not replaced: the folder holds other files than data, such as {str(unrelated)!r}"

@@ -23,7 +23,7 @@ from dataformats.storage.file_lock import FileLock
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.paths import is_local, local_path, resolve
 from dataformats.storage.remote import FsspecFile, FsspecFolder, errors_as_os_error, file_system, is_url
-from dataformats.writing.partial_data import PartialData, check_encoding
+from dataformats.writing.partial_data import ENCODING, PartialData, check_encoding
 from dataformats.writing.recognition import unrelated_entry
 
 __all__ = ["Destination", "destination"]
@@ -105,28 +105,46 @@ class Destination(ABC):
         before = self._read_sidecar()
         try:
             if keep or before is not None:
-                self._write_sidecar(sidecar_bytes(facts, self._replaced_facts()))
+                self._write_sidecar(sidecar_bytes(facts, self._facts_of_data()[0]))
             self._rename(sidecars)
         except BaseException:
-            if not self._holds(facts):
-                with suppress(OSError):  # the facts of the old data are in it in any case
-                    self._write_sidecar(before)
+            with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
+                self._end(facts, keep) if self._holds(facts) else self._write_sidecar(before)
             raise
+        self._end(facts, keep)
+
+    def complete(self, metadata: Mapping[str, Any]) -> bool:
+        """Return True if data of this format, payload and spec have the final name, and all are there.
+
+        Ends the work of a writer that was killed after it renamed them.
+        """
+        facts, is_sound = self._facts_of_data()
+        if facts is None or not is_sound:
+            return False
+        known = {name: facts[name] for name in ENCODING if name in facts} or {"format": metadata["format"]}
+        if known != dict(metadata):
+            return False
+        self._end(facts, keep=len(metadata) > 1)
+        return True
+
+    def _end(self, facts: Mapping[str, Any], keep: bool) -> None:
+        """Leave the sidecar of the new data, or none, and no temporary files."""
         self._clean_up()
         self._write_sidecar(sidecar_bytes(facts) if keep else None)
 
-    def _replaced_facts(self) -> dict[str, Any] | None:
-        """Return the facts of the data that have the final name; `None` if there are none."""
+    def _facts_of_data(self) -> tuple[dict[str, Any] | None, bool]:
+        """Return the facts of the data that have the final name, if there are any, and if all listed files are."""
         entry = self._present()
         if entry is None:
-            return None
+            return None, False
         try:
             sidecar = load_sidecar(entry)
         except FormatError:
-            return {}
-        return (
-            {} if sidecar is None else fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))[0]
-        )
+            return {}, False
+        if sidecar is None:
+            return {}, True
+        facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))
+        return facts, not any(found.errors())
 
     def _holds(self, facts: Mapping[str, Any]) -> bool:
         """Return True if the data of these facts have the final name."""
@@ -259,7 +277,7 @@ class _InPlace(_LocalDestination):
         sidecar = load_sidecar(self._entry())
         if sidecar is None:
             return
-        known = {name: fact for name, fact in (self._replaced_facts() or {}).items() if name != "files"}
+        known = {name: fact for name, fact in (self._facts_of_data()[0] or {}).items() if name != "files"}
         if known.keys() - {"format"}:
             check_encoding(known, facts, sidecar.name)
         self._write_sidecar(sidecar_bytes(known) if known else None)

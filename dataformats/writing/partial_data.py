@@ -17,12 +17,12 @@ from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
 from dataformats.writing.recognition import holds_data_of
 
-__all__ = ["PartialData", "check_encoding"]
+__all__ = ["ENCODING", "PartialData", "check_encoding"]
 
 _JOURNALS = (".journal", ".shards.journal")
 _TEMPORARY = (".partial", *(f"{journal}.partial" for journal in _JOURNALS))
 _MAX_BYTES = 16 * 2**20
-_ENCODING = ("format", "payload", "spec")
+ENCODING = ("format", "payload", "spec")
 _REMEDY = "Start again without resume=True."
 
 
@@ -213,7 +213,7 @@ class PartialData:
 
 def check_encoding(saved: Mapping[str, Any], facts: Mapping[str, Any], sidecar: str) -> None:
     """Raise `StateMismatchError` unless a sidecar of this name has this format, payload and spec."""
-    saved = {name: saved[name] for name in _ENCODING if name in saved}
+    saved = {name: saved[name] for name in ENCODING if name in saved}
     if saved != dict(facts):
         raise StateMismatchError(
             f"the encoding of the data that {sidecar!r} describes",

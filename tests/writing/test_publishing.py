@@ -280,3 +280,48 @@ def test_data_that_grow_have_no_list_of_files_meanwhile(tmp_path: Path) -> None:
     assert (entry["records"], len(dataformats.open(path))) == (5, 5)
     with pytest.raises(dataformats.StateMismatchError, match=r"x\.dataformats\.json"):
         dataformats.create(path, "granular", spec={"a": "array"}, resume=True)
+
+
+# ---- resume=True with data under the final name
+
+
+@pytest.mark.parametrize("case", ["file", "new-needs-none", "rows", "shards", "newer-bag"])
+def test_resume_says_complete_only_of_complete_data(case: str, tmp_path: Path) -> None:
+    old, new = CASES[case]
+    path = new.write(tmp_path)
+    with pytest.raises(FileExistsError, match="is complete"):
+        new.write(tmp_path, resume=True)
+    with pytest.raises(FileExistsError, match="exists, with another format, payload or spec"):
+        old.write(tmp_path, resume=True)
+    begun = dataformats.create(path, old.format, **old.options, resume=True, overwrite=True)
+    begun.append(old.records[0])
+    begun.abort()
+    with pytest.raises(FileExistsError, match=r"partial data .*partial'"):
+        old.write(tmp_path, resume=True)
+    assert new.is_in(path)
+    old.write(tmp_path, resume=True, overwrite=True)
+    assert old.is_in(path)
+    file = next(path.iterdir()) if path.is_dir() else path
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(FileExistsError, match="other files than its sidecar lists"):
+        old.write(tmp_path, resume=True)
+
+
+def test_resume_ends_the_work_of_a_writer_killed_after_the_rename(tmp_path: Path) -> None:
+    _, new = CASES["file"]
+    clean = new.write(tmp_path / "clean")
+    for at in range(1, 40):
+        folder = tmp_path / str(at)
+        try:
+            with fault(at, Killed, stays=True):
+                new.write(folder, resume=True)
+        except Killed:
+            pass
+        else:
+            break
+        if (folder / new.name).exists():
+            with pytest.raises(FileExistsError, match="is complete"):
+                new.write(folder, resume=True)
+            left = {part.name for part in folder.iterdir()} - {part.name for part in clean.parent.iterdir()}
+            assert not any(name.endswith(".json") for name in left)
+            assert "previous" not in json.loads((folder / f"{new.name}.dataformats.json").read_text())
