@@ -57,7 +57,12 @@ class BagAppender:
         self._ends: list[int] = []  # of records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
-        self._files = [open_unbuffered(path) for path in (idx, bag)]
+        self._files = [open_unbuffered(idx)]
+        try:
+            self._files.append(open_unbuffered(bag))
+        except BaseException:
+            self._files[0].close()
+            raise
         self._idx_descriptor, self._descriptor = (file.fileno() for file in self._files)
 
     def append(self, record: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ def bag_resume_point(bag: Path, idx: Path) -> ResumePoint:
     """Return where to resume a single bag.
 
     Raises:
-        FormatError: The bag is shorter than its index says, or has none.
+        FormatError: The bag is shorter than its index says, or has bytes and no index.
     """
     n = _entries(bag, idx)
     return ResumePoint(n, _end(idx, n))
@@ -47,9 +47,10 @@ def column_resume_points(folder: Path, fields: Sequence[str]) -> tuple[int, dict
     """Return the rows that every field of a dataset of generation 3 has, and where to resume each bag.
 
     Raises:
-        FormatError: A bag is shorter than its index says, or a field lacks more than `AHEAD_ROWS` records.
+        FormatError: A file is missing, a bag is shorter than its index says, or a field lacks more than `AHEAD_ROWS`
+            records.
     """
-    entries = {name: _entries(folder / (name + BAG), folder / (name + IDX)) for name in fields}
+    entries = _all_entries(folder, fields, (BAG, IDX))
     rows = min(entries.values())
     shortest, longest = min(entries, key=entries.__getitem__), max(entries, key=entries.__getitem__)
     if entries[longest] - rows > AHEAD_ROWS:
@@ -71,12 +72,15 @@ def refs_resume_points(folder: Path, sequences: Mapping[str, bool]) -> tuple[int
         sequences: Field, sorted, to True if it is a sequence.
 
     Raises:
-        FormatError: A bag is shorter than its index says.
+        FormatError: A file is missing, or a bag is shorter than its index says.
     """
     names = (REFS, *sequences)
     for name in names:
         restore_index(folder / (name + BAG), folder / (name + IDX))
-    entries = {name: _entries(folder / (name + BAG), folder / (name + IDX)) for name in names}
+    # A sealed bag has no index, and an empty one is sealed without a byte.
+    entries = _all_entries(folder, names, (BAG,))
+    if not entries[REFS]:
+        return 0, {}
     used = _used_records(folder, entries, list(sequences.values()))
     whole = np.ones(entries[REFS], bool)
     for name, needed in used.items():
@@ -142,16 +146,34 @@ def restore_index(bag: Path, idx: Path) -> None:
     sync(idx.parent)
 
 
+def _all_entries(folder: Path, fields: Iterable[str], needed: Iterable[str]) -> dict[str, int]:
+    """Return the entries of each field's bag.
+
+    A writer creates all files before it appends the first row. So missing ones are 0 rows until there are rows.
+
+    Args:
+        folder: The dataset.
+        fields: The fields.
+        needed: Endings of the files that each field has if there are rows.
+    """
+    entries = {name: _entries(folder / (name + BAG), folder / (name + IDX)) for name in fields}
+    if any(entries.values()):
+        for path in (folder / (name + ending) for name in entries for ending in needed):
+            if not path.exists():
+                raise _missing(path)
+    return entries
+
+
 def _entries(bag: Path, idx: Path) -> int:
-    """Return the number of whole ends in the index of a bag; all are inside the bag."""
-    if not idx.exists() and not bag.exists():
-        return 0  # the writer was killed before it created them
-    for path in (bag, idx):
-        if not path.exists() and (path is bag or bag.stat().st_size):
-            raise FormatError("cannot resume: a file is missing", path=str(path), remedy=f"Restore it, or {_ANEW}")
+    """Return the number of whole ends in the index of a bag; all are inside the bag. Missing files are empty."""
+    size = bag.stat().st_size if bag.exists() else 0
+    if size and not idx.exists():
+        raise _missing(idx)
     n = idx.stat().st_size // ENTRY_BYTES if idx.exists() else 0
-    end, size = _end(idx, n), bag.stat().st_size
+    end = _end(idx, n)
     if end > size:
+        if not bag.exists():
+            raise _missing(bag)
         raise FormatError(
             "the bag is shorter than its index says: it was truncated, or a crash of the machine lost its last bytes",
             path=str(bag),
@@ -160,6 +182,10 @@ def _entries(bag: Path, idx: Path) -> int:
             remedy=f"Read the records that are left, and {_ANEW}",
         )
     return n
+
+
+def _missing(path: Path) -> FormatError:
+    return FormatError("cannot resume: a file is missing", path=str(path), remedy=f"Restore it, or {_ANEW}")
 
 
 def _end(idx: Path, n: int) -> int:

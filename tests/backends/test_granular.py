@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import dataformats
-from dataformats.backends.granular import BACKEND
+from dataformats.backends.granular import BACKEND, bag_appender
 from dataformats.backends.granular.layout import indexed_layout, parse_limits
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.errors import CodecError, FormatError, SpecError, TruncatedError, UnknownNameError
 from dataformats.reading.file_source import FileSource
+from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import CachedFile
 
@@ -385,9 +386,8 @@ def test_a_short_field_is_resumed(generation: int, tmp_path: Path) -> None:
     options: Any = {"spec": spec, "generation": generation, "resume": True}
     writer = dataformats.create(tmp_path / "d", "granular", **options)
     writer.extend(rows[:5])
-    writer.flush()
+    writer.abort()
     os.truncate(tmp_path / "d.partial" / "n.idx", 3 * 8)
-    del writer
     with dataformats.create(tmp_path / "d", "granular", **options) as writer:
         assert len(writer) == 3
         writer.extend(rows[3:])
@@ -994,6 +994,106 @@ def test_a_bag_shorter_than_its_index_is_not_resumed(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match="a file is missing"):
             dataformats.create(other, "granular", spec=spec, resume=True)
     assert files_in(folder) == before
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("generation", [2, 3])
+def test_killed_while_the_files_are_created(
+    generation: int, sharded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"a": "utf8", "n": "int64"} | ({"s": "utf8[]"} if generation == 2 else {})
+    rows = [{"a": f"row {i}", "n": i} | ({"s": ["x"] * i} if generation == 2 else {}) for i in range(5)]
+    options: Any = {"spec": spec, "generation": generation} | ({"shard_records": 2} if sharded else {})
+    with dataformats.create(tmp_path / "whole", "granular", **options) as writer:
+        writer.extend(rows)
+    n_calls = (3 if sharded else 1) * (2 * len(spec) + (2 if generation == 2 else 0) + 1)
+    for stop in range(n_calls):
+        path = tmp_path / f"d{stop}"
+        calls = iter(range(stop))
+        with monkeypatch.context() as patch:
+            patch.setattr(bag_appender, "open_unbuffered", dying(atomic.open_unbuffered, calls))
+            patch.setattr(Path, "write_bytes", dying(Path.write_bytes, calls, torn=Path.touch))
+            with pytest.raises(StopIteration):
+                write_the_rest(path, rows, options)
+        write_the_rest(path, rows, options)
+        assert files_in(path) == files_in(tmp_path / "whole")
+        assert list(dataformats.open(path)) == list(dataformats.open(tmp_path / "whole"))
+
+
+def write_the_rest(path: Path, rows: list[Any], options: dict[str, Any]) -> None:
+    with dataformats.create(path, "granular", resume=True, **options) as writer:
+        writer.extend(rows[len(writer) :])
+
+
+def dying(function: Any, calls: Any, torn: Any = None) -> Any:
+    """Call a function until `calls` ends; then it does as much as `torn` does, and the writer dies."""
+
+    def call(*args: Any, **_: Any) -> Any:
+        try:
+            next(calls)
+        except StopIteration:
+            if torn is not None:
+                torn(args[0])
+            raise
+        return function(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("spec", [b"", b'{"a": "ut', b'{"a": "utf8", "n": "i64"}'])
+def test_any_empty_files_of_a_new_data_set_are_resumed(spec: bytes, tmp_path: Path) -> None:
+    names = ("a.bag", "a.idx", "n.bag", "n.idx")
+    for chosen in range(2 ** len(names)):
+        folder = tmp_path / str(chosen)  # under its final name, as the original's writer leaves it
+        folder.mkdir()
+        (folder / "spec.json").write_bytes(spec)
+        for bit, name in enumerate(names):
+            if chosen >> bit & 1:
+                (folder / name).touch()
+        with dataformats.create(folder, "granular", spec={"a": "utf8", "n": "int64"}, resume=True) as writer:
+            assert len(writer) == 0
+            writer.append({"a": "x", "n": 1})
+        assert list(dataformats.open(folder)) == [{"a": "x", "n": 1}]
+
+
+@pytest.mark.parametrize("names", [["b.bag"], ["b.idx"], ["b.bag", "b.idx"]])
+def test_a_lost_field_is_not_cut_to(names: list[str], tmp_path: Path) -> None:
+    folder = copied(GOLDEN / "v3/base", tmp_path / "d")
+    spec = dataformats.open(folder).spec
+    for name in names:
+        (folder / name).unlink()
+    before = files_in(folder)
+    with pytest.raises(FormatError, match="cannot resume: a file is missing"):
+        dataformats.create(folder, "granular", spec=spec, resume=True)
+    assert files_in(folder) == before
+
+
+def test_an_empty_data_set_killed_before_it_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: Any = {"spec": {"a": "utf8", "s": "utf8[]"}, "resume": True}
+    with monkeypatch.context() as patch:
+        patch.setattr("dataformats.writing.destination.Destination.publish", dying(None, iter(())))
+        writer = dataformats.create(tmp_path / "d", "granular", **options)
+        with pytest.raises(StopIteration):
+            writer.close()
+    assert sorted(files_in(tmp_path / "d.partial")) == ["a.bag", "refs.bag", "s.bag", "spec.json"]
+    with dataformats.create(tmp_path / "d", "granular", **options) as writer:
+        assert len(writer) == 0
+        writer.append({"a": "x", "s": []})
+    assert list(dataformats.open(tmp_path / "d")) == [{"a": "x", "s": []}]
+
+
+@pytest.mark.parametrize("present", [[], ["x.idx"], ["x.bag"], ["x.bag", "x.idx"]])
+@pytest.mark.parametrize("generation", [2, 3])
+def test_any_empty_files_of_a_new_bag_are_resumed(generation: int, present: list[str], tmp_path: Path) -> None:
+    options: Any = {"generation": generation, "resume": True}
+    dataformats.create(tmp_path / "x.bag", "granular", **options).abort()
+    for name in ("x.idx", "x.bag"):
+        if name not in present:
+            (tmp_path / f"{name}.partial").unlink()
+    with dataformats.create(tmp_path / "x.bag", "granular", **options) as writer:
+        assert len(writer) == 0
+        writer.append(b"x")
+    assert list(dataformats.open(tmp_path / "x.bag")) == [b"x"]
 
 
 def test_a_column_that_lacks_far_more_than_a_crash_leaves_out_is_not_cut_to(tmp_path: Path) -> None:
