@@ -509,6 +509,55 @@ def test_folders_are_not_followed_without_end(tmp_path: Path) -> None:
         dataformats.open(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["b.bag", "b.idx"])
+def test_a_link_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    folder = copied(GOLDEN / "v3/base", tmp_path / "data")
+    rows = list(dataformats.open(folder))
+    (folder / name).rename(tmp_path / "secret")
+    (folder / name).symlink_to("../secret")
+    for call in (dataformats.open, dataformats.info):
+        with pytest.raises(FormatError, match="a link that leads out of its folder") as caught:
+            call(folder)
+        assert (caught.value.path, str(tmp_path / "secret") in str(caught.value)) == (str(folder / name), True)
+    with pytest.raises(FormatError, match="leads out"):
+        dataformats.open(folder, format="granular")
+    assert not dataformats.verify(folder).ok
+    assert list(dataformats.open(str(folder / "*"))) == rows  # the caller names each file
+    assert list(dataformats.open([folder / "spec.json", *folder.glob("*.bag"), *folder.glob("*.idx")])) == rows
+
+
+def test_links_inside_the_folder_are_followed(tmp_path: Path) -> None:
+    folder = copied(GOLDEN / "v3/base", tmp_path / "data")
+    rows = list(dataformats.open(folder))
+    (folder / "files").mkdir()
+    (folder / "b.bag").rename(folder / "files" / "x")
+    (folder / "b.bag").symlink_to("files/x")
+    (tmp_path / "link").symlink_to(folder)  # the caller names this link
+    assert list(dataformats.open(folder)) == list(dataformats.open(tmp_path / "link")) == rows
+
+
+@pytest.mark.parametrize("name", ["base", "sharded"])
+def test_a_cache_of_downloads_is_a_folder_of_links_to_one_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    snapshot = tmp_path / "snapshots" / "1a2b" / "data"
+    for number, path in enumerate(sorted(path for path in (GOLDEN / "v3" / name).rglob("*") if path.is_file())):
+        shutil.copyfile(path, tmp_path / "blobs" / f"{number:x}")
+        link = snapshot / path.relative_to(GOLDEN / "v3" / name)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(tmp_path / "blobs" / f"{number:x}", link.parent))
+    assert list(dataformats.open(snapshot)) == list(dataformats.open(GOLDEN / "v3" / name))
+
+
+def test_a_shard_that_is_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = copied(GOLDEN / "v3/sharded", tmp_path / "data")
+    rows = list(dataformats.open(folder))
+    (folder / "000001").rename(tmp_path / "elsewhere")
+    (folder / "000001").symlink_to("../elsewhere")
+    with pytest.raises(FormatError, match="a link that leads out of its folder"):
+        dataformats.open(folder)
+    assert list(dataformats.open(sorted(folder.iterdir()))) == rows
+
+
 def test_a_shard_without_its_spec_is_no_silent_gap(tmp_path: Path) -> None:
     folder = copied(GOLDEN / "v3/sharded", tmp_path / "data")
     (folder / "000001/spec.json").unlink()
