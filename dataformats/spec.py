@@ -210,7 +210,7 @@ def _parse_dims(text: str, whole: str) -> tuple[int | None, ...]:
                 raise SpecError(
                     f"{whole!r:.99} is not a type: expected sizes as in [28,28], or nothing, found [{group:.20}]"
                 )
-            dims.append(int(part))
+            dims.append(int(part.strip()))
     if len(dims) > _MAX_DIMS or any(size is not None and size >= 2**31 for size in dims):
         raise SpecError(f"{whole!r} is not a type: expected at most {_MAX_DIMS} dimensions, and sizes below 2^31")
     return tuple(dims)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -252,10 +252,16 @@ def error_to_json(error: FormatError | None) -> dict[str, Any] | None:
     return {"type": type(error).__name__, **{name: fact for name, fact in facts.items() if fact is not None}}
 
 
-def error_from_json(stored: Mapping[str, Any] | None, path: str) -> FormatError | None:
-    """Return the error that `error_to_json` stored, with the present path of the file."""
+def error_from_json(stored: Any, path: str) -> FormatError | None:
+    """Return the error that `error_to_json` stored, with the present path of the file.
+
+    Raises:
+        TypeError, LookupError: It stored something else.
+    """
     if stored is None:
         return None
+    if not isinstance(stored, dict):
+        raise TypeError(f"expected the facts of an error, found {type(stored).__name__}")
     facts = {name: fact for name, fact in stored.items() if name not in ("type", "what")}
     return _ERRORS[stored["type"]](str(stored["what"]), path=path, **facts)
 

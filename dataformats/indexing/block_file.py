@@ -48,6 +48,8 @@ class BlockColumn:
     constant: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"expected the name of a column, found {self.name!r}")
         if self.dtype not in _DTYPES:
             raise ValueError(f"expected a dtype of {', '.join(_DTYPES)}, found {self.dtype!r}")
         if self.constant is not None:

@@ -528,6 +528,29 @@ def test_a_damaged_index_is_made_again(plain: Path) -> None:
     assert read(opened(plain, index="beside")) == found
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"rest": "text"},
+        {"rest": ["list"]},
+        {"rest": {"type": "FormatError"}},
+        {"rest": {"type": [], "what": ""}},
+        {"rest": {"type": "FormatError", "what": "", "no such fact": 1}},
+        {"compression": {}},
+    ],
+)
+def test_an_index_with_forged_facts_is_ignored(plain: Path, forged: dict[str, Any]) -> None:
+    os.utime(plain, (10**9, 10**9))  # long before its index is made
+    file, frames = LocalFile(plain), scan(INDEXES.framing, LocalFile(plain))
+    assert frames.stored is not None
+    columns: dict[str, Any] = {"length": frames.lengths, "crc": frames.stored}
+    facts = {"compression": "none", "size": file.size, "rest": None, "damage": None}
+    IndexCache("beside").save(file, "tfrecord", columns, facts)
+    assert INDEXES.load_exact(file, IndexCache("beside")) is not None
+    IndexCache("beside").save(file, "tfrecord", columns, facts | forged)
+    assert INDEXES.load_exact(file, IndexCache("beside")) is None
+
+
 def test_an_index_made_for_another_compression_is_not_taken(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "raw.tfrecord.gz", tmp_path / "x.gz")
     os.utime(tmp_path / "x.gz", (10**9, 10**9))  # long before its index is made

@@ -34,6 +34,7 @@ GOLDEN: list[tuple[str, str, tuple[str, ...], tuple[int | None, ...], bool]] = [
     (" int64 ", "int64", (), (), False),
     ("f( a , b )[ 2 , 3 ]?", "f", ("a", "b"), (2, 3), True),
     ("f()", "f", (), (), False),
+    ("f[6\x1f, 7]", "f", (), (6, 7), False),
 ]
 BAD = ["", " ", "?", "[]", "1x", "-x", "int64??", "int64[", "int64]", "int64[]]", "int64[-1]", "int64[1.5]", "int64[a]"]
 BAD += ["int64[1,]", "int64[,]", "int64[,2]", "f(", "f)", "f(()", "f(a))", "int64?[]", "int64 64", "x" + "[1]" * 33]

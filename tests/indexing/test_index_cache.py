@@ -173,6 +173,7 @@ def columns_of(*columns: Any) -> dict[str, Any]:
         columns_of(["x", "|u1", "1"]),
         columns_of(["x", "<i8", None]),
         columns_of(["x"]),
+        columns_of([["x"], "|u1", 0]),
         columns_of(3),
         columns_of([["x"], "<i8", 0, 0]),
         columns_of(["x", "|u1", 0]) | {"identity": 4},
