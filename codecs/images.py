@@ -3,6 +3,9 @@
 Decoded: uint8 `(height, width)` for gray images and `(height, width, channels)` for others, with 2 (gray and alpha),
 3 (RGB) or 4 (RGBA) channels; 16-bit gray PNGs are uint16. Palettes become RGB, or RGBA if they have transparency;
 bilevel images become 0 and 255; CMYK JPEGs become RGB. EXIF orientation is not applied.
+
+A small blob must not be able to claim all memory, or minutes: pixels are limited, and may not be more than the bytes of
+a blob can hold. To decode takes up to 8 bytes of memory a pixel; 10 for a progressive JPEG, 16 for a WebP.
 """
 
 from __future__ import annotations
@@ -25,12 +28,21 @@ from dataformats.interfaces import Codec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["JPEG", "JPG", "MAX_PIXELS", "PNG", "WEBP", "Jpg", "Png", "Webp"]
+__all__ = ["JPEG", "JPG", "MAX_PIXELS", "MAX_SCANS", "MAX_WEBP_PIXELS", "PNG", "WEBP", "Jpg", "Png", "Webp"]
 
-MAX_PIXELS = 2**28
-"""The default limit of decoded pixels: a small blob must not be able to claim all memory."""
+MAX_PIXELS = 2**27
+"""The default limit of decoded pixels: 400 MB of RGB."""
+
+MAX_WEBP_PIXELS = 2**26
+"""The same of WebP, whose decoder takes more memory."""
+
+MAX_SCANS = 32
+"""The default limit of the scans of a JPEG: a progressive one has about 10. Each takes time for every pixel."""
 
 _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
+_JPEG_SCAN = b"\xff\xda"  # not within the data of a scan; perhaps in metadata: ITU-T T.81, B.1.1
+_JPEG_DENSITY = 8 * 128  # pixels of a byte: a bit or more for each block of 64, which may cover more if not for color
+_PNG_DENSITY = 8 * 1032  # DEFLATE makes at most 1032 bytes of one, each of 8 pixels or fewer
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _PNG_CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
 _PNG_HEADER = struct.Struct(">IIBB")  # width, height, bit depth, color type: 11.2.1
@@ -39,6 +51,7 @@ _RIFF = struct.Struct("<4sI4s")  # "RIFF", bytes from here on less 8, "WEBP": RF
 _WEBP_CHUNK = struct.Struct("<4sI")  # type, length; 2.3
 _ANIMATED = 0x02
 _WEBP_QUALITY = 80
+_PART_PIXELS = 2**20  # converted at once
 
 
 class Jpg(Codec):
@@ -48,18 +61,22 @@ class Jpg(Codec):
         quality: 1 to 100, for encoding; 75 is Pillow's default.
         max_pixels: The most pixels that are decoded.
         name: The name in specs; Granular 0.5 uses `jpeg`.
+        max_scans: The most scans that are decoded.
     """
 
-    def __init__(self, quality: int = 75, max_pixels: int = MAX_PIXELS, name: str = "jpg") -> None:
+    def __init__(
+        self, quality: int = 75, max_pixels: int = MAX_PIXELS, name: str = "jpg", max_scans: int = MAX_SCANS
+    ) -> None:
         self.name = name
         self.quality = quality
         self.max_pixels = max_pixels
+        self.max_scans = max_scans
 
     def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec with another quality, as in `jpg(90)`."""
         if not args:
             return self
-        return Jpg(_quality(self.name, args), self.max_pixels, self.name)
+        return Jpg(_quality(self.name, args), self.max_pixels, self.name, self.max_scans)
 
     def encode(self, value: Any) -> bytes:
         """Return a JPEG of a uint8 array, (h, w) or (h, w, 3); the bytes of a JPEG are returned unchanged."""
@@ -73,8 +90,12 @@ class Jpg(Codec):
         _already(blob, _JPEG_START, "JPEG")
         if blob.rfind(_JPEG_END) < 0:
             raise ValueError("the JPEG is truncated: no end marker")
-        image = _within(JpegImageFile(BytesIO(blob)), self.max_pixels)
-        return np.array(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+        n_scans = blob.count(_JPEG_SCAN)
+        if n_scans > self.max_scans:
+            raise ValueError(f"expected at most {self.max_scans} scans, found {n_scans}. {_more('Jpg', 'max_scans')}")
+        image = JpegImageFile(BytesIO(blob))
+        _check_pixels("Jpg", image.size, self.max_pixels, _JPEG_DENSITY * len(blob))
+        return _decoded(image, image.mode if image.mode in ("L", "RGB") else "RGB")
 
 
 class Png(Codec):
@@ -105,10 +126,11 @@ class Png(Codec):
         """Return uint8 (h, w) or (h, w, 2 to 4), or uint16 (h, w)."""
         _already(blob, _PNG_START, "PNG")
         _check_chunks(blob)
-        image = _within(PngImageFile(BytesIO(blob)), self.max_pixels)
+        image = PngImageFile(BytesIO(blob))
+        _check_pixels("Png", image.size, self.max_pixels, _PNG_DENSITY * len(blob))
         if image.mode.startswith("I"):
-            return np.array(image).astype(np.uint16)
-        return np.array(image.convert(_plain_mode(image)))
+            return _decoded(image, image.mode).astype(np.uint16, copy=False)
+        return _decoded(image, _plain_mode(image))
 
 
 class Webp(Codec):
@@ -121,7 +143,7 @@ class Webp(Codec):
 
     name = "webp"
 
-    def __init__(self, quality: int | None = _WEBP_QUALITY, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(self, quality: int | None = _WEBP_QUALITY, max_pixels: int = MAX_WEBP_PIXELS) -> None:
         self.quality = quality
         self.max_pixels = max_pixels
 
@@ -150,9 +172,10 @@ class Webp(Codec):
     def decode(self, blob: bytes) -> NDArray[Any]:
         """Return uint8 (h, w, 3), or (h, w, 4) if the image has transparency."""
         # Pillow's decoder allocates the whole image when it is opened.
-        _check_pixels(*_webp_size(blob), self.max_pixels)
-        image = _within(WebPImageFile(BytesIO(blob)), self.max_pixels)
-        return np.array(image if image.mode == "RGBA" else image.convert("RGB"))
+        _check_pixels("Webp", _webp_size(blob), self.max_pixels)
+        image = WebPImageFile(BytesIO(blob))
+        _check_pixels("Webp", image.size, self.max_pixels)
+        return _decoded(image, "RGBA" if image.mode == "RGBA" else "RGB")
 
 
 def _quality(name: str, args: Sequence[str], or_else: str = "") -> int:
@@ -185,16 +208,37 @@ def _saved(array: NDArray[Any], kind: str, **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def _within(image: Image.Image, max_pixels: int) -> Image.Image:
+def _check_pixels(codec: str, size: tuple[int, int], most: int, plausible: int | None = None) -> None:
     # The plug-ins are called directly: Image.open would try other formats, and warn about sizes that are checked here.
-    _check_pixels(image.width, image.height, max_pixels)
+    width, height = size
+    if width * height > most:
+        raise ValueError(f"expected at most {most} pixels, found {width} x {height}. {_more(codec, 'max_pixels')}")
+    if plausible is not None and width * height > plausible:
+        raise ValueError(f"the image is truncated: expected at most {plausible} pixels, found {width} x {height}")
+
+
+def _more(codec: str, argument: str) -> str:
+    return f"For more, pass codecs= with dataformats.codecs.images.{codec}({argument}=...)"
+
+
+def _decoded(image: Image.Image, mode: str) -> NDArray[Any]:
+    """Return the pixels of an image in a mode; of a large one some rows at a time, because each step makes a copy."""
     image.load()
-    return image
+    rows = max(1, _PART_PIXELS // image.width)
+    if image.height <= rows:
+        return np.array(_in_mode(image, mode))
+    found: NDArray[Any] | None = None
+    for top in range(0, image.height, rows):
+        part = np.asarray(_in_mode(image.crop((0, top, image.width, min(top + rows, image.height))), mode))
+        if found is None:
+            found = np.empty((image.height, *part.shape[1:]), part.dtype)
+        found[top : top + rows] = part
+    assert found is not None  # an image has one row or more
+    return found
 
 
-def _check_pixels(width: int, height: int, max_pixels: int) -> None:
-    if width * height > max_pixels:
-        raise ValueError(f"expected at most {max_pixels} pixels, found {width} x {height}")
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _plain_mode(image: Image.Image) -> str:

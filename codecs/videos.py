@@ -28,8 +28,8 @@ __all__ = ["FPS", "MAX_FRAMES", "MAX_FRAME_PIXELS", "MAX_PIXELS", "MP4", "WEBM",
 FPS = Fraction(20)
 """Frames a second unless a type says otherwise: Granular's default."""
 
-MAX_PIXELS = 2**30
-"""The default limit of decoded pixels, over all frames."""
+MAX_PIXELS = 2**29
+"""The default limit of decoded pixels, over all frames: 1.6 GB."""
 
 MAX_FRAME_PIXELS = 2**25
 """The limit of pixels in one frame: 8K video has fewer."""

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from dataformats.batch import Blobs
+from dataformats.codecs import images
 from dataformats.codecs.images import JPEG, JPG, PNG, WEBP, Jpg, Png, Webp
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError
@@ -114,7 +115,7 @@ def test_16_bit_color_is_refused_on_both_sides() -> None:
 
 
 def test_bombs_are_refused_before_anything_is_allocated() -> None:
-    with pytest.raises(CodecError, match="at most 268435456 pixels, found 60000 x 60000"):
+    with pytest.raises(CodecError, match=r"at most 134217728 pixels, found 60000 x 60000\. .*images.Png\(max_pixels"):
         CODECS.decode(Type("png"), Blobs.join([png(60000, 60000, 8, 0)]))
     jpeg = bytearray(JPG.encode(pixels(8, 8)))
     at = jpeg.index(b"\xff\xc0")
@@ -124,6 +125,61 @@ def test_bombs_are_refused_before_anything_is_allocated() -> None:
     for codec in (Jpg(max_pixels=8), Png(max_pixels=8)):
         with pytest.raises(ValueError, match="at most 8 pixels, found 3 x 3"):
             codec.decode(codec.encode(pixels(3, 3)))
+
+
+def test_more_pixels_than_the_bytes_can_hold_are_refused() -> None:
+    with pytest.raises(CodecError, match=r"truncated: expected at most .* found 10000 x 10000"):
+        CODECS.decode(Type("png"), Blobs.join([png(10000, 10000, 8, 0)]))
+    jpeg = bytearray(JPG.encode(pixels(8, 8)))
+    at = jpeg.index(b"\xff\xc0")
+    jpeg[at + 5 : at + 9] = struct.pack(">HH", 10000, 10000)
+    with pytest.raises(CodecError, match=r"truncated: expected at most .* found 10000 x 10000"):
+        CODECS.decode(Type("jpg"), Blobs.join([bytes(jpeg)]))
+    black = np.zeros((2000, 2000), np.uint8)  # the fewest bytes for so many pixels
+    assert not PNG.decode(saved(Image.fromarray(black), "PNG", compress_level=9)).any()
+    assert not PNG.decode(saved(Image.fromarray(black).convert("1"), "PNG", compress_level=9)).any()
+    for options in ({}, {"progressive": True}, {"optimize": True}):
+        assert JPG.decode(saved(Image.fromarray(black), "JPEG", quality=1, **options)).shape == black.shape
+
+
+def test_many_scans_are_refused() -> None:
+    blob = saved(Image.fromarray(pixels(64, 64, 3)), "JPEG", progressive=True)
+    last, end = blob.rindex(b"\xff\xda"), blob.rindex(b"\xff\xd9")
+    more = blob[:end] + blob[last:end] * 30 + blob[end:]
+    with pytest.raises(CodecError, match=r"at most 32 scans, found 40\. .*images.Jpg\(max_scans"):
+        CODECS.decode(Type("jpg"), Blobs.join([more]))
+    assert Jpg(max_scans=40).with_args(["90"]).decode(more).shape == (64, 64, 3)
+
+
+LARGE = [
+    ("1", {}),
+    ("L", {}),
+    ("L", {"transparency": 7}),
+    ("LA", {}),
+    ("P", {}),
+    ("P", {"transparency": 1}),
+    ("RGB", {}),
+    ("RGB", {"transparency": (1, 2, 3)}),
+    ("RGBA", {}),
+    ("I;16", {}),
+]
+
+
+@pytest.mark.parametrize(("mode", "options"), LARGE)
+def test_large_images_are_converted_in_parts(mode: str, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = Image.fromarray(pixels(33, 10, 4), "RGBA")
+    image = Image.fromarray(pixels(33, 10, dtype=np.uint16)) if mode == "I;16" else noise.convert(mode)
+    blobs: list[tuple[Codec, bytes]] = [(PNG, saved(image, "PNG", **options))]
+    if mode in ("L", "RGB"):
+        blobs += [(JPG, saved(image, "JPEG")), (WEBP, saved(image, "WEBP"))]
+        blobs += [(JPG, saved(image.convert("CMYK"), "JPEG"))] if mode == "RGB" else []
+    for codec, blob in blobs:
+        whole = codec.decode(blob)
+        monkeypatch.setattr(images, "_PART_PIXELS", 70)
+        parts = codec.decode(blob)
+        monkeypatch.undo()
+        assert (parts.shape, parts.dtype, parts.flags.writeable) == (whole.shape, whole.dtype, True)
+        assert np.array_equal(parts, whole)
 
 
 # ---- golden images of Granular
@@ -201,7 +257,7 @@ def webp(chunk_name: bytes, data: bytes) -> bytes:
     ],
 )
 def test_large_webp_is_refused_before_anything_is_allocated(blob: bytes) -> None:
-    with pytest.raises(CodecError, match="at most 268435456 pixels"):
+    with pytest.raises(CodecError, match=r"at most 67108864 pixels.*images.Webp\(max_pixels"):
         CODECS.decode(Type("webp"), Blobs.join([blob]))
 
 

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 MEASURE = """
 import sys
@@ -41,6 +43,31 @@ def peak_mb(work: str, path: Path) -> int:
     )
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1])
+
+
+DECODE = """
+from dataformats.codecs.images import Jpg, Png, Webp
+codec = {codec}()
+codec.decode(codec.encode(np.zeros((8, 8, 3), np.uint8)))
+before = peak()
+codec.decode(Path(path).read_bytes())
+"""
+
+
+@pytest.mark.parametrize(
+    ("codec", "kind", "options", "bytes_per_pixel"),
+    [
+        ("Png", "PNG", {}, 8),
+        ("Jpg", "JPEG", {}, 8),
+        ("Jpg", "JPEG", {"progressive": True, "subsampling": 0}, 11),
+        ("Webp", "WEBP", {}, 17),
+    ],
+    ids=["png", "jpg", "progressive jpg", "webp"],
+)
+def test_large_images(codec: str, kind: str, options: dict[str, Any], bytes_per_pixel: int, tmp_path: Path) -> None:
+    side = 6000
+    Image.new("RGB", (side, side)).save(tmp_path / "image", kind, **options)
+    assert peak_mb(DECODE.format(codec=codec), tmp_path / "image") < bytes_per_pixel * side**2 / 2**20
 
 
 @pytest.fixture
