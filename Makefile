@@ -68,13 +68,16 @@ test-wheel: .venv/deep
 
 SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
-# The targets of tests/fuzz: on fixed inputs by any compiler, and a short run if clang has libFuzzer.
-test-fuzz-short:
+# The targets of tests/fuzz: on fixed inputs by any compiler, a short run if clang has libFuzzer, and a short run of the
+# parsers in Python.
+test-fuzz-short: .venv/stamp
 	$(PYTHON) tests/fuzz/run.py --replay
 	$(PYTHON) tests/fuzz/run.py --total 15
+	.venv/bin/python -m tests.fuzz.parsers --total 45
 
-fuzz:
+fuzz: .venv/stamp
 	$(PYTHON) tests/fuzz/run.py --insist --seconds $(SECONDS)
+	.venv/bin/python -m tests.fuzz.parsers --seconds $(SECONDS)
 
 # The tests of the kernels on an extension that watches its memory. Python itself is not built so: gcc's library is
 # loaded first, and Python's own memory at exit is not reported as a leak. Without PYTHONSAFEPATH the checkout, which is
