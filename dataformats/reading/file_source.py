@@ -289,4 +289,4 @@ class FileSource(RecordSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         memory = self._blobs.files.shared()
-        return self._arguments.reopen, (self.fingerprint, self.payload, self.spec.to_json(), memory)
+        return self._arguments.reopen, (self.fingerprint, self.payload, self.spec, self.spec_is_inferred, memory)

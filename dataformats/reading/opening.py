@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
 
-from dataformats.errors import FormatError, SpecError, StateMismatchError
+from dataformats.errors import FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.interfaces import Backend, OpenOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES
 from dataformats.reading.detection import choose_files
@@ -69,7 +69,7 @@ def open(  # the name that the contract gives it
     Raises:
         FileNotFoundError: There is no such file.
         FormatError: The content is of no known format, or not of the named one, or a header is broken.
-        SpecError: The spec does not parse.
+        SpecError: The spec does not parse, or `payload` is given and the format stores each field separately.
         UnknownNameError: No such format, or payload; a codec that `spec` names is looked up by the first read.
         ValueError: No such `io` or `cache`, or the files cannot be mapped.
 
@@ -166,6 +166,9 @@ class OpenArguments(OpenOptions):
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         check_options(backend, "open", self.backend_options)
         reader = backend.open(list(chain.from_iterable(files)), arguments, **self.backend_options)
+        if self.payload is not None and reader.spec is not None:
+            remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
+            raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
         return FileSource(arguments, backend, reader, declared_schema(arguments, facts))
 
     def _used(self, facts: Mapping[str, Any]) -> set[str]:
@@ -173,22 +176,26 @@ class OpenArguments(OpenOptions):
         used = set() if self.payload is not None or facts.get("payload") is None else {"payload"}
         return used | ({"spec"} if self.spec is None and spec_applies(self.payload, facts) else set())
 
-    def reopen(self, fingerprint: str, payload: str | None, spec: dict[str, str], memory: Any = None) -> FileSource:
+    def reopen(
+        self, fingerprint: str, payload: str | None, spec: Spec, spec_is_inferred: bool, memory: Any = None
+    ) -> FileSource:
         """Open the files of a pickled source.
 
         Args:
             fingerprint: Of that source.
             payload: As that source had it, inferred or not.
-            spec: Likewise.
+            spec: Likewise; it may be none of the call's, after `with_spec`.
+            spec_is_inferred: True if that source inferred it.
             memory: Gives access to its files in memory; `None` if it has none, or cannot share them.
 
         Raises:
             StateMismatchError: The data have another fingerprint.
         """
         source = self.open()
+        if not spec_is_inferred:
+            source = source.with_spec(spec)
         source.adopt_memory(memory)
-        if source.reader.spec is None:  # formats that store fields apart take the spec of the call, or their own
-            source.adopt(payload, _spec_of_json(spec))
+        source.adopt(payload, spec)
         if source.fingerprint != fingerprint:
             raise StateMismatchError(
                 f"the data at {source.paths[0]!r}",

@@ -28,29 +28,36 @@ class DeclaredSchema:
     Attributes:
         payload: The codec of whole records; `None` infers it from samples.
         spec: The fields; `None` infers them from samples.
-        codecs: Resolves types to codecs.
+        payload_codecs: Resolves the payload to its codec.
+        codecs: Resolves the types of fields, and of single values.
     """
 
     payload: str | None
     spec: Spec | None
+    payload_codecs: CodecResolver
     codecs: CodecResolver
 
 
 def declared_schema(arguments: OpenArguments, facts: Mapping[str, Any]) -> DeclaredSchema:
     """Return what the call declares, else what the sidecar does.
 
-    Only the call may name codecs that are not safe; a sidecar's types may be opaque names, as in any file.
+    Only the call may name codecs that are not safe; a sidecar's types may be opaque names, as in any file. A codec that
+    the call names as the payload is not trusted as the type of a field that a file names, nor the other way round.
 
     Args:
         arguments: Of the call.
         facts: Of the sidecar; its spec is of its payload alone.
     """
-    payload, spec, codecs = arguments.payload, arguments.spec, arguments.codecs
-    kinds = [*(spec or {}).values(), *([Type.parse(payload)] if payload is not None else [])]
-    resolver = CodecResolver(codecs, trusted=frozenset(kind.codec for kind in kinds))
+    payload, spec = arguments.payload, arguments.spec
+
+    def resolver(kinds: Iterable[Type]) -> CodecResolver:
+        return CodecResolver(arguments.codecs, trusted=frozenset(kind.codec for kind in kinds))
+
+    payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
+    codecs = payload_codecs if spec is None else resolver(spec.values())  # without a spec, single values are payloads
     if spec is None and spec_applies(payload, facts):
-        spec = Spec({name: Type.named(text) for name, text in facts["spec"].items()})
-    return DeclaredSchema(payload if payload is not None else facts.get("payload"), spec, resolver)
+        spec, codecs = Spec({name: Type.named(text) for name, text in facts["spec"].items()}), resolver([])
+    return DeclaredSchema(payload if payload is not None else facts.get("payload"), spec, payload_codecs, codecs)
 
 
 def spec_applies(payload: str | None, facts: Mapping[str, Any]) -> bool:
@@ -110,7 +117,7 @@ class DatasetSchema:
         """The codec of whole records; `None` in formats that store fields apart."""
         name = self.payload
         if name is not None and self._codec is None:
-            self._codec = self._declared.codecs.codec(Type.named(name))
+            self._codec = self._declared.payload_codecs.codec(Type.named(name))
         return self._codec
 
     @property
