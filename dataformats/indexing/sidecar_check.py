@@ -109,6 +109,7 @@ def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: Stored
     """
     found = Comparison(sidecar)
     if len(listed) != 1:
+        found.extra += [file] if listed else []  # those are the shards of a folder that had the name
         return found
     entry = listed[0]
     found.claims.append(_Claim(0, entry, [file]))

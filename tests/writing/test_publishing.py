@@ -41,7 +41,8 @@ class Data:
 
     def is_in(self, path: Any) -> bool:
         with dataformats.open(path) as source:
-            return list(source) == self.records
+            spec = self.options.get("spec", source.spec)
+            return list(source) == self.records and source.spec == spec
 
 
 def values(name: str, format: str, payload: str, records: list[Any], **options: Any) -> Data:
@@ -74,6 +75,14 @@ CASES = {
     "shards": (
         rows("x", "tfrecord", "int64", NUMBERS, shard_records=1),
         rows("x", "tfrecord", "float32", FLOATS, shard_records=1),
+    ),
+    "shards-for-file": (
+        rows("x", "tfrecord", "int64", NUMBERS),
+        rows("x", "tfrecord", "int32", NUMBERS[::-1], shard_records=1),
+    ),
+    "file-for-shards": (
+        rows("x", "tfrecord", "int64", NUMBERS, shard_records=1),
+        rows("x", "tfrecord", "int32", NUMBERS[::-1]),
     ),
 }
 NOT_AT_ONCE = ("bag", "older-bag", "newer-bag")  # for a moment there may be nothing
