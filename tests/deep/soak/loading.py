@@ -117,8 +117,10 @@ class Reading:
 
     def random_access(self) -> None:
         """Every engine returns the records that were asked for."""
-        for name, dataset in (self._any(self._datasets.small), self._any(self._datasets.sharded)):
-            source = dataset.open(io=self._chosen.choice(["auto", "threads", "mmap"]))
+        engines = ["auto", "threads", "uring", "libaio"]  # a mapping needs a descriptor for each file
+        for datasets, engine in (self._datasets.small, [*engines, "mmap"]), (self._datasets.sharded, engines):
+            name, dataset = self._any(datasets)
+            source = dataset.open(io=self._chosen.choice(engine))
             for _ in range(20):
                 wanted = [self._chosen.randrange(dataset.n) for _ in range(self._chosen.randrange(1, 50))]
                 batch = source.read(wanted)

@@ -15,7 +15,7 @@ __all__ = ["Resources", "growth", "now"]
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SLACK_MB = 16.0
 _SLACK = 0.05
-_POOLED = {"threads": 4}  # the kernels start some more when they can use them
+_POOLED = {"threads": 24}  # the kernels start up to 16 to read and 8 to share batches, when they can use them
 _SETTLING_S = 20
 _LEFT_S = 60
 
