@@ -20,6 +20,7 @@ class FFRecordBackend(BlobBackend):
 
     name = "ffrecord"
     suffixes: tuple[str, ...] = (".ffr",)
+    has_checked_header = True
 
     def order(self, names: Sequence[str]) -> list[str]:
         """Return the names sorted as strings: `a10` before `a2`."""
@@ -27,7 +28,7 @@ class FFRecordBackend(BlobBackend):
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize a file by its header, whose parts must fit each other and the file: there is no magic number."""
-        return sniff_header(file)
+        return sniff_header(file, has_name=self.matches_name(file.basename))
 
     def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> FFRecordReader:
         """Return a reader; reads the headers and verifies small ones."""

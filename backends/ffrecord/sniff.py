@@ -15,25 +15,30 @@ _WINDOW_BYTES = 64 * 1024
 _MAX_HEADER_BYTES = 2**20  # of a longer header only the first offset is checked, 8 bytes that must fit
 
 
-def sniff_header(file: StoredFile) -> SniffResult:
-    """Recognize a non-empty file by its header."""
+def sniff_header(file: StoredFile, *, has_name: bool) -> SniffResult:
+    """Recognize a non-empty file by its header.
+
+    Args:
+        file: The file.
+        has_name: True if its name is one of an FFRecord file.
+    """
     window = file.pread(0, _WINDOW_BYTES)
     if len(window) < PREFIX.size:
         return SniffResult("no", f"{len(window)} bytes are too few for a header of {PREFIX.size}")
     stored, n = PREFIX.unpack_from(window)
     if n == 0:
-        return _sniff_no_records(stored, file.size)
+        return _sniff_no_records(stored, file.size, has_name)
     if n > 0 and header_bytes(n) <= file.size:
         return _sniff_table(file, stored, n, window)
     return _sniff_other_count(window, n, file.size)
 
 
-def _sniff_no_records(stored: int, size: int) -> SniffResult:
+def _sniff_no_records(stored: int, size: int, has_name: bool) -> SniffResult:
     if size == PREFIX.size:
         sound = stored in (0, crc32(bytes(8)))
         return SniffResult("yes") if sound else SniffResult("damaged", "a header of no records with a wrong checksum")
     if stored == 0:
-        return SniffResult("damaged", "unfinished: a header of zeros before data")
+        return SniffResult("damaged" if has_name else "no", "unfinished: a header of zeros before data")
     if stored == crc32(bytes(8)):
         return SniffResult("damaged", "data behind a header of no records")
     return SniffResult("no", "its header says 0 records, with a wrong checksum")

@@ -22,6 +22,7 @@ class SyrahBackend(FieldsBackend):
 
     name = "syrah"
     suffixes: tuple[str, ...] = (".syr",)
+    has_checked_header = True
     stores_full_spec = False
 
     def sniff(self, file: StoredFile) -> SniffResult:

@@ -28,6 +28,7 @@ class TFRecordBackend(BlobBackend):
 
     name = "tfrecord"
     suffixes: tuple[str, ...] = (*_ENDINGS, *(ending + more for ending in _ENDINGS for more in _COMPRESSED))
+    has_checked_header = True
 
     def matches_name(self, name: str) -> bool:
         """True for the suffixes, and for `x-00000-of-00003` without one."""

@@ -18,7 +18,7 @@ from dataformats.errors import ChecksumError, FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck, OutdatedIndexError
 from dataformats.kernels import FrameCheck, crc32c_extents, mask, masked_crc32c, scan_tfrecord, scan_tfrecord_header
 
-__all__ = ["FRAMING", "FRAMING_BYTES", "HEADER", "TFRecordCheck", "frame", "frames", "header_is_sound"]
+__all__ = ["FOOTER_BYTES", "FRAMING", "FRAMING_BYTES", "HEADER", "TFRecordCheck", "frame", "frames", "header_is_sound"]
 
 HEADER = Struct("<QI")  # length, masked CRC-32C of it
 FOOTER_BYTES = 4  # masked CRC-32C of the data

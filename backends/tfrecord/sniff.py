@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataformats.backends.tfrecord.compression import PREFIX_BYTES, compression_of, inflate
-from dataformats.backends.tfrecord.layout import FRAMING_BYTES, HEADER, header_is_sound
+from dataformats.backends.tfrecord.layout import FOOTER_BYTES, FRAMING_BYTES, HEADER, header_is_sound
 from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.kernels import masked_crc32c
+from dataformats.kernels import masked_crc32c, scan_tfrecord_header
 
 __all__ = ["sniff_frames"]
 
 _MAX_PROBED = 2**20
+_WINDOW_BYTES = 2**16
+_HEAD_BYTES = 2 * HEADER.size  # in which a damaged header may end
 
 
 def sniff_frames(file: StoredFile, *, has_name: bool) -> SniffResult:
@@ -56,6 +58,8 @@ def _evidence(file: StoredFile, length: int, stored: int) -> str:
         return "only by one bit"
     if any(masked_crc32c((length ^ 1 << bit).to_bytes(8, "little")) == stored for bit in range(64)):
         return "fits the length with one bit flipped"
+    if _has_footer(file):
+        return "the checksum of the data is right"
     end = length + FRAMING_BYTES
     if end > file.size:
         return ""
@@ -65,6 +69,21 @@ def _evidence(file: StoredFile, length: int, stored: int) -> str:
     if length and data and masked_crc32c(data[:-4]) == int.from_bytes(data[-4:], "little"):
         return "the checksum of the data is right"
     return ""
+
+
+def _has_footer(file: StoredFile) -> bool:
+    """True if the checksum of the first record's data is right, wherever the damaged header ends.
+
+    It lies before the next sound header, or at the end of a small file.
+    """
+    window = file.pread(0, _WINDOW_BYTES)
+    found = scan_tfrecord_header(window, 1, file.size)
+    end = found if found > 0 else len(window)
+    if (end == len(window) < file.size) or end < FOOTER_BYTES:
+        return False
+    stored = int.from_bytes(window[end - FOOTER_BYTES : end], "little")
+    data = memoryview(window)[: end - FOOTER_BYTES]
+    return any(masked_crc32c(data[start:]) == stored for start in range(min(len(data), _HEAD_BYTES)))
 
 
 def _sniff_short(head: bytes) -> SniffResult:

@@ -71,10 +71,13 @@ class Backend(ABC):
     Attributes:
         name: As in `open(format=...)`.
         suffixes: File endings that hint at the format, dots included.
+        has_checked_header: True if `sniff` verifies a checksum or a magic number. A damaged file of such a format is
+            never taken for one of a format without.
     """
 
     name: str
     suffixes: tuple[str, ...] = ()
+    has_checked_header: bool = False
 
     def matches_name(self, name: str) -> bool:
         """True if a file of this name in a folder looks like this format's."""

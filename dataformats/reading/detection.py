@@ -76,7 +76,7 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
         return _choose_by_content(folder)
     name, files = _only_format(folder, by_format)
     claimed = backends.get(name)
-    backend = _recognize(files, claimed) if any(file.size for file in files) else claimed
+    backend = _recognize(files, claimed)
     if backend is claimed:
         return backend, files
     by_name = {file.name: file for file in files}
@@ -109,24 +109,26 @@ def _only_format(folder: Folder, by_format: Mapping[str, list[StoredFile]]) -> t
 
 
 def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, folder: Folder | None = None) -> Backend:
-    """Return the format of the first file that is not empty, by its content; its name only breaks ties.
+    """Return the format of the first file that is not empty, by its content and its name; if all are, by their names.
 
     Raises:
-        FormatError: No format matches; the error names the reason of each.
+        FormatError: No format matches, or several; the error names the reason of each.
     """
     file = next((file for file in files if file.size), None)
     if file is None:
-        what = "the file is empty" if len(files) == 1 else "every file is empty"
-        raise FormatError(what, path=files[0].name, remedy=Remedy("Pass {format} if that is intended.", format=...))
-    results = {backend.name: (backend, backend.sniff(file)) for backend in _importable()}
-    for match in ("yes", "damaged"):
-        matching = [backend for backend, result in results.values() if result.match == match]
-        hinted = [backend for backend in matching if backend is claimed or backend.matches_name(file.basename)]
-        if len(matching) == 1 or len(hinted) == 1:
-            return (hinted or matching)[0]
-        if matching:
-            formats = " or ".join(backend.name for backend in matching)
-            raise FormatError(f"the content could be {formats}", path=file.name, remedy=_NAME_FORMAT)
+        return _only_name(files, claimed)
+    named, others = _by_name(file, claimed)
+    results: dict[str, tuple[Backend, SniffResult]] = {}
+    for backend in (*named, *others):
+        result = results[backend.name] = backend, backend.sniff(file)
+        if backend in named and backend.has_checked_header and result[1].match == "yes":
+            return backend
+    matching = _most_certain(results, named)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        formats = " or ".join(backend.name for backend in matching)
+        raise FormatError(f"the content could be {formats}", path=file.name, remedy=_NAME_FORMAT)
     if folder is not None:
         raise FormatError(
             f"the folder holds a file of no known format: {file.basename!r} is {_reasons(results)}",
@@ -138,8 +140,52 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
     )
 
 
+def _only_name(files: Sequence[StoredFile], claimed: Backend | None) -> Backend:
+    """Return the format of empty files by their names; its backend decides if an empty file is an empty dataset."""
+    names = [{backend.name for backend in _by_name(file, claimed)[0]} for file in files]
+    formats = set.intersection(*names)
+    if len(formats) == 1:
+        return backends.get(formats.pop())
+    what = "the file is empty" if len(files) == 1 else "every file is empty"
+    raise FormatError(what, path=files[0].name, remedy=Remedy("Pass {format} if that is intended.", format=...))
+
+
+def _by_name(file: StoredFile, claimed: Backend | None) -> tuple[list[Backend], list[Backend]]:
+    """Return the formats that the name of a file is of, and all others."""
+    every = _importable()
+    named = [backend for backend in every if backend is claimed or backend.matches_name(file.basename)]
+    return named, [backend for backend in every if backend not in named]
+
+
+def _most_certain(results: Mapping[str, tuple[Backend, SniffResult]], named: Sequence[Backend]) -> list[Backend]:
+    """Return the formats with the best evidence.
+
+    A format without checks recognizes a file by its structure alone, which a damaged file of another format may have
+    by chance. So it comes after the formats with checks, unless the name is of it; it never has a file whose name is of
+    a format with checks; and it has a damaged file only by name.
+    """
+    ranks = [(True, "yes", None), (False, "yes", True), (True, "damaged", None), (False, "damaged", True)]
+    if not any(backend.has_checked_header for backend in named):
+        ranks.append((False, "yes", False))
+    for has_check, match, has_name in ranks:
+        found = [backend for backend, result in results.values()
+                 if (backend.has_checked_header, result.match) == (has_check, match)
+                 and has_name in (None, backend in named)]  # fmt: skip
+        if found:
+            hinted = [backend for backend in found if backend in named]
+            return hinted if len(hinted) == 1 else found
+    return []
+
+
 def _reasons(results: Mapping[str, tuple[Backend, SniffResult]]) -> str:
-    return "; ".join(f"not {name} ({result.reason})" for name, (_, result) in results.items())
+    verdicts = {
+        "no": "not {name} ({reason})",
+        "damaged": "perhaps a damaged {name} ({reason})",
+        "yes": "perhaps {name}, which has no checksums to confirm it",
+    }
+    return "; ".join(
+        verdicts[result.match].format(name=name, reason=result.reason) for name, (_, result) in results.items()
+    )
 
 
 def _importable() -> list[Backend]:

@@ -46,8 +46,8 @@ def open(  # the name that the contract gives it
     Args:
         path: A str or PathLike, a sequence of them, a glob, a folder, a URL that fsspec knows, or an object with
             `open`, `/`, `exists`, `glob`. A folder or glob is read in the format's own order; a list keeps its order.
-        format: `"ffrecord"`, `"tfrecord"` or a registered name; `None` detects it from the content of the first file
-            that is not empty.
+        format: `"ffrecord"`, `"tfrecord"` or a registered name; `None` takes the format of the sidecar, else detects it
+            from names, and from the content of the first file that is not empty.
         payload: The codec of whole records: `"bytes"`, `"example"`, `"sequence_example"`, `"msgpack"`, ...; `None`
             takes the payload of the sidecar file, else infers it from the format and the records.
         spec: Field to type, if the data do not say it: `{"image": "uint8[8,8]", "label": "int64"}`.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dataformats
+from tests.cases import GOLDEN, frames
 
 
 @pytest.mark.parametrize("format", ["tfrecord", "ofrecord"])
@@ -141,3 +143,82 @@ def test_an_unknown_format_is_named_with_a_remedy(tmp_path: Path) -> None:
     ) as caught:
         dataformats.open(tmp_path)
     assert (caught.value.path, caught.value.remedy) == (str(tmp_path), "Pass format=, or a glob.")
+
+
+# ---- empty files
+
+
+@pytest.mark.parametrize(
+    "name", ["e.tfrecord", "e.tfrecords", "e.tfrecord.gz", "e-00001-of-00002", "e.ofrecord", "part-7", "e.bag"]
+)
+def test_an_empty_file_whose_name_is_of_a_format_is_an_empty_dataset(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    for path in (tmp_path / name, [tmp_path / name] * 2, f"{tmp_path}/{name[:2]}*"):
+        source = dataformats.open(path)
+        assert (len(source), list(source)) == (0, [])
+    if name != "e.bag":
+        assert len(dataformats.open(tmp_path)) == 0
+    assert dataformats.verify(tmp_path / name).ok
+    assert dataformats.info(tmp_path / name).records == 0
+
+
+def test_empty_shards_among_others(tmp_path: Path) -> None:
+    for n, count in enumerate((0, 2, 0)):
+        (tmp_path / f"x-0000{n}-of-00003").write_bytes(frames(*[b"a"] * count))
+    for path in (tmp_path, f"{tmp_path}/*", sorted(tmp_path.iterdir())):
+        assert list(dataformats.open(path)) == [b"a", b"a"]
+
+
+@pytest.mark.parametrize("name", ["e.ffr", "e.syr"])
+def test_an_empty_file_that_the_original_program_refuses(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(dataformats.TruncatedError, match="too short for a header"):
+        dataformats.open(tmp_path / name)
+
+
+def test_empty_files_of_no_format_or_of_several(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("e", "e.tfrecord", "e.ofrecord")]
+    for path in paths:
+        path.touch()
+    cases: list[tuple[Any, str]] = [(paths[0], "the file"), (paths, "every file"), (paths[1:], "every file")]
+    for path, match in cases:
+        with pytest.raises(dataformats.FormatError, match=f"{match} is empty") as caught:
+            dataformats.open(path)
+        assert "format=" in str(caught.value.remedy)
+    assert len(dataformats.open(paths, format="tfrecord")) == 0
+
+
+# ---- sidecar, name, content
+
+
+def test_a_file_whose_checksums_fail_is_not_read_as_a_format_without(tmp_path: Path) -> None:
+    """Leaving out bytes of the header makes a frame of OFRecord."""
+    data = (GOLDEN / "tfrecord" / "sequence.tfrecord").read_bytes()
+    for name in ("x.tfrecord", "x"):
+        (tmp_path / name).write_bytes(data[:8] + data[12:])
+        source = dataformats.open(tmp_path / name)
+        assert (source.format, len(source)) == ("tfrecord", 1)
+        with pytest.raises(dataformats.ChecksumError):
+            source[0]
+
+
+def test_the_format_in_the_sidecar_counts_before_name_and_content(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with dataformats.create(path, "ofrecord", payload="msgpack") as writer:
+        writer.append({"a": 1})
+    assert dataformats.open(path)[0] == {"a": 1}
+    shutil.copy(GOLDEN / "tfrecord" / "raw.tfrecord", path)
+    with pytest.raises(dataformats.FormatError, match="sidecar"):
+        dataformats.open(path)
+    assert dataformats.open(path, format="tfrecord", payload="bytes", spec={"value": "bytes"}).format == "tfrecord"
+
+
+def test_checked_content_counts_before_the_name(tmp_path: Path) -> None:
+    for name in ("x.ffr", "x.bag", "x.ofrecord", "part-0", "x"):
+        shutil.copy(GOLDEN / "tfrecord" / "raw.tfrecord", tmp_path / name)
+        assert dataformats.open(tmp_path / name).format == "tfrecord"
+    shutil.copy(GOLDEN / "ofrecord" / "base.ofrecord", tmp_path / "y")
+    assert dataformats.open(tmp_path / "y").format == "ofrecord"
+    shutil.copy(GOLDEN / "ofrecord" / "base.ofrecord", tmp_path / "y.tfrecord")
+    with pytest.raises(dataformats.FormatError, match="perhaps ofrecord, which has no checksums to confirm it"):
+        dataformats.open(tmp_path / "y.tfrecord")
