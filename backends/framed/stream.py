@@ -105,12 +105,12 @@ class _StreamWindow:
     def too_long(self, max_bytes: int) -> FormatError | None:
         """Return why the incomplete frame is skipped, or `None` if it is not."""
         whole = self.n_whole
-        if whole == len(self.frames.starts) or self.frames.lengths[whole] <= max_bytes:
+        if whole == len(self.frames.starts) or self.frames.lengths[whole] <= self.file.most_record_bytes(max_bytes):
             return None
         offset, length = self.base + self.stop, int(self.frames.lengths[whole])
         if offset + length + self.framing.extra > self.file.size:  # a compressed file is decompressed for this
             return None
-        return too_long(length, max_bytes, path=self.file.name, offset_bytes=offset + self.framing.head)
+        return too_long(self.file, offset + self.framing.head, length, max_bytes)
 
     def missing_bytes(self, n_carried: int) -> int:
         """Return how many bytes of the incomplete frame to read next; its length may be damaged."""
@@ -130,11 +130,10 @@ class _StreamWindow:
         problems = self.framing.data_problems(blobs, starts + self.base) if options.verify_checksums else {}
         for error in problems.values():
             error.path = self.file.name
-        for long in np.flatnonzero(lengths > options.max_record_bytes).tolist():
+        most = self.file.most_record_bytes(options.max_record_bytes)
+        for long in np.flatnonzero(lengths > most).tolist():
             offset = self.base + self.framing.head + int(starts[long])
-            problems[long] = too_long(
-                int(lengths[long]), options.max_record_bytes, path=self.file.name, offset_bytes=offset
-            )
+            problems[long] = too_long(self.file, offset, int(lengths[long]), options.max_record_bytes)
         if problem is not None:
             problems[whole] = problem
             zero = np.zeros(1, np.int64)

@@ -54,6 +54,10 @@ class StoredFile(ABC):
         """The last part of the name."""
         return self.name.rstrip("/").rsplit("/", 1)[-1]
 
+    def most_record_bytes(self, max_record_bytes: int) -> int:
+        """Return the most bytes that a record of this file may have, if the caller allows `max_record_bytes`."""
+        return max_record_bytes
+
     @abstractmethod
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from byte `offset` on; return the bytes read, fewer only at the end of the file."""

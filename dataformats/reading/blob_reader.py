@@ -77,6 +77,8 @@ class BlobReader:
         self._io = io
         self._in_memory = self._files_in_memory(cache)
         self._max_bytes = max_bytes
+        # The reference path knows the limit of each file.
+        self._fast_max_bytes = min((file.most_record_bytes(max_bytes) for file in reader.files), default=max_bytes)
         self._files: FileSet | None = open_files(reader.files, io, self._in_memory)
         self.table: ExtentTable = ExtentTable(reader if self._files.gathers else None)
         self._compared: set[str] = set()
@@ -144,7 +146,7 @@ class BlobReader:
         """Try the fast path. Returns `None` if any blob needs the reference path."""
         begin = time.perf_counter()
         files = self._files
-        stored = read(self.files if files is None else files, located, self._max_bytes, slices)
+        stored = read(self.files if files is None else files, located, self._fast_max_bytes, slices)
         IO_WAIT.seconds += time.perf_counter() - begin
         return stored
 

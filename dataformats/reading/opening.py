@@ -62,7 +62,8 @@ def open(  # the name that the contract gives it
             at a time; `"uring"`, `"libaio"` and `"threads"` ask for one engine; `"mmap"` maps local files, which must
             not change meanwhile: truncating one ends the process.
         storage_options: For the fsspec file system of a URL.
-        max_record_bytes: A longer record is refused before anything is allocated for it.
+        max_record_bytes: A longer record is refused before anything is allocated for it. So is a record longer than an
+            eighth of this if it lies in a compressed file that is 100 times smaller than the record.
         progress: Called with (bytes done, total bytes) while an index is built.
         **backend_options: Options of the format, such as `compression="gzip"` for TFRecord.
 

@@ -32,6 +32,8 @@ _MAX_CHECKPOINTS = 1024  # of one file; 40 to 56 KB each
 _MIN_CHECKPOINTS = 4
 _ALL_CHECKPOINTS = 8192  # of all files of the process, approximately
 _CURSORS = 4
+_SHARE = 8  # of `max_record_bytes`: longer records need a file that is not much smaller
+_EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 
 _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
@@ -140,6 +142,10 @@ class DecompressedFile(StoredFile):
     def forget_size(self) -> None:
         """Measure the size again: the index that it came from is of another file."""
         self._size, self.damage = None, None
+
+    def most_record_bytes(self, max_record_bytes: int) -> int:
+        """Return an eighth of `max_record_bytes`, or 100 times the bytes of the file if that is more."""
+        return min(max_record_bytes, max(max_record_bytes // _SHARE, _EXPANSION * self._file.size))
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""

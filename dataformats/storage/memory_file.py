@@ -114,6 +114,9 @@ class MemoryFile(StoredFile):
             out[:n] = self.memory.data[offset : offset + n]
         return n
 
+    def most_record_bytes(self, max_record_bytes: int) -> int:
+        return self._file.most_record_bytes(max_record_bytes)
+
     def release(self) -> None:
         self._file.release()
 

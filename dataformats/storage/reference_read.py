@@ -75,7 +75,8 @@ def _problems(
         outside = (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
     outside |= request.offset > room
     problems: dict[int, FormatError] = {}
-    for position in np.flatnonzero(outside | (request.length > max_bytes)).tolist():
+    least = min((file.most_record_bytes(max_bytes) for file in files), default=max_bytes)
+    for position in np.flatnonzero(outside | (request.length > least)).tolist():
         file = files[request.file[position]]
         offset, length = int(request.offset[position]), int(request.length[position])
         if outside[position]:
@@ -87,19 +88,24 @@ def _problems(
                 expected=expected,
                 found=f"{length} bytes from byte {offset} on",
             )
-        else:
-            problems[position] = too_long(length, max_bytes, path=file.name, offset_bytes=offset)
+        elif length > file.most_record_bytes(max_bytes):
+            problems[position] = too_long(file, offset, length, max_bytes)
     return problems | dict(request.problems)
 
 
-def too_long(length: int, max_bytes: int, *, path: str, offset_bytes: int) -> FormatError:
-    """Return the error of a record that is longer than the caller allows."""
+def too_long(file: StoredFile, offset: int, length: int, max_bytes: int) -> FormatError:
+    """Return the error of a record that is longer than `file.most_record_bytes(max_bytes)`."""
+    most, enough = file.most_record_bytes(max_bytes), length
+    while file.most_record_bytes(enough) < length:
+        enough *= 2
+    compressed = f", a share of max_record_bytes, in {file.stored_size} compressed bytes" if most < max_bytes else ""
     return FormatError(
         "a record is longer than max_record_bytes",
-        path=path,
-        offset_bytes=offset_bytes,
-        expected=f"<= {max_bytes} bytes",
+        path=file.name,
+        offset_bytes=offset,
+        expected=f"<= {most} bytes{compressed}",
         found=f"{length} bytes",
+        remedy=f"To read it, call open with max_record_bytes={enough}",
     )
 
 

@@ -32,6 +32,28 @@ def test_a_longer_record_than_allowed_is_refused_and_passed_over(
     assert [finding.index for finding in report.findings] == [1]
 
 
+@pytest.mark.parametrize("cache", [None, "memory"])
+def test_small_compressed_files_have_shorter_records(tmp_path: Path, cache: str | None) -> None:
+    path = tmp_path / "x.tfrecord.gz"
+    path.write_bytes(gzip.compress(frames(b"first", bytes(200_000), b"last")))  # some 300 bytes
+    assert path.stat().st_size < 1000
+    for allowed, is_read in ((1_600_000, True), (800_000, False)):
+        source = dataformats.open(path, payload="bytes", max_record_bytes=allowed, cache=cache)
+        batch = source.read([0, 1, 2], on_corrupt="omit")
+        assert [len(blob) for blob in batch] == ([5, 200_000, 4] if is_read else [5, 4])
+        if not is_read:
+            with pytest.raises(dataformats.FormatError, match=r"<= 100000 bytes.*compressed.*max_record_bytes=1600000"):
+                source[1]
+            with pytest.raises(dataformats.FormatError, match="max_record_bytes=1600000"):
+                list(source)
+    plain = tmp_path / "x.tfrecord"
+    plain.write_bytes(frames(b"first", bytes(200_000), b"last"))
+    assert len(dataformats.open(plain, payload="bytes", max_record_bytes=200_000)[1]) == 200_000
+    large = tmp_path / "y.tfrecord.gz"
+    large.write_bytes(gzip.compress(frames(bytes(200_000)), 0))  # no smaller than the record
+    assert len(dataformats.open(large, payload="bytes", max_record_bytes=200_000)[0]) == 200_000
+
+
 def test_memory_that_runs_out_is_not_corruption(tmp_path: Path) -> None:
     def decode(blob: bytes) -> Any:
         raise MemoryError

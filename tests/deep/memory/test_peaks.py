@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from dataformats.kernels import masked_crc32c
+
 MEASURE = """
 import sys
 from pathlib import Path
@@ -95,6 +97,23 @@ def long_records(tmp_path: Path) -> Path:
 )
 def test_fingerprints_of_long_records(work: str, long_records: Path) -> None:
     assert peak_mb(work, long_records) < 100
+
+
+def test_a_small_compressed_file_with_a_long_record(tmp_path: Path) -> None:
+    length = struct.pack("<Q", 10**9)
+    packed = zlib.compressobj(9, zlib.DEFLATED, 31)
+    with (tmp_path / "x.tfrecord.gz").open("wb") as file:
+        file.write(packed.compress(length + masked_crc32c(length).to_bytes(4, "little")))
+        for _ in range(1000):
+            file.write(packed.compress(bytes(10**6)))
+        file.write(packed.compress(bytes(4)) + packed.flush())
+    for work in (
+        "dataformats.info(path)",
+        "dataformats.verify(path)",
+        "dataformats.open(path).read([0], on_corrupt='omit')",
+        "list(dataformats.open(path))",
+    ):
+        assert peak_mb(f"try: {work}\nexcept dataformats.FormatError: pass", tmp_path / "x.tfrecord.gz") < 400
 
 
 def test_a_fingerprint_of_an_earlier_version_reads_one_long_record_at_a_time(long_records: Path) -> None:
