@@ -72,11 +72,11 @@ SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 # parsers in Python.
 test-fuzz-short: .venv/stamp
 	$(PYTHON) tests/fuzz/run.py --replay
-	$(PYTHON) tests/fuzz/run.py --total 15
+	$(PYTHON) tests/fuzz/run.py --total 22
 	.venv/bin/python -m tests.fuzz.parsers --total 45
 
 fuzz: .venv/stamp
-	$(PYTHON) tests/fuzz/run.py --insist --seconds $(SECONDS)
+	$(PYTHON) tests/fuzz/run.py --insist --coverage --seconds $(SECONDS)
 	.venv/bin/python -m tests.fuzz.parsers --seconds $(SECONDS)
 
 # The tests of the kernels on an extension that watches its memory. Python itself is not built so: gcc's library is
@@ -91,7 +91,7 @@ test-sanitize: .venv/stamp
 	    export PYTHONSAFEPATH=1 PYTHONPATH="$$copy" DATAFORMATS_KERNELS=native ASAN_OPTIONS=detect_leaks=0 \
 	        LD_PRELOAD=$$(gcc -print-file-name=libasan.so) && \
 	    .venv/bin/python -c "import dataformats.kernels as k; assert k.__file__.startswith('$$copy'), k.__file__" && \
-	    .venv/bin/python -m pytest -q tests/kernels tests/backends/test_parallel_scan.py
+	    .venv/bin/python -m pytest -q tests/kernels tests/storage/test_engines.py tests/backends/test_parallel_scan.py
 
 # Loaders, writers and conversions for SECONDS, 1800 for a release: tests/deep/soak.
 soak: .venv/stamp

@@ -1,32 +1,25 @@
-/* The checks of the three fuzz targets of the wire parser, one shape each: the input is one record, and also a table
- * of invented features. Copies have their exact size, so that AddressSanitizer sees every byte read beyond it. */
-#include <stdlib.h>
-#include <string.h>
-
+/* The checks of the three fuzz targets of the wire parser, one shape each: the input is a record, a batch of records, and
+ * a table of invented features. */
+#include "fuzz.h"
 #include "wire/wire.h"
 #include "wire/wire_columns.h"
 #include "wire/wire_write.h"
 
-#define CHECK(condition) ((condition) ? (void)0 : abort())
-
-static void *exact_copy(const void *bytes, size_t n_bytes) {
-    void *copy = malloc(n_bytes);
-    CHECK(copy != NULL || n_bytes == 0);
-    if (n_bytes > 0) {
-        memcpy(copy, bytes, n_bytes);
-    }
-    return copy;
-}
-
-static void *exact_room(size_t n_bytes) {
-    void *room = malloc(n_bytes);
-    CHECK(room != NULL || n_bytes == 0);
-    return room;
-}
-
 /* Take the values of features out. Those that were found come out whole; of others, nothing is known. */
 static void take_out(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features, int64_t n,
                      int were_found);
+
+/* Integers that fit a narrow column; sometimes it has a byte too little. */
+static void take_integers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
+                          int64_t n, int kind, int64_t count) {
+    const int width = 1 << (n_bytes & 3);
+    if (kind == WIRE_INTEGERS || kind == WIRE_INT32S) {
+        const int64_t n_out = count * width - (count > 0 && (n_bytes & 4) != 0);
+        uint8_t *out = exact_room((size_t)n_out);
+        wire_integers(shape, buffer, n_bytes, features, n, kind, (wire_range){-100, 100, width}, out, n_out);
+        free(out);
+    }
+}
 
 static void take_kind(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features, int64_t n,
                       int kind, int64_t count, int were_found) {
@@ -51,6 +44,7 @@ static void take_kind(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, 
         uint8_t *out = exact_room((size_t)(count * width));
         result = wire_numbers(shape, buffer, n_bytes, features, n, kind, out, count * width);
         free(out);
+        take_integers(shape, buffer, n_bytes, features, n, kind, count);
     }
     CHECK(!were_found || result == -1);
 }
@@ -126,60 +120,115 @@ static void check_round_trip(wire_shape shape, const uint8_t *buffer, int64_t n_
     free(room);
 }
 
+#define MOST_RECORDS 3
+#define MOST_NAMES 13
+
+/* A batch of records: the input, and parts of it. */
+typedef struct {
+    const uint8_t *buffer;
+    int64_t n_bytes, n, starts[MOST_RECORDS], lengths[MOST_RECORDS];
+} records;
+
+static records records_of(const uint8_t *buffer, int64_t size, uint64_t choice) {
+    records made = {buffer, size, 1 + (int64_t)(choice % MOST_RECORDS), {0}, {size}};
+    const int64_t cut = size * (int64_t)(choice >> 8 & 255) / 255;
+    for (int i = 1; i < MOST_RECORDS; i++) { /* the whole again, or what lies before or behind the cut */
+        const uint64_t part = choice >> (16 + 2 * i) & 3;
+        made.starts[i] = part == 0 ? cut : 0;
+        made.lengths[i] = part == 0 ? size - cut : part == 1 ? cut : size;
+    }
+    return made;
+}
+
+/* Return whether the values of all features are exactly the slice. */
+static int is_everywhere(const records *batch, const wire_feature *features, wire_slice slice) {
+    for (int64_t i = 0; i < batch->n; i++) {
+        const int64_t from = batch->starts[i] + (slice.begin < 0 ? batch->lengths[i] : 0);
+        if (features[i].begin != from + slice.begin || features[i].end != features[i].begin + slice.n_bytes) {
+            return 0;
+        }
+    }
+    return slice.n_bytes > 0;
+}
+
 /* A column that fits has room for all of it, and is filled unless a number does not fit. */
-static void check_column(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature,
-                         wire_target target, wire_slice slice) {
-    const int64_t start = 0;
+static void check_column(wire_shape shape, const records *batch, const wire_feature *features, wire_target target,
+                         wire_slice slice) {
     wire_column column;
-    wire_columns_fit(&target, 1, feature, 1, &start, &n_bytes, slice, &column);
+    wire_columns_fit(&target, 1, features, batch->n, batch->starts, batch->lengths, slice, &column);
     if (!column.fits) {
         return;
     }
-    CHECK(column.n_bytes >= 0 && column.n_bytes <= 8 * (n_bytes + 1) && !(column.is_sliced && slice.n_bytes == 0));
+    CHECK(column.n_bytes >= 0 && column.n_bytes <= 8 * (batch->n_bytes + 1) * batch->n);
+    CHECK(!column.is_sliced || is_everywhere(batch, features, slice));
+    const size_t n_offsets = (size_t)(target.output == WIRE_DENSE ? 0 : batch->n + (target.output != WIRE_PLACED));
     void *values = column.is_sliced ? NULL : exact_room((size_t)column.n_bytes);
-    int64_t *offsets = target.output == WIRE_DENSE ? NULL : exact_room(target.output == WIRE_PLACED ? 8 : 16);
-    const int filled = wire_column_fill(shape, buffer, n_bytes, &target, feature, 1, &column, values, offsets);
+    int64_t *offsets = exact_room(n_offsets * 8);
+    const int filled = wire_column_fill(shape, batch->buffer, batch->n_bytes, &target, features, batch->n, &column,
+                                        values, offsets);
     const int is_exact = column.kind == WIRE_BYTES ? target.letter != 'b' : target.letter == 'f';
     CHECK(filled || !is_exact);
     free(offsets);
     free(values);
 }
 
-static void check_columns(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *feature) {
+/* One of all columns, from the features alone, and with the values of the first, more or less, in a slice. */
+static void check_columns(wire_shape shape, const records *batch, const wire_feature *features, uint64_t choice) {
     static const char letters[] = "biiiiuuuufff";
     static const int widths[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
-    const wire_slice windows[] = {{0, 0}, {feature->begin, feature->end - feature->begin}};
-    for (int output = WIRE_AS_FOUND; output < WIRE_OUTPUTS; output++) {
-        for (int type = 0; type < 12; type++) {
-            for (int64_t size = 1; size < 4; size++) {
-                const wire_target target = {(wire_output)output, letters[type], widths[type], size};
-                check_column(shape, buffer, n_bytes, feature, target, windows[0]);
-                check_column(shape, buffer, n_bytes, feature, target, windows[1]);
-            }
+    const wire_output output = (wire_output)(choice % WIRE_OUTPUTS);
+    const size_t type = (choice >> 8) % 12;
+    const wire_target target = {output, letters[type], widths[type], 1 + (int64_t)(choice >> 16) % 3};
+    const int64_t begin = features->begin - (choice >> 20 & 1 ? batch->lengths[0] : 0); /* from its end */
+    const int64_t n_bytes = features->end - features->begin + ((choice >> 21 & 7) == 0);
+    check_column(shape, batch, features, target, (wire_slice){0, 0});
+    check_column(shape, batch, features, target, (wire_slice){begin + ((choice >> 24 & 7) == 0), n_bytes});
+}
+
+/* Records have the same features in a batch as alone. */
+static void check_alone(wire_shape shape, const records *batch, const wire_names *names, int64_t failed,
+                        const wire_feature *features, const uint8_t *strays) {
+    int64_t after[MOST_NAMES + 1];
+    for (int64_t i = 0; i < (failed < 0 ? batch->n : failed + 1); i++) {
+        wire_feature alone[MOST_NAMES];
+        uint8_t stray;
+        const int64_t found = wire_find(shape, batch->buffer, batch->n_bytes, &batch->starts[i], &batch->lengths[i], 1,
+                                        names, after, alone, &stray);
+        CHECK(found == (i == failed ? 0 : -1));
+        for (int64_t name = 0; failed < 0 && name < names->n_wanted; name++) {
+            CHECK(memcmp(&alone[name], &features[name * batch->n + i], sizeof *alone) == 0);
         }
+        CHECK(failed >= 0 || stray == strays[i]);
     }
 }
 
 static void check_record(wire_shape shape, const uint8_t *data, size_t size) {
-    /* "a", "bb", "c" and in the lists "a", "bb" are wanted; the name "" is only known. */
-    static const uint8_t one_part[] = "abbc", two_parts[] = "abbcabb", parts[] = {0, 0, 0, 1, 1, 0}, zeros[] = {0, 0, 0, 0};
-    static const int64_t one_ends[] = {1, 3, 4, 4}, two_ends[] = {1, 3, 4, 5, 7, 7};
-    int64_t sorted[6];
-    wire_names names = shape == WIRE_SEQUENCE_EXAMPLE ? (wire_names){two_parts, two_ends, parts, 6, 5, sorted}
-                                                      : (wire_names){one_part, one_ends, zeros, 4, 3, sorted};
+    /* In the lists "a" and "bb" are wanted, everywhere "a", "bb" and "c"; "" and "d" to "j" are only known. */
+    static const uint8_t bytes[] = "abbabbcdefghij", parts[MOST_NAMES] = {1, 1};
+    static const int64_t ends[] = {1, 3, 4, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14};
+    static const int64_t fewer_ends[] = {1, 3, 4, 4, 5, 6, 7, 8, 9, 10, 11};
+    int64_t sorted[MOST_NAMES], after[MOST_NAMES + 1];
+    wire_names names = shape == WIRE_SEQUENCE_EXAMPLE
+                           ? (wire_names){bytes, ends, parts, MOST_NAMES, 5, sorted}
+                           : (wire_names){bytes + 3, fewer_ends, parts + 2, MOST_NAMES - 2, 3, sorted};
     wire_sort_names(&names, sorted);
-    const int64_t start = 0, length = (int64_t)size;
-    uint8_t *buffer = exact_copy(data, size), stray;
-    wire_feature features[6];
-    int64_t after[7];
-    const int64_t failed =
-        wire_find(shape, buffer, length, &start, &length, 1, &names, after, features, &stray);
-    CHECK(failed == -1 || failed == 0);
+    const uint64_t choice = choice_of(data, size);
+    uint8_t *buffer = exact_copy(data, size), strays[MOST_RECORDS];
+    const records batch = records_of(buffer, (int64_t)size, choice);
+    wire_feature features[MOST_NAMES * MOST_RECORDS];
+    const int64_t failed = wire_find(shape, buffer, batch.n_bytes, batch.starts, batch.lengths, batch.n, &names, after,
+                                     features, strays);
+    CHECK(failed >= -1 && failed < batch.n);
+    if (batch.n > 1) {
+        check_alone(shape, &batch, &names, failed, features, strays);
+    }
     if (failed < 0) {
-        take_out(shape, buffer, length, features, names.n_wanted, 1);
+        take_out(shape, buffer, batch.n_bytes, features, names.n_wanted * batch.n, 1);
         for (int64_t i = 0; i < names.n_wanted; i++) {
-            check_round_trip(shape, buffer, length, &features[i]);
-            check_columns(shape, buffer, length, &features[i]);
+            const int64_t kind = features[i * batch.n].kind;
+            CHECK(kind == WIRE_ABSENT || (names.parts[i] == 1) == (kind == WIRE_STEPS));
+            check_round_trip(shape, buffer, batch.n_bytes, &features[i * batch.n]);
+            check_columns(shape, &batch, &features[i * batch.n], choice >> (24 + i));
         }
     }
     free(buffer);

@@ -137,15 +137,15 @@ static void scatter(const read_request *request, int64_t at, const char *data, i
 
 static struct iocb *block_of(aio_state *state, int slot, int direct) {
     const chunk *chunk = &state->chunks[slot];
-    const int64_t first = chunk->request->offset + chunk->begin, from = first & -BLOCK;
+    const int64_t first = chunk->request->offset + chunk->begin, before = first % BLOCK;
     struct iocb *block = &state->blocks[slot];
     memset(block, 0, sizeof *block);
     block->aio_data = (uint64_t)slot;
     block->aio_lio_opcode = IOCB_CMD_PREAD;
     block->aio_fildes = (uint32_t)direct;
     block->aio_buf = (uint64_t)(uintptr_t)(state->slots + (size_t)slot * SLOT_BYTES);
-    block->aio_nbytes = (uint64_t)(((first + chunk->length + BLOCK - 1) & -BLOCK) - from);
-    block->aio_offset = from;
+    block->aio_nbytes = (uint64_t)((before + chunk->length + BLOCK - 1) & -BLOCK);
+    block->aio_offset = first - before;
     return block;
 }
 

@@ -99,10 +99,10 @@ request_warmth request_try(read_request *request) {
 void request_advise(const read_request *request) {
 #ifdef POSIX_FADV_WILLNEED
     const int64_t begin = request->offset + request->done, left = request->length - request->done;
-    const int64_t stop = begin + (left < ADVICE_MOST ? left : ADVICE_MOST);
-    for (int64_t at = begin; at < stop; at += ADVICE_BYTES) {
-        (void)posix_fadvise(request->fd, (off_t)at, (off_t)(stop - at < ADVICE_BYTES ? stop - at : ADVICE_BYTES),
-                            POSIX_FADV_WILLNEED);
+    const int64_t n_bytes = left < ADVICE_MOST ? left : ADVICE_MOST;
+    for (int64_t done = 0; done < n_bytes; done += ADVICE_BYTES) {
+        (void)posix_fadvise(request->fd, (off_t)(begin + done),
+                            (off_t)(n_bytes - done < ADVICE_BYTES ? n_bytes - done : ADVICE_BYTES), POSIX_FADV_WILLNEED);
     }
 #else
     (void)request;
