@@ -185,6 +185,11 @@ class BlobReader:
 
     # ---- without an index
 
+    @property
+    def reads_sequentially(self) -> bool:
+        """True if `runs` can be used; files that are held in memory are read there instead."""
+        return isinstance(self.reader, SequentialReader) and not self._in_memory
+
     def samples(self) -> Iterator[bytes]:
         """Yield up to 512 sound records, the first of each file, spread over all files: some 64 MiB at most."""
         n = len(self.reader.files)

@@ -15,12 +15,12 @@ from dataformats.batch import RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, CachesIndexes, FieldsBackend, Located, Reader, SequentialReader
-from dataformats.reading.blob_locations import BlobLocations
+from dataformats.interfaces import Backend, CachesIndexes, FieldsBackend, Located, Reader
+from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
-from dataformats.reading.scan import as_indices, as_numbers, scan_by_reading, until_failure, within
+from dataformats.reading.scan import as_indices, as_numbers, read_parts, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec, Type
@@ -233,22 +233,27 @@ class FileSource(RecordSource):
     # ---- sequential reading
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
-        if not isinstance(self._reader, SequentialReader):
+        if not self._blobs.reads_sequentially:
             yield from scan_by_reading(self, self.steps(), fields)
             return
-        mask, decoder = self.mask(fields), self._schema.decoder
+        mask = self.mask(fields)
         for run, problem in self._blobs.runs(self._check_count):
-            for begin in range(0, len(run.blobs), _DECODED_RECORDS):
-                part = run.part(begin, begin + _DECODED_RECORDS)
-                numbers = np.arange(part.first, part.first + len(part.blobs))
-                yield from until_failure(
-                    decode(decoder, {VALUE: (part.blobs, None)}, numbers, mask, "collect", places=part)
-                )
+            n = len(run.blobs)
+            parts = (range(begin, min(begin + _DECODED_RECORDS, n)) for begin in range(0, n, _DECODED_RECORDS))
+            for batch in read_parts(functools.partial(self._decode_run, run, mask), parts):
+                yield from until_failure(batch)
             if problem is not None:
                 raise problem
 
+    def _decode_run(self, run: RecordRun, mask: Mask, part: range) -> RecordBatch:
+        """Return the records at these positions of a run, with the errors of those that do not decode."""
+        chosen = run.part(part.start, part.stop)
+        numbers = np.arange(chosen.first, chosen.first + len(chosen.blobs))
+        stored = {VALUE: (chosen.blobs, None)}
+        return decode(self._schema.decoder, stored, numbers, mask, "collect", places=chosen)
+
     def scan_bytes(self) -> Iterator[bytes]:
-        if not isinstance(self._reader, SequentialReader):
+        if not self._blobs.reads_sequentially:
             yield from super().scan_bytes()
             return
         for run, problem in self._blobs.runs(self._check_count):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,9 @@ from dataformats.storage.prefetch import prefetch
 if TYPE_CHECKING:
     from dataformats.reading.source import Fields, RecordSource
 
-__all__ = ["as_indices", "as_numbers", "digest_of", "scan_by_reading", "steps", "until_failure", "within"]
+__all__ = ["as_indices", "as_numbers", "digest_of", "read_parts", "scan_by_reading", "steps", "until_failure", "within"]
+
+T = TypeVar("T")
 
 _SCAN_BYTES = 4 * 2**20
 _SCAN_RECORDS = 1024
@@ -62,9 +64,23 @@ def within(numbers: NDArray[np.int64], indices: ArrayLike | range, length: int) 
 
 
 def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields) -> Iterator[RecordBatch]:
-    """Yield all records of a source: read these steps, one step ahead."""
-    for batch in prefetch(source.read(part, fields, "omit") for part in steps):
+    """Yield all records of a source: read these steps, one step ahead; every record before an error is yielded."""
+    for batch in prefetch(read_parts(lambda part: source.read(part, fields, "omit"), steps)):
         yield from until_failure(batch)
+
+
+def read_parts(read: Callable[[range], T], parts: Iterable[range]) -> Iterator[T]:
+    """Yield `read(part)` for each part. If that raises, its records are read one by one, up to the one that raises."""
+    for part in parts:
+        try:
+            found = read(part)
+        except Exception:
+            if len(part) == 1:
+                raise
+            for number in part:
+                yield read(range(number, number + 1))
+        else:
+            yield found
 
 
 def steps(source: RecordSource) -> Iterator[range]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.reading.scan import scan_by_reading, steps
+from dataformats.reading.scan import read_parts, scan_by_reading, steps
 from dataformats.reading.stats import FieldStats, field_stats
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.prefetch import prefetch
@@ -165,7 +165,10 @@ class RecordSource(ABC):
     # ---- reading
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
-        """Yield all records in order as batches of any size, reading ahead; the first damaged record raises."""
+        """Yield all records in order as batches of any size, reading ahead.
+
+        The first record that `read` refuses raises the error of `read`, after all records before it.
+        """
         return scan_by_reading(self, self.steps(), fields)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
@@ -178,7 +181,7 @@ class RecordSource(ABC):
 
     def scan_bytes(self) -> Iterator[bytes]:
         """Yield the stored payloads of all records in order, as `read_bytes` returns them."""
-        for blobs in prefetch(self.read_bytes(part) for part in self.steps()):
+        for blobs in prefetch(read_parts(self.read_bytes, self.steps())):
             yield from blobs
 
     def steps(self) -> Iterator[range]:
@@ -227,7 +230,7 @@ class RecordSource(ABC):
         return list(self.read(indices))
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the records in order, reading ahead; needs no index."""
+        """Yield the records in order, reading ahead; the first one that `self[i]` refuses raises. Needs no index."""
         for batch in self.scan():
             yield from batch
 

@@ -233,11 +233,24 @@ class MapView(_View):
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         self.mask(fields)
-        return self._apply(self._parent.read(indices, None, on_corrupt))
+        batch = self._parent.read(indices, None, on_corrupt)
+        return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         self.mask(fields)
-        return (self._apply(batch) for batch in self._parent.scan())
+        return self._mapped(self._parent.scan())
+
+    def _mapped(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """Yield the results of the function; if it raises, those before it first."""
+        for batch in batches:
+            results: list[Any] = []
+            try:
+                for record in batch:
+                    results.append(self._function(record))  # noqa: PERF401  # those before an error are kept
+            except Exception:
+                yield batch_of(results, batch.indices[: len(results)], {})
+                raise
+            yield batch_of(results, batch.indices, batch.failed)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         raise SpecError("records of map() are not stored: call read_bytes() before map()")
@@ -245,9 +258,6 @@ class MapView(_View):
     def available(self, index: int) -> dict[str, bool | range]:
         record = self[index]
         return dict.fromkeys(record, True) if isinstance(record, dict) else {VALUE: True}
-
-    def _apply(self, batch: RecordBatch) -> RecordBatch:
-        return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)
 
     def __repr__(self) -> str:
         return f"Mapped by {getattr(self._function, '__qualname__', self._function)!s} over\n{self._parent!r}"
