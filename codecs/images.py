@@ -179,7 +179,7 @@ class Webp(Codec):
 
 
 def _quality(name: str, args: Sequence[str], or_else: str = "") -> int:
-    if len(args) != 1 or not args[0].isdecimal() or not 1 <= int(args[0]) <= 100:
+    if len(args) != 1 or not args[0].isdecimal() or len(args[0]) > 3 or not 1 <= int(args[0]) <= 100:
         raise SpecError(f"{name} takes a quality from 1 to 100{or_else}, as {name}(90), found ({','.join(args)})")
     return int(args[0])
 

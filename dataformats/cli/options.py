@@ -105,13 +105,18 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     """
     if name is None:
         return None
-    from dataformats.columns.codec_resolver import CodecResolver
-
     try:
-        CodecResolver(None, trusted=True).codec(Type.parse(name))
+        _check_codec(Type.parse(name))
     except (SpecError, UnknownNameError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
     return name
+
+
+def _check_codec(kind: Type) -> None:
+    """Raise an error if no codec has this name and these arguments."""
+    from dataformats.columns.codec_resolver import CodecResolver
+
+    CodecResolver(None, trusted=True).codec(kind.element)
 
 
 def split_names(text: str | None, option: str = "--fields") -> list[str] | None:
@@ -132,14 +137,17 @@ def parsed_spec(texts: Sequence[str] | None, option: str = "--spec") -> dict[str
     """Return the spec of texts that are `field=type` or JSON.
 
     Raises:
-        typer.BadParameter: A text does not parse, or a field is given twice.
+        typer.BadParameter: A text does not parse, no codec has a type, or a field is given twice.
     """
     if not texts:
         return None
     try:
-        return Spec(_pairs(texts, "FIELD=TYPE, such as label=int64")).to_json()
-    except (SpecError, ValueError) as error:
+        spec = Spec(_pairs(texts, "FIELD=TYPE, such as label=int64"))
+        for kind in spec.values():
+            _check_codec(kind)
+    except (SpecError, UnknownNameError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
+    return spec.to_json()
 
 
 def parsed_rename(texts: Sequence[str] | None, option: str = "--rename") -> dict[str, str]:

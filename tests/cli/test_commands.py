@@ -314,6 +314,7 @@ USAGE = {
     "compressed ffrecord": ("convert", PHOTOS, "new.ffr", "--compression", "gzip"),
     "shards of nothing": ("convert", PHOTOS, "new", "--format", "ffrecord", "--shard-records", "0"),
     "no fields": ("head", PHOTOS, "--fields", ""),
+    "quality of many digits": ("verify", PHOTOS, "--spec", f"image=jpg({'9' * 5000})"),
     "deep JSON": ("head", PHOTOS, "--spec", '{"a":' * 5000),
     "unknown scheme": ("info", "s4://bucket/x"),
     "unknown scheme in a chain": ("info", "simplecache::nosuch://x"),
