@@ -80,7 +80,8 @@ static void check_copies(pair given, const uint8_t *data, size_t size) {
     for (size_t i = 0; i < n; i++) {
         const crc_copy *copy = &asked[i];
         CHECK(memcmp(copy->to, copy->from, copy->n_bytes) == 0);
-        CHECK(copies[i].crc == (given.kernel == NULL ? copy->crc : given.portable(copy->crc, copy->from, copy->n_bytes)));
+        CHECK(copies[i].crc ==
+              (given.kernel == NULL ? copy->crc : given.portable(copy->crc, copy->from, copy->n_bytes)));
         free(copy->to);
     }
     free(source);

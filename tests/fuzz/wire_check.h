@@ -1,5 +1,5 @@
-/* The checks of the three fuzz targets of the wire parser, one shape each: the input is a record, a batch of records, and
- * a table of invented features. */
+/* The checks of the three fuzz targets of the wire parser, one shape each: the input is a record, a batch of records,
+ * and a table of invented features. */
 #include "fuzz.h"
 #include "wire/wire.h"
 #include "wire/wire_columns.h"

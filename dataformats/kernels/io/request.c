@@ -101,8 +101,8 @@ void request_advise(const read_request *request) {
     const int64_t begin = request->offset + request->done, left = request->length - request->done;
     const int64_t n_bytes = left < ADVICE_MOST ? left : ADVICE_MOST;
     for (int64_t done = 0; done < n_bytes; done += ADVICE_BYTES) {
-        (void)posix_fadvise(request->fd, (off_t)(begin + done),
-                            (off_t)(n_bytes - done < ADVICE_BYTES ? n_bytes - done : ADVICE_BYTES), POSIX_FADV_WILLNEED);
+        const int64_t here = n_bytes - done < ADVICE_BYTES ? n_bytes - done : ADVICE_BYTES;
+        (void)posix_fadvise(request->fd, (off_t)(begin + done), (off_t)here, POSIX_FADV_WILLNEED);
     }
 #else
     (void)request;
