@@ -161,14 +161,14 @@ def sync(path: Path) -> None:
 
 def _remove(path: Path) -> None:
     if not is_folder(path):
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(NotADirectoryError):  # in a folder that is a file now
+            path.unlink(missing_ok=True)
         return
     try:
         shutil.rmtree(path)
     except OSError:
         shutil.rmtree(path, ignore_errors=True)  # the rest
-        if path.exists():
-            raise
+        raise
 
 
 def _temporary_file(path: Path) -> FileLock:
@@ -180,5 +180,6 @@ def _temporary_file(path: Path) -> FileLock:
         file = FileLock(path.with_name(f"{path.name}.partial"), create=True)
         if file.is_exclusive:
             return file
+        file.path.unlink(missing_ok=True)
         file.release()
     return FileLock(path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"), create=True)

@@ -51,7 +51,12 @@ class FileLock:
             after_fork(self, "_close")
             try:
                 self._lock()
+            except BlockingIOError:
+                self._close()
+                raise
             except BaseException:
+                if create and not os.fstat(self.descriptor).st_size:
+                    path.unlink(missing_ok=True)
                 self._close()
                 raise
             if self.is_current:
@@ -68,10 +73,12 @@ class FileLock:
 
     def release(self) -> None:
         """Unlock and close the file; a second call is a no-op."""
-        if self.descriptor >= 0 and self.is_exclusive:
-            # A child that is forked at this moment has the descriptor, too: to close it alone would not unlock it.
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
-        self._close()
+        try:
+            if self.descriptor >= 0 and self.is_exclusive:
+                # A child that is forked at this moment has the descriptor, too: to close it alone would not unlock it.
+                fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+        finally:
+            self._close()
 
     def _lock(self) -> None:
         if fcntl is None:

@@ -129,8 +129,10 @@ class Destination(ABC):
 
     def _end(self, facts: Mapping[str, Any], keep: bool) -> None:
         """Leave the sidecar of the new data, or none, and no temporary files."""
+        content = sidecar_bytes(facts) if keep else None
+        if self._read_sidecar() != content:
+            self._write_sidecar(content)
         self._clean_up()
-        self._write_sidecar(sidecar_bytes(facts) if keep else None)
 
     def _facts_of_data(self) -> tuple[dict[str, Any] | None, bool]:
         """Return the facts of the data that have the final name, if there are any, and if all listed files are."""

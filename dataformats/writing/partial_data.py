@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from dataformats.writing.recognition import holds_data_of
 
 __all__ = ["ENCODING", "PartialData", "check_encoding"]
 
+_LOG = logging.getLogger("dataformats")
 _JOURNALS = (".journal", ".shards.journal")
 _TEMPORARY = (".partial", *(f"{journal}.partial" for journal in _JOURNALS))
 _MAX_BYTES = 16 * 2**20
@@ -114,20 +115,27 @@ class PartialData:
         atomic.remove(self._sidecar)
 
     def release(self) -> None:
-        """Let other writers have the name. The data stay, if there are any."""
+        """Let other writers have the name. The data stay; if there are none, nothing beside them does."""
         if self._lock is None:
             return
-        if self._lock.is_current and not (self._read() and any(map(os.path.lexists, self._files))):
-            with contextlib.suppress(OSError):
+        try:
+            if self._lock.is_current and not os.path.lexists(self.path):
+                self.discard()
+            elif self._lock.is_current and not self._read():
                 atomic.remove(self._sidecar)
-        self._lock.release()
+        except OSError as error:
+            _LOG.warning("leftovers beside %s were not deleted: %s", self._final, error)
+        finally:
+            self._lock.release()
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
 
     @property
     def _files(self) -> list[Path]:
-        return [self.path, *map(self._beside, (*_JOURNALS, *_TEMPORARY))]
+        # Also that of the final sidecar: it is left if the writer is killed while it writes that.
+        temporary = self._final.with_name(f"{self._final.name}{SIDECAR_SUFFIX}.partial")
+        return [self.path, *map(self._beside, (*_JOURNALS, *_TEMPORARY)), temporary]
 
     def _remove_data(self) -> None:
         atomic.remove(*self._files)
