@@ -9,7 +9,7 @@ from pathlib import Path
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
 from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
 from dataformats.interfaces import BlobWriter
-from dataformats.storage.atomic import publish, write_all
+from dataformats.storage.atomic import publish, remove, write_all
 from dataformats.writing.journaled_file import JournaledFileWriter, discard_unfinished
 
 __all__ = ["FFRecordWriter"]
@@ -78,7 +78,7 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
         try:
             super().discard()
         finally:
-            self._rebuilt.unlink(missing_ok=True)
+            remove(self._rebuilt)
 
     def _complete(self) -> None:
         if os.fstat(self._descriptor).st_size != self._base + self._data_bytes:
