@@ -140,7 +140,10 @@ class LocationConformance:
                 data.check(data.open(path), range(12))
 
     def test_what_is_no_data(self, data: DatasetFixture) -> None:
-        """Other data raise an error with the reasons; so does an empty file, unless the format is named."""
+        """Other data raise an error with the reasons; so does an empty file, unless its name is of the format.
+
+        Then it is an empty dataset, or an error of a format whose files have a header.
+        """
         noise = data.folder / "noise.bin"
         noise.write_bytes(bytes(range(1, 200)))
         with pytest.raises(FormatError, match=data.case.format):
@@ -149,10 +152,17 @@ class LocationConformance:
         empty.mkdir()
         with pytest.raises(DataFormatsError, match="empty"):
             data.open(empty)
-        nothing = data.path("nothing")
-        nothing.write_bytes(b"")
+        nameless = data.folder / "nothing.bin"
+        nameless.touch()
         with pytest.raises(FormatError, match="nothing"):
-            data.open(nothing)
+            data.open(nameless)
+        named = data.path("nothing")
+        named.touch()
+        try:
+            n, culprit = len(data.open(named)), str(named)
+        except FormatError as error:
+            n, culprit = 0, str(error.path)
+        assert (n, culprit) == (0, str(named))
         with pytest.raises(DataFormatsError, match="no-such-format"):
             data.open(noise, format="no-such-format")
         for wrong in (3, None, b"bytes", object()):

@@ -38,6 +38,7 @@ GOOD = [entry for entry in ENTRIES if not entry["error"]]
 DAMAGED = [entry for entry in ENTRIES if entry["error"]]
 SETS = [entry for entry in GOOD if entry["kind"] in ("dataset", "sharded")]
 UNREADABLE = {f"{version}/limits_decreasing" for version in ("bags", "v1", "v2")}  # a cut may look the same
+AS_IN_GENERATION_2 = {"bags/zero_bytes", "v1/zero_bytes"}  # there, a bag without records has 0 bytes
 INTERRUPTED = [entry for entry in ENTRIES if "resume_to" in entry]
 VERSIONS = ("bags", "v1", "v2", "v3")
 
@@ -265,6 +266,10 @@ def test_a_bag_alone_is_bytes() -> None:
 @by_id(DAMAGED)
 def test_damaged(entry: dict[str, Any]) -> None:
     path = path_of(entry)
+    if entry["id"] in AS_IN_GENERATION_2:
+        assert path.read_bytes() == path_of(next(e for e in ENTRIES if e["id"] == "v2/bag_empty")).read_bytes()
+        assert len(dataformats.open(path)) == 0
+        return
     if entry["stage"] == "open":
         with pytest.raises(FormatError):
             dataformats.open(path)
