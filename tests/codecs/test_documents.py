@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,29 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st
 def test_round_trips(value: Any) -> None:
     for codec in (JSON, MSGPACK, PICKLE):
         assert codec.decode(codec.encode(value)) == value
+
+
+def nested(levels: int, innermost: Any) -> Any:
+    value = innermost
+    for level in range(levels):
+        value = [1, value] if level % 2 else {"a": value, "b": 2}
+    return value
+
+
+@pytest.mark.parametrize("name", ["json", "msgpack", "tree"])
+@pytest.mark.parametrize("innermost", [0, [], {}, "text", [1, 2.5]])
+def test_the_deepest_document_is_read_and_written(name: str, innermost: Any) -> None:
+    codec = CodecResolver(trusted=False).codec(Type(name))
+    levels = MAX_DEPTH - isinstance(innermost, list | dict)
+    value = nested(levels, innermost)
+    assert codec.decode(codec.encode(value)) == value
+    for deeper in (1, 2, 100, 400):
+        value = nested(levels + deeper, innermost)
+        with pytest.raises(ValueError, match="levels of nesting"):
+            codec.encode(value)
+        stored = json.dumps(value).encode() if name == "json" else msgpack.packb(value)
+        with pytest.raises(ValueError, match="levels of nesting"):
+            codec.decode(stored or b"")
 
 
 def test_nesting_is_bounded() -> None:
