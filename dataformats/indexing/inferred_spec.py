@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from dataformats.indexing.index_cache import IndexCache
 from dataformats.indexing.sidecar import is_payload, is_spec
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
+from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.files import LocalFile
 
 __all__ = ["load_inferred", "save_inferred"]
@@ -26,11 +25,9 @@ def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | N
     """Return payload and spec that were inferred from all records of these files; `None` if they are not cached."""
     path = _inferred_path(files, where)
     try:
-        found = json.loads(LocalFile(path).read_all(_MAX_BYTES))
-        facts = found["facts"]
-        sound = zlib.crc32(json.dumps(facts).encode()) == found["crc32"]
-        return facts if sound and is_payload(facts["payload"]) and is_spec(facts["spec"]) else None
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        facts: dict[str, Any] = parse_checked(LocalFile(path).read_all(_MAX_BYTES))
+        return facts if is_payload(facts["payload"]) and is_spec(facts["spec"]) else None
+    except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
@@ -39,8 +36,7 @@ def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, A
     path = _inferred_path(files, where)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(facts)
-        atomic.write_bytes(path, f'{{"crc32": {zlib.crc32(text.encode())}, "facts": {text}}}'.encode())
+        atomic.write_bytes(path, pack_checked(facts))
     except OSError as error:
         _LOG.warning("cannot cache the inferred spec as %r: %s", str(path), error)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import json
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,11 @@ from dataformats.interfaces import BlobWriter, FieldsWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.writing.destination import Destination
 from dataformats.writing.encoding import Encoded, WriteSchema
+from dataformats.writing.shard_journal import ShardJournal, check_shard
 
 __all__ = ["Output", "ShardedFiles", "SingleFile"]
 
+_LOG = logging.getLogger("dataformats")
 _JOURNAL = ".shards.journal"
 
 
@@ -99,15 +100,17 @@ class ShardedFiles(Output):
         self._max_records = max_records
         self._max_bytes = max_bytes
         self._folder = target.partial
-        # Beside the folder, so that it survives the renames inside and is never published.
-        self._journal = target.partial.with_name(target.partial.name + _JOURNAL)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._counts: list[int] = self._resumed_counts() if resume else []  # records of each complete shard
+        # Beside the folder, so that it survives the renames inside and is never published.
+        journal = target.partial.with_name(target.partial.name + _JOURNAL)
+        self._shards = self._resumed(ShardJournal.load(journal)) if resume else []  # the entries of complete shards
+        self._journal = ShardJournal(journal, self._shards)
         self._file = self._create(resume)
 
     @property
     def n_records(self) -> int:
-        return sum(self._counts) + (0 if self._is_finished else self._file.n_records)
+        complete: int = sum(shard["records"] for shard in self._shards)
+        return complete + (0 if self._is_finished else self._file.n_records)
 
     def append(self, encoded: Encoded) -> None:
         if self._full(_size(encoded)):
@@ -121,16 +124,16 @@ class ShardedFiles(Output):
             atomic.sync(self._folder)
 
     def finish(self) -> list[dict[str, Any]]:
-        if self._file.n_records or not self._counts:
+        if self._file.n_records or not self._shards:
             self._complete()
         else:
             self._file.discard()
         self._is_finished = True
-        names = self._names(len(self._counts))
-        for number, name in enumerate(names):
-            (self._folder / f"{number:05d}").rename(self._folder / name)
+        names = self._names(len(self._shards))
+        for shard, name in zip(self._shards, names, strict=True):
+            (self._folder / shard["name"]).rename(self._folder / name)
         atomic.sync(self._folder)
-        return [list_file(name, n, self._folder / name, {}) for name, n in zip(names, self._counts, strict=True)]
+        return [{**shard, "name": name} for shard, name in zip(self._shards, names, strict=True)]
 
     def suspend(self) -> None:
         self._file.suspend()
@@ -147,7 +150,7 @@ class ShardedFiles(Output):
         return self._schema.backend.shard_names(self._target.name.rstrip("/").rsplit("/", 1)[-1], count)
 
     def _path(self) -> Path:
-        return self._folder / f"{len(self._counts):05d}"
+        return self._folder / _number(len(self._shards))
 
     def _create(self, resume: bool) -> BlobWriter | FieldsWriter:
         return self._schema.create(self._path().with_suffix(".partial"), resume)
@@ -156,22 +159,39 @@ class ShardedFiles(Output):
         self._target.check_owned()
         self._file.close()
         path = self._path()
-        # Counted before it is renamed: a complete shard that still has its partial name is resumed.
-        self._counts.append(self._file.n_records)
-        atomic.write_bytes(self._journal, json.dumps(self._counts).encode())
-        path.with_suffix(".partial").rename(path)
+        partial = path.with_suffix(".partial")
+        shard = list_file(path.name, self._file.n_records, partial, {})
+        # Listed before it is renamed: a complete shard that still has its partial name is resumed.
+        self._journal.append(shard)
+        self._shards.append(shard)
+        partial.rename(path)
 
-    def _resumed_counts(self) -> list[int]:
-        """Return the record counts of the complete shards of an interrupted writer."""
-        try:
-            counts = json.loads(self._journal.read_bytes())
-        except FileNotFoundError:
-            counts = []
-        for number, name in enumerate(self._names(len(counts))):  # it may have died while renaming them
+    def _resumed(self, listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the entries of the complete shards of an interrupted writer; delete what is behind them."""
+        for number, name in enumerate(self._names(len(listed))):  # it may have died while renaming them
             if (self._folder / name).exists():
-                (self._folder / name).rename(self._folder / f"{number:05d}")
-        there = itertools.takewhile(lambda number: (self._folder / f"{number:05d}").exists(), range(len(counts)))
-        return [int(counts[number]) for number in there]
+                (self._folder / name).rename(self._folder / _number(number))
+        shards: list[dict[str, Any]] = []
+        for entry in listed:
+            path = self._folder / _number(len(shards))
+            if not path.exists():
+                break
+            shards.append(check_shard(entry, path, sum(shard["records"] for shard in shards)))
+        self._remove_later(len(shards))
+        return shards
+
+    def _remove_later(self, count: int) -> None:
+        """Delete the shards from number `count` on, but not the one that was being written."""
+        later = [path for path in self._folder.iterdir() if path.name.isdecimal() and int(path.name) >= count]
+        if later:
+            text = "shard %s is missing in %s: the %d shards behind it are written again"
+            _LOG.warning(text, _number(count), self._folder, len(later))
+        others = [path for path in self._folder.glob("*.partial*") if not path.name.startswith(f"{_number(count)}.")]
+        atomic.remove(*later, *others)
+
+
+def _number(number: int) -> str:
+    return f"{number:05d}"
 
 
 def _size(encoded: Encoded) -> int:

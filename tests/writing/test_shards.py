@@ -1,9 +1,11 @@
-"""A writer of shards that dies between two steps: a resume finds the synced records."""
+"""A writer of shards that dies between two steps, and damage to what it leaves: a resume finds the synced records."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,75 @@ def test_every_step_can_be_the_last(tmp_path: Path, format: str, at: str, number
     assert len(src.paths) == 4
     assert [left.name for left in tmp_path.iterdir() if "partial" in left.name] == []
     assert dataformats.verify(path).ok
+
+
+# ---- damage to what an interrupted writer left
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Path:
+    """The name of data of which two shards of 4 records are complete, and a third has one record."""
+    path = tmp_path / "made" / "x"
+    writer = dataformats.create(path, "tfrecord", spec=SPEC, shard_records=4, resume=True)
+    writer.extend({"n": n} for n in range(9))
+    writer.abort()
+    return path
+
+
+def resumed_numbers(path: Path) -> list[int]:
+    with dataformats.create(path, "tfrecord", spec=SPEC, shard_records=4, resume=True) as writer:
+        writer.extend({"n": n} for n in range(len(writer), 14))
+    return [record["n"] for record in dataformats.open(path)]
+
+
+def test_a_damaged_journal_is_not_believed(interrupted: Path, tmp_path: Path) -> None:
+    """Any changed byte, and any truncation: an error that names the journal, or all records once."""
+    journal = interrupted.with_name("x.partial.shards.journal")
+    sound = journal.read_bytes()
+    damaged = [sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :] for at in range(0, len(sound), 3)]
+    texts = [b"[4, 4", b"[4, -4]", b'["4"]', b"[" * 100_000, b"\n", b"{}\n", sound + sound]
+    n_errors = 0
+    for number, text in enumerate([*damaged, *texts, *(sound[:at] for at in range(0, len(sound), 9))]):
+        path = tmp_path / str(number) / "x"
+        shutil.copytree(interrupted.parent, path.parent)
+        path.with_name(journal.name).write_bytes(text)
+        try:
+            assert resumed_numbers(path) == list(range(14))
+        except dataformats.FormatError as error:
+            n_errors += error.path == str(path.with_name(journal.name))
+    assert n_errors >= len(damaged) + len(texts) - 2  # without its last newline, a line is torn
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:50] + b"\0" + data[51:], lambda _: b""])
+def test_a_damaged_shard_is_not_believed(interrupted: Path, damage: Callable[[bytes], bytes]) -> None:
+    shard = interrupted.with_name("x.partial") / "00001"
+    shard.write_bytes(damage(shard.read_bytes()))
+    with pytest.raises(dataformats.FormatError, match="00001") as error:
+        resumed_numbers(interrupted)
+    assert "the 4 records before it" in str(error.value.remedy)
+    shard.unlink()
+    assert resumed_numbers(interrupted) == list(range(14))
+
+
+def test_shards_behind_a_missing_one_are_written_again(interrupted: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (interrupted.with_name("x.partial") / "00000").unlink()
+    assert resumed_numbers(interrupted) == list(range(14))
+    assert "00000 is missing" in caplog.text
+    assert len(list(interrupted.iterdir())) == 4
+
+
+def test_a_journal_of_counts_alone_is_read(interrupted: Path) -> None:
+    """As the version before wrote it."""
+    interrupted.with_name("x.partial.shards.journal").write_text("[4, 4]")
+    assert resumed_numbers(interrupted) == list(range(14))
+
+
+def test_finished_folders_are_checked_too(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    writer = dataformats.create(path, "granular", spec=SPEC, shard_records=4, resume=True)
+    writer.extend({"n": n} for n in range(9))
+    writer.abort()
+    bag = tmp_path / "x.partial" / "00000" / "n.bag"
+    bag.write_bytes(bag.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(dataformats.FormatError, match="00000"):
+        dataformats.create(path, "granular", spec=SPEC, shard_records=4, resume=True)

@@ -1,0 +1,98 @@
+"""The journal of shards: which are complete, with the records, the size and a digest of each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dataformats.errors import FormatError
+from dataformats.indexing.sidecar import list_file
+from dataformats.storage import atomic
+from dataformats.storage.checked_json import pack_checked, parse_checked
+
+__all__ = ["ShardJournal", "check_shard"]
+
+_REMEDY = "Start again without resume=True"
+
+
+class ShardJournal:
+    """A file with one line a shard; each line has a checksum, so that a line torn by a crash is recognized.
+
+    Args:
+        path: The file. An existing one is replaced.
+        shards: The entries of shards that are complete already: `list_file`.
+    """
+
+    def __init__(self, path: Path, shards: Sequence[Mapping[str, Any]]) -> None:
+        self._path = path
+        lines = b"".join(map(_line, shards))
+        atomic.write_bytes(path, lines)
+        self._end = len(lines)
+
+    def append(self, shard: Mapping[str, Any]) -> None:
+        """Append an entry and sync it; may be repeated after an error."""
+        line = _line(shard)
+        with atomic.open_unbuffered(self._path) as file:
+            atomic.write_all(file.fileno(), line, self._end)
+            os.fsync(file.fileno())
+        self._end += len(line)
+
+    @staticmethod
+    def load(path: Path) -> list[dict[str, Any]]:
+        """Return the entries, without a torn last line. Earlier journals have only `records`.
+
+        Raises:
+            FormatError: A line is damaged.
+        """
+        data = path.read_bytes() if path.is_file() else b""
+        if data.startswith(b"["):
+            return [{"records": count} for count in _counts(data, path)]
+        *lines, _ = data.split(b"\n")
+        return [_entry(line, number, path) for number, line in enumerate(lines)]
+
+
+def check_shard(entry: Mapping[str, Any], path: Path, n_before: int) -> dict[str, Any]:
+    """Return the entry of a complete shard, whose files are those that the journal lists.
+
+    Raises:
+        FormatError: They are not.
+    """
+    found = list_file(path.name, entry["records"], path, {})
+    if "bytes" in entry and found != entry:
+        raise FormatError(
+            "a complete shard is damaged or was replaced: its size or content is not what the journal lists",
+            path=str(path),
+            expected=f"{entry['bytes']} bytes",
+            found=f"{found['bytes']} bytes",
+            remedy=f"Delete it to resume with the {n_before} records before it, or start again without resume=True",
+        )
+    return found
+
+
+def _line(shard: Mapping[str, Any]) -> bytes:
+    return pack_checked(shard) + b"\n"
+
+
+def _entry(line: bytes, number: int, path: Path) -> dict[str, Any]:
+    try:
+        entry = parse_checked(line)
+        if entry["name"] == f"{number:05d}" and isinstance(entry["records"], int):
+            return dict(entry)
+        raise ValueError(f"expected shard {number:05d}")
+    except (ValueError, LookupError, TypeError) as error:
+        what = f"line {number + 1} of the journal of shards is damaged: {error}"
+        raise FormatError(what, path=str(path), remedy=_REMEDY) from error
+
+
+def _counts(data: bytes, path: Path) -> list[int]:
+    try:
+        counts = json.loads(data)
+        if not all(isinstance(count, int) and count >= 0 for count in counts):
+            raise ValueError("expected counts of records")
+    except (ValueError, RecursionError) as error:
+        what = f"the journal of shards is damaged: {error}"
+        raise FormatError(what, path=str(path), remedy=_REMEDY) from error
+    return list(counts)
