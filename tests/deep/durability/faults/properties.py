@@ -107,14 +107,20 @@ def _wrong_end(scenario: Scenario, fault: Fault, outcome: Outcome) -> list[str]:
     elif fault.kills != (outcome.end == "killed"):
         found.append(f"the process should have been killed: {fault.kills}, but the call {outcome.end}")
     elif outcome.end == "returned" and fault.fails and fault.error != errno.EINTR:
-        is_tidying = all(later.kind in _TIDYING for later in outcome.operations[fault.at - 1 :])
-        if scenario.mode.by != "retry" and met.kind not in _DISPENSABLE and not is_tidying:
+        if scenario.mode.by != "retry" and not _is_dispensable(met, outcome.operations[fault.at - 1 :]):
             found.append(f"no exception for the error of {met.kind} {met.path}")
     elif outcome.end == "raised" and not fault.fails:
         found.append(f"{outcome.error} without an error of the system")
     elif outcome.end == "raised" and fault.error not in outcome.errnos:
         found.append(f"{outcome.error} hides the error of the system")
     return found
+
+
+def _is_dispensable(met: Operation, rest: Sequence[Operation]) -> bool:
+    """True if the data may be whole although an operation failed; `rest` are it and the later ones."""
+    is_tidying = all(later.kind in _TIDYING for later in rest)
+    is_deleted = any(later.kind in _DELETIONS and later.path == met.path for later in rest)
+    return met.kind in _DISPENSABLE or is_tidying or is_deleted
 
 
 def _wrong_state(scenario: Scenario, outcome: Outcome, state: str) -> list[str]:
