@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dataformats.backends.ffrecord.layout import (
     PREFIX,
@@ -23,7 +25,7 @@ JOURNAL_MAGIC = b"FFRJRNL2"
 
 
 def recover(path: Path) -> Entries | None:
-    """Return the sound records at the front of an unfinished file, or `None` if there is no such file.
+    """Return the sound records at the front of an unfinished file, or `None` if there is no such file, or an empty one.
 
     Reads every record and checks its CRC. Changes neither file nor journal, whose one fact is `base`: the byte at
     which the first record begins.
@@ -32,17 +34,20 @@ def recover(path: Path) -> Entries | None:
         FormatError: There are data without a journal, so the records cannot be located.
     """
     size = path.stat().st_size if path.is_file() else 0
-    entries = Journal.load(journal_path(path), JOURNAL_MAGIC)
+    if size == 0:
+        return None
+    entries = Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == 1 and _is_base(facts, size))
     if entries is None:
-        if size == 0:
-            return None
         entries = _read_complete(path, size)
     elif _is_complete(path, size, entries):
         entries = replace(entries, facts={"base": header_bytes(len(entries))})
-    if size == 0:
-        return entries.first(0)
     with path.open("rb", buffering=0) as file:
         return entries.first(count_sound(file.fileno(), entries.facts["base"], entries))
+
+
+def _is_base(facts: Mapping[str, Any], size: int) -> bool:
+    base = facts.get("base")
+    return isinstance(base, int) and 0 <= base <= size
 
 
 def _is_complete(path: Path, size: int, entries: Entries) -> bool:

@@ -31,7 +31,7 @@ def recover(path: Path, dtypes: dict[str, str]) -> Entries | None:
         SpecError: The file has other arrays.
     """
     size = path.stat().st_size if path.is_file() else 0
-    entries = Journal.load(journal_path(path), JOURNAL_MAGIC)
+    entries = Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == len(facts))
     if entries is None:
         return _read_complete(path, size, dtypes) if size else None
     _check_same(path, entries.facts, dtypes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -25,6 +25,7 @@ __all__ = ["Entries", "Journal", "count_sound", "read_checksums"]
 
 _HEAD = Struct("<8sII")  # magic, sizes per entry, length of the JSON that follows; then the CRC-32 of all these bytes
 _CHUNK_BYTES = 16 * 2**20
+_MAX_SIZES = 2**24  # of a record: more would not fit in a dtype of NumPy
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,23 @@ class Journal:
         self._file.close()
 
     @staticmethod
-    def load(path: Path, magic: bytes) -> Entries | None:
-        """Return the sound entries at the front of a journal; `None` if its head is not sound."""
+    def load(
+        path: Path, magic: bytes, fits: Callable[[Mapping[str, Any], int], bool] = lambda _facts, _n_sizes: True
+    ) -> Entries | None:
+        """Return the sound entries at the front of a journal; `None` if its head is not sound.
+
+        Args:
+            path: The journal.
+            magic: 8 bytes that identify the format.
+            fits: Returns True if the format saves such facts, with so many sizes per entry.
+        """
         data = path.read_bytes() if path.is_file() else b""
         head = _parse_head(data, magic)
         if head is None:
             return None
         base, n_sizes, facts = head
+        if not 0 < n_sizes <= _MAX_SIZES or not isinstance(facts, dict) or not fits(facts, n_sizes):
+            return None
         entry = _entry(n_sizes)
         rows = np.frombuffer(data, entry, (len(data) - base) // entry.itemsize, base)
         sizes, checksums = rows["sizes"].astype(np.int64), rows["checksum"].astype(np.uint32)
@@ -164,7 +175,7 @@ def _pack_head(magic: bytes, n_sizes: int, facts: dict[str, Any]) -> bytes:
     return head + crc32(head).to_bytes(4, "little")
 
 
-def _parse_head(data: bytes, magic: bytes) -> tuple[int, int, dict[str, Any]] | None:
+def _parse_head(data: bytes, magic: bytes) -> tuple[int, int, Any] | None:
     """Return (bytes of the head, sizes per entry, facts); `None` if the head is not sound."""
     if len(data) < _HEAD.size:
         return None
@@ -172,7 +183,10 @@ def _parse_head(data: bytes, magic: bytes) -> tuple[int, int, dict[str, Any]] | 
     end = _HEAD.size + length
     if found != magic or data[end : end + 4] != crc32(data[:end]).to_bytes(4, "little"):
         return None
-    return end + 4, n_sizes, json.loads(data[_HEAD.size : end])
+    try:
+        return end + 4, n_sizes, json.loads(data[_HEAD.size : end])
+    except (ValueError, RecursionError):
+        return None
 
 
 def _entry(n_sizes: int) -> np.dtype[Any]:

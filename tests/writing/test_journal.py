@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pytest
 
+import dataformats
 from dataformats.storage.atomic import write_all
 from dataformats.writing import journal as journal_module
 from dataformats.writing.journal import Entries, Journal, count_sound, read_checksums
@@ -201,3 +205,34 @@ def test_data_with_a_flipped_bit(data: int) -> None:
         assert count_sound(data, 6, entries) == number
         os.pwrite(data, byte, 6 + at)
     assert count_sound(data, 6, entries) == len(BLOBS)
+
+
+@pytest.mark.parametrize("n_sizes", [0, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("text", [b"{}", b"[]", b"3", b"{", b"[" * 10_000])
+def test_a_head_that_no_writer_writes_is_not_sound(tmp_path: Path, n_sizes: int, text: bytes) -> None:
+    for n in {n_sizes, 1} - ({1} if text == b"{}" else set()):
+        head = struct.pack("<8sII", MAGIC, n, len(text)) + text
+        (tmp_path / "j").write_bytes(head + crc32(head).to_bytes(4, "little") + bytes(64))
+        assert Journal.load(tmp_path / "j", MAGIC) is None
+
+
+def test_facts_of_another_format_are_not_sound(tmp_path: Path) -> None:
+    Journal(tmp_path / "j", MAGIC, entries_of(2, 3)).close()
+    assert Journal.load(tmp_path / "j", MAGIC, lambda facts, n: (facts, n) == (FACTS, 3)) is not None
+    assert Journal.load(tmp_path / "j", MAGIC, lambda facts, n: n == len(facts)) is None
+
+
+@pytest.mark.parametrize("facts", [{}, {"base": "0"}, {"base": None}, {"base": -1}, {"base": 2**62}])
+@pytest.mark.parametrize("format", ["ffrecord", "syrah"])
+def test_data_with_forged_facts_are_not_resumed(tmp_path: Path, format: str, facts: dict[str, Any]) -> None:
+    spec = {"a": "int64", "b": "int64"}
+    writer = dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
+    writer.extend([{"a": 1, "b": 2}] * 3)
+    writer.flush()
+    writer.abort()
+    journal = next(tmp_path.glob("*.journal"))
+    loaded = Journal.load(journal, journal.read_bytes()[:8])
+    assert loaded is not None
+    Journal(journal, journal.read_bytes()[:8], replace(loaded, facts=facts)).close()
+    with pytest.raises(dataformats.FormatError, match="without its journal"):
+        dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
