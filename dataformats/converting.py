@@ -73,7 +73,8 @@ def convert(
     """Write the records of a source in another format.
 
     Whole payloads, and the blobs of fields, are copied if their codec stays the same. Every checksum of the source is
-    verified; the first damaged record stops the conversion and leaves nothing behind.
+    verified; the first damaged record stops the conversion and leaves nothing behind. So does the first payload or blob
+    that does not decode, unless it is copied: copied bytes are not decoded.
 
     Args:
         source: A source, or a path as in `open`.
@@ -99,7 +100,8 @@ def convert(
         What was written.
 
     Raises:
-        FormatError: A record is damaged.
+        FormatError: A record is damaged, or its payload does not decode and is not copied.
+        CodecError: A field does not decode and is not copied.
         SpecError: The format cannot hold the spec, or a record does not fit it.
         UnknownNameError: No such format, codec or field; or the name of `path` names no format.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.

@@ -275,6 +275,14 @@ def test_convert_stops_at_damage_and_leaves_nothing(run: Run, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_convert_stops_at_a_payload_that_does_not_decode(run: Run, tmp_path: Path) -> None:
+    source = GOLDEN / "tfrecord" / "corrupt" / "not_examples.tfrecord"
+    result = run("convert", source, tmp_path / "new.ofrecord", "--from-payload", "example")
+    assert result.code == 1
+    assert "record 1 of " in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_convert_replaces_only_when_told(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "new.ffr"
     target.write_bytes(b"precious")

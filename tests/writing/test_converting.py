@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,60 @@ def test_a_name_of_no_format(tmp_path: Path, name: str) -> None:
     with pytest.raises(dataformats.UnknownNameError, match=r"Pass format=\."):
         dataformats.convert("tests/golden/real/photos.tfrecord", tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- intact bytes that do not decode
+
+
+def of_payload(folder: Path, payload: str, garbage: bytes) -> Path:
+    """Four records of a payload, of which the third does not decode."""
+    spec = None if payload == "msgpack" else {"a": "int64"}
+    with dataformats.create(folder / "sound.ffr", "ffrecord", payload=payload, spec=spec) as writer:
+        writer.extend({"a": i} for i in range(4))
+    blobs = dataformats.open(folder / "sound.ffr").read_bytes(range(4))
+    with dataformats.create(folder / "old.ffr", "ffrecord", payload="bytes") as writer:
+        writer.extend([*blobs[:2], garbage, blobs[3]])
+    return folder / "old.ffr"
+
+
+@pytest.mark.parametrize(
+    ("payload", "garbage", "format", "options"),
+    [
+        ("example", b"\xff no example", "ofrecord", {}),
+        ("example", b"\xff no example", "granular", {}),
+        ("example", b"\xff no example", "syrah", {}),
+        ("example", b"\xff no example", "tfrecord", {"rename": {"a": "b"}}),
+        ("ofrecord", b"\xff no record", "tfrecord", {}),
+        ("msgpack", b"\xc1 no msgpack", "tfrecord", {"payload": "json"}),
+        ("msgpack", b"\xc1 no msgpack", "ofrecord", {"payload": "json"}),
+    ],
+)
+def test_a_payload_that_does_not_decode_ends_the_conversion(
+    payload: str, garbage: bytes, format: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    old = of_payload(tmp_path, payload, garbage)
+    spec = None if payload == "msgpack" else {"a": "int64"}
+    source = dataformats.open(old, payload=payload, spec=spec)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(dataformats.CorruptRecordError) as caught:
+        dataformats.convert(source, tmp_path / "new", format, **options)
+    assert (caught.value.index, caught.value.path) == (2, str(old))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_field_that_does_not_decode_ends_the_conversion(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "old", "granular", spec={"x": "bytes"}) as writer:
+        writer.extend({"x": b"{" if i == 2 else b"1"} for i in range(4))
+    source = dataformats.open(tmp_path / "old", spec={"x": "json"})
+    with pytest.raises(dataformats.CodecError) as caught:
+        dataformats.convert(source, tmp_path / "new.ffr", spec={"x": "msgpack"})
+    assert (caught.value.index, caught.value.field) == (2, "x")
+    assert not (tmp_path / "new.ffr").exists()
+
+
+def test_copied_payloads_are_not_decoded_and_verify_finds_them(tmp_path: Path) -> None:
+    old = of_payload(tmp_path, "msgpack", b"\xc1 no msgpack")
+    report = dataformats.convert(old, tmp_path / "new.tfrecord", source_options={"payload": "msgpack"})
+    assert (report.copied, report.records, report.payload) == (True, 4, "msgpack")
+    assert dataformats.open(report.path).read_bytes(range(4)) == dataformats.open(old).read_bytes(range(4))
+    assert [finding.index for finding in dataformats.verify(report.path).findings] == [2]
