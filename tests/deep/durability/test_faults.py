@@ -1,6 +1,6 @@
 """Every file operation of every writer may fail, be cut short, or be the last one of the process.
 
-`python -m tests.deep.durability.faults` tries all cases (some 60,000, about an hour); here are a few of them, by a seed
+`python -m tests.deep.durability.faults` tries all cases (some 100,000, in hours); here are a few of them, by a seed
 that DATAFORMATS_FAULT_SEED sets. A failure names its case, which `--only SCENARIO --fault FAULT` repeats.
 """
 
