@@ -47,9 +47,13 @@ class Framing(ABC):
         """Bytes of header and footer together."""
         return self.head + self.tail
 
-    @abstractmethod
     def frames(self, blobs: Sequence[bytes]) -> bytes:
         """Return the frames of these records, back to back."""
+        return b"".join(self.frame_parts(blobs))
+
+    @abstractmethod
+    def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
+        """Return the parts of `frames` in order; the data are not copied."""
 
     @abstractmethod
     def scan_window(

@@ -25,6 +25,7 @@ __all__ = ["FramedWriter"]
 _LOG = logging.getLogger("dataformats")
 _BUFFER_BYTES = 2**20
 _BUFFER_RECORDS = 4096
+_LARGE_BYTES = 8 * 2**20  # a longer record is written by itself, without a copy
 
 
 class FramedWriter(BlobWriter):
@@ -46,7 +47,7 @@ class FramedWriter(BlobWriter):
         self._path = path
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._unwritten = b""  # what a write that failed has yet to write
+        self._unwritten: list[bytes] = []  # what a write that failed has yet to write
         self._end = 0  # bytes in the file
         self._is_named = False  # True once the folder's entry of the file is on disk
         self._file: FileIO | None = None
@@ -72,6 +73,8 @@ class FramedWriter(BlobWriter):
                 f"{self.framing.title} file cannot hold empty records, because its other readers stop at them. "
                 "Leave the record out, or give it a field that has a value"
             )
+        if len(data) > _LARGE_BYTES:
+            self._write_pending()
         self._pending.append(data)
         self._pending_bytes += len(data)
         self.n_records += 1
@@ -159,16 +162,19 @@ class FramedWriter(BlobWriter):
 
     def _write_pending(self) -> None:
         if self._pending:
-            data = self.framing.frames(self._pending)
+            parts = self.framing.frame_parts(self._pending)
+            if self._pending_bytes <= _LARGE_BYTES:
+                parts = [b"".join(parts)]
             self._pending, self._pending_bytes = [], 0
-            self._write(self._compressed(data))
+            self._write(*map(self._compressed, parts))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, *parts: bytes) -> None:
         """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
-        self._unwritten = self._unwritten + data if self._unwritten else data
-        write_all(self._open_file().fileno(), self._unwritten, self._end)
-        self._end += len(self._unwritten)
-        self._unwritten = b""
+        self._unwritten += parts
+        descriptor = self._open_file().fileno()
+        while self._unwritten:
+            write_all(descriptor, self._unwritten[0], self._end)
+            self._end += len(self._unwritten.pop(0))
 
     def _sound(self) -> Iterator[Blobs]:
         """Yield the records of the file up to the first that is incomplete, damaged, or too short to be written."""

@@ -34,11 +34,11 @@ class _OFRecordFraming(Framing):
     ) -> tuple[int, int, int]:
         return scan_ofrecord(window, at, lengths)
 
-    def frames(self, blobs: Sequence[bytes]) -> bytes:
+    def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
         parts: list[bytes] = []
         for blob in blobs:
             parts += (HEADER.pack(len(blob)), blob)
-        return b"".join(parts)
+        return parts
 
     def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
         return np.asarray(words(octets, starts, "<i8") < 0)

@@ -37,6 +37,10 @@ def frame(blob: bytes) -> bytes:
 
 def frames(blobs: Sequence[bytes]) -> bytes:
     """Return the frames of these records, back to back."""
+    return b"".join(_frame_parts(blobs))
+
+
+def _frame_parts(blobs: Sequence[bytes]) -> list[bytes]:
     data = Blobs.join(blobs)
     heads = np.empty(len(blobs), _HEADER_DTYPE)
     heads["length"] = data.lengths
@@ -48,7 +52,7 @@ def frames(blobs: Sequence[bytes]) -> bytes:
     parts: list[bytes] = []
     for number, blob in enumerate(blobs):
         parts += (head[12 * number : 12 * number + 12], blob, foot[4 * number : 4 * number + 4])
-    return b"".join(parts)
+    return parts
 
 
 def header_is_sound(head: bytes) -> bool:
@@ -149,8 +153,8 @@ class _TFRecordFraming(Framing):
     def find_header(self, window: Octets, most: int) -> int:
         return scan_tfrecord_header(window, 0, most)
 
-    def frames(self, blobs: Sequence[bytes]) -> bytes:
-        return frames(blobs)
+    def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
+        return _frame_parts(blobs)
 
     def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
         stored = words(octets, starts + _LENGTH.size, "<u4")

@@ -25,7 +25,8 @@ class TFRecordWriter(FramedWriter):
     Args:
         path: The file.
         resume: Keep the whole and sound records at the front of the file, and append to them.
-        compression: Of the whole file. The same records and flushes give the same compressed bytes.
+        compression: Of the whole file. The same records and flushes give the same compressed bytes, unless the file
+            was resumed.
     """
 
     framing: Framing = FRAMING

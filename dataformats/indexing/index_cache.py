@@ -8,10 +8,10 @@ readers of the first one are not disturbed. All integers are little-endian.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import logging
 import os
-import secrets
 import struct
 import sys
 import time
@@ -34,6 +34,7 @@ from dataformats.indexing.block_file import (
     unpack,
 )
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.atomic import write_chunks
 from dataformats.storage.descriptors import open_patiently
 
 __all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder"]
@@ -286,13 +287,5 @@ def _racy(identity: tuple[str, ...], made_ns: int) -> bool:
 
 def _write(path: str, start: bytes, blocks: Iterable[bytes]) -> None:
     """Write a file in one rename; not synced, because a file that a crash tears is detected and made again."""
-    partial_path = f"{path}.{os.getpid()}.{secrets.token_hex(4)}.partial"
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    try:
-        with open_patiently(lambda: open(partial_path, "wb")) as file:
-            file.write(start)
-            file.writelines(blocks)
-        os.replace(partial_path, path)
-    except BaseException:
-        Path(partial_path).unlink(missing_ok=True)
-        raise
+    write_chunks(Path(path), itertools.chain((start,), blocks), sync_to_disk=False)

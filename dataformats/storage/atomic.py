@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import FileIO
 from pathlib import Path
 
@@ -23,6 +23,7 @@ __all__ = [
     "sync",
     "write_all",
     "write_bytes",
+    "write_chunks",
 ]
 
 
@@ -105,12 +106,29 @@ def restore(now: Mapping[Path, Path | None]) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a small file atomically: a reader sees the old or the new one, even with several writers at once."""
+    write_chunks(path, (data,))
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes], *, sync_to_disk: bool = True) -> None:
+    """Write a file atomically, as `write_bytes` does.
+
+    Args:
+        path: The file.
+        chunks: Its content, in order.
+        sync_to_disk: False if the file may be torn by a crash of the machine.
+    """
     file = _temporary_file(path)
     try:
         os.ftruncate(file.descriptor, 0)
-        write_all(file.descriptor, data, 0)
-        os.fsync(file.descriptor)
-        publish(file.path, path)
+        end = 0
+        for chunk in chunks:
+            write_all(file.descriptor, chunk, end)
+            end += len(chunk)
+        if sync_to_disk:
+            os.fsync(file.descriptor)
+            publish(file.path, path)
+        else:
+            os.replace(file.path, path)
     except BaseException:
         file.path.unlink(missing_ok=True)
         raise

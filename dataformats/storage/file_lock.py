@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from dataformats.fork_hooks import after_fork
+from dataformats.storage.descriptors import open_patiently
 
 try:
     import fcntl
@@ -47,7 +48,7 @@ class FileLock:
         self.is_exclusive: bool = True
         flags = os.O_CLOEXEC | (os.O_RDWR | os.O_CREAT if create else os.O_RDONLY)
         while True:
-            self.descriptor = os.open(path, flags, 0o666)
+            self.descriptor = open_patiently(lambda: os.open(path, flags, 0o666))
             after_fork(self, "_close")
             try:
                 self._lock()
