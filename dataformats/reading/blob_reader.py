@@ -39,15 +39,15 @@ _SAMPLE_BYTES = 64 * 2**20
 
 
 class IndexDoubtError(Exception):
-    """The index of a file may be of another one, and must be compared with the file; the read is then repeated.
+    """Indexes may be of other files, and must be compared with theirs; the read is then repeated.
 
     Attributes:
-        path: The file.
+        paths: The files.
     """
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__(*paths)
+        self.paths = paths
 
 
 class BlobReader:
@@ -115,21 +115,22 @@ class BlobReader:
             file.release()
         self._files = None
 
-    def compare_index(self, path: str) -> None:
-        """Compare the index of a file with the file, after `IndexDoubtError`.
+    def compare_indexes(self, paths: Sequence[str]) -> None:
+        """Compare the indexes of these files with the files, after `IndexDoubtError`.
 
         Raises:
-            OutdatedIndexError: The file has another number of records.
+            OutdatedIndexError: A file has another number of records.
         """
         assert isinstance(self.reader, CachesIndexes)  # or there was no doubt
-        self.reader.compare_index(path)
+        for path in paths:
+            self.reader.compare_index(path)
+            self._compared.add(path)
         self.table = ExtentTable(self.reader if self.files.gathers else None)
-        self._compared.add(path)
 
     def _raise_doubt(self, problems: Iterable[FormatError]) -> None:
-        for problem in problems:
-            if isinstance(problem, OutdatedIndexError) and problem.path not in self._compared:
-                raise IndexDoubtError(str(problem.path))
+        paths = {str(problem.path) for problem in problems if isinstance(problem, OutdatedIndexError)} - self._compared
+        if paths:
+            raise IndexDoubtError(sorted(paths))
 
     # ---- some records
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def _comparing_indexes(read: Callable[Concatenate[FileSource, P], T]) -> Callable[Concatenate[FileSource, P], T]:
-    """Repeat a read that doubts the index of a file, after that was compared with the file."""
+    """Repeat a read that doubts the indexes of files, after these were compared with the files."""
 
     @functools.wraps(read)
     def repeated(self: FileSource, /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -48,7 +48,7 @@ def _comparing_indexes(read: Callable[Concatenate[FileSource, P], T]) -> Callabl
             try:
                 return read(self, *arguments, **named)
             except IndexDoubtError as doubt:
-                self._compare_index(doubt.path)
+                self._compare_indexes(doubt.paths)
 
     return repeated
 
@@ -265,7 +265,7 @@ class FileSource(RecordSource):
         """Compare a file that was read to its end with its index, if `len` has counted more or fewer records."""
         known = isinstance(self._reader, CachesIndexes) and self._n is not None
         if known and n != self._reader.counts[file]:
-            self._compare_index(self._reader.files[file].name)
+            self._compare_indexes([self._reader.files[file].name])
 
     def steps(self) -> Iterator[range]:
         """Yield ranges that cover all records, few enough at a time to bound the memory of a read."""
@@ -282,8 +282,8 @@ class FileSource(RecordSource):
         located = self._reader.locate(np.arange(part.start, part.stop), self._blobs.fields)
         return sum(int(np.maximum(field.extents.length, 0).sum()) for field in located.values())
 
-    def _compare_index(self, path: str) -> None:
-        self._blobs.compare_index(path)
+    def _compare_indexes(self, paths: Sequence[str]) -> None:
+        self._blobs.compare_indexes(paths)
         with self._lock:
             self._fingerprints.clear()
 
