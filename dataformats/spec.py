@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ VALUE = "value"
 
 _TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
 _MAX_DIMS = 32
+_MAX_ELEMENTS = 2**40  # so that no size of a batch in bytes passes 2^63
 _MAX_DIGITS = 20  # Python refuses to read numbers of thousands of digits
 
 
@@ -39,7 +41,7 @@ class Type:
     Attributes:
         codec: The name of a codec, or of a dtype in `NUMBER_TYPES`.
         args: The codec's arguments, as text.
-        dims: Sizes in [0, 2^31), outermost first, at most 32; `None` is any length.
+        dims: Sizes in [0, 2^31) whose product is below 2^40, outermost first, at most 32; `None` is any length.
         optional: True if a record may lack the field.
 
     Example:
@@ -213,6 +215,9 @@ def _parse_dims(text: str, whole: str) -> tuple[int | None, ...]:
             dims.append(int(part.strip()))
     if len(dims) > _MAX_DIMS or any(size is not None and size >= 2**31 for size in dims):
         raise SpecError(f"{whole!r} is not a type: expected at most {_MAX_DIMS} dimensions, and sizes below 2^31")
+    # Zeros do not count: numpy multiplies the other sizes all the same.
+    if math.prod(size for size in dims if size) >= _MAX_ELEMENTS:
+        raise SpecError(f"{whole!r:.99} is not a type: expected sizes whose product is below 2^40")
     return tuple(dims)
 
 

@@ -128,7 +128,7 @@ class FrameIndexStore:
         try:
             return self._checked(index, file)
         except (ValueError, KeyError, TypeError, OverflowError) as error:
-            _LOG.warning("ignored the index of %s in %s: %s", file.name, cache.where, error)
+            _LOG.warning("ignored the index %s of %s: %s", cache.path(stored), file.name, error)
             return None
 
     def load_hinted(self, file: StoredFile, cache: IndexCache) -> Frames | None:

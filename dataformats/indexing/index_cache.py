@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dataformats.errors import UnknownNameError
 from dataformats.indexing.block_file import (
     BlockColumn,
     BlockLayout,
@@ -37,7 +38,7 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.descriptors import open_patiently
 
-__all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder"]
+__all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder", "check_place"]
 
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFINDEX2"
@@ -47,6 +48,7 @@ _MAX_HEADER = 2**20
 _UNUSABLE = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError, MemoryError)
 _TICK_NS = 50_000_000
 INDEX_SUFFIX = ".dataformats.idx"
+_PLACES = ("cache", "beside")
 
 Read = Callable[[int, int], bytes]
 """Takes an offset and a length, and returns those bytes; fewer at the end."""
@@ -163,7 +165,7 @@ class IndexCache:
             read: Read = _Blocks(_Local(path), len(start))
         except (OSError, MemoryError) as error:
             # The text alone: a kept log record would keep the columns alive through the error's traceback.
-            _LOG.warning("the index of %s is kept in memory only: %s", file.name, str(error))
+            _LOG.warning("the index %s of %s is kept in memory only: %s", path, file.name, str(error))
             read = partial(_slice, b"".join(pack(layout, columns, seal)))
         return Index(layout, total, name, dict(facts), True, seal, read)
 
@@ -185,6 +187,14 @@ class IndexCache:
         if folder not in self._folders:
             self._folders[folder] = os.path.realpath(folder)
         return os.path.join(self._folders[folder], name)
+
+
+def check_place(where: object) -> None:
+    """Raise `UnknownNameError` for a text that is neither a known place of indexes nor a folder."""
+    if not isinstance(where, str) or where in _PLACES or "/" in where or os.sep in where or os.path.isdir(where):
+        return
+    remedy = "A new folder in the current one needs a separator, as in './indexes'"
+    raise UnknownNameError("place of indexes", name=where, known=_PLACES, remedy=remedy)
 
 
 def cache_folder() -> Path:
@@ -287,5 +297,5 @@ def _racy(identity: tuple[str, ...], made_ns: int) -> bool:
 
 def _write(path: str, start: bytes, blocks: Iterable[bytes]) -> None:
     """Write a file in one rename; not synced, because a file that a crash tears is detected and made again."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     write_chunks(Path(path), itertools.chain((start,), blocks), sync_to_disk=False)

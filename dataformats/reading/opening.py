@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy, SpecError, StateMismatchError
+from dataformats.indexing.index_cache import check_place
 from dataformats.interfaces import Backend, OpenOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES
 from dataformats.reading.detection import choose_files
@@ -57,7 +58,7 @@ def open(  # the name that the contract gives it
         cache: `"memory"` holds the files in anonymous shared memory, read whole at their first use; field names
             hold the files of these fields alone.
         index: Where indexes are kept: `"cache"` (the user's cache folder, or `DATAFORMATS_CACHE`), `"beside"` the
-            data, or a folder.
+            data, or a folder: one that exists, or a path with a separator.
         io: How files are read: `"auto"` copies what the operating system has in memory and reads the rest many
             at a time; `"uring"`, `"libaio"` and `"threads"` ask for one engine; `"mmap"` maps local files, which must
             not change meanwhile: truncating one ends the process.
@@ -71,7 +72,8 @@ def open(  # the name that the contract gives it
         FileNotFoundError: There is no such file.
         FormatError: The content is of no known format, or not of the named one, or a header is broken.
         SpecError: The spec does not parse, or `payload` is given and the format stores each field separately.
-        UnknownNameError: No such format, or payload; a codec that `spec` names is looked up by the first read.
+        UnknownNameError: No such format, payload, or place of indexes; a codec that `spec` names is looked up by the
+            first read.
         ValueError: No such `io` or `cache`, or the files cannot be mapped.
 
     Example:
@@ -160,6 +162,7 @@ class OpenArguments(OpenOptions):
         Args:
             report: Called with the error of each file that is not as its sidecar says, instead of raising the first.
         """
+        check_place(self.index)
         entries = resolve(self.path, self.storage_options)
         sidecars = DatasetSidecars(entries, needed=self.payload is None or self.spec is None)
         backend, files = choose_files(entries, self.format or sidecars.format)

@@ -376,8 +376,9 @@ def test_errors_name_the_nearest_names(run: Run) -> None:
 # ---- remedies name options
 
 
-def test_remedies_name_options(run: Run) -> None:
-    empty = run("info", GOLDEN / "tfrecord" / "empty.tfrecord")
+def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "nameless").touch()
+    empty = run("info", tmp_path / "nameless")
     assert empty.code == 1
     assert "Pass --format if" in empty.err
     misfit = run("head", PHOTOS, "--spec", "name=int64")

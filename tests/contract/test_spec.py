@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from typing import Any
 
@@ -42,7 +43,11 @@ BAD += ["int64[2147483648]", "int64[" + "9" * 5000 + "]", "a\nb", "int64[1][", "
 
 names = st.from_regex(r"[A-Za-z_][\w.\-]{0,9}", fullmatch=True)
 arguments = st.lists(st.from_regex(r"[^(),\s\[\]]{1,6}", fullmatch=True), max_size=3).map(tuple)
-dims = st.lists(st.none() | st.integers(0, 2**31 - 1), max_size=6).map(tuple)
+dims = (
+    st.lists(st.none() | st.integers(0, 2**31 - 1), max_size=6)
+    .map(tuple)
+    .filter(lambda sizes: math.prod(size for size in sizes if size) < 2**40)
+)
 types = st.builds(Type, names, arguments, dims, st.booleans())
 
 
@@ -122,3 +127,10 @@ def test_specs_are_mappings() -> None:
         Spec({3: "int64"})  # type: ignore[dict-item]
     with pytest.raises(SpecError, match="'b'"):
         Spec({"a": "int64", "b": "["})
+
+
+def test_the_number_of_elements_is_bounded() -> None:
+    assert Type.parse("uint8[1048576,1048575]").dims == (2**20, 2**20 - 1)
+    for dims in ("1048576,1048576", "0,1048576,1048576", ",".join(["2147483647"] * 32)):
+        with pytest.raises(SpecError, match=r"below 2\^40"):
+            Type.parse(f"uint8[{dims}]?")

@@ -222,3 +222,50 @@ def test_checked_content_counts_before_the_name(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "ofrecord" / "base.ofrecord", tmp_path / "y.tfrecord")
     with pytest.raises(dataformats.FormatError, match="perhaps ofrecord, which has no checksums to confirm it"):
         dataformats.open(tmp_path / "y.tfrecord")
+
+
+# ---- the place of indexes
+
+
+def test_an_index_beside_a_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.tfrecord").write_bytes(frames(b"a", b"b"))
+    monkeypatch.chdir(tmp_path)
+    assert len(dataformats.open("x.tfrecord", index="beside")) == 2
+    assert (tmp_path / "x.tfrecord.dataformats.idx").exists()
+
+
+@pytest.mark.parametrize("format", ["tfrecord", "ffrecord"])
+def test_a_misspelt_place_of_indexes_makes_no_folder(
+    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dataformats.create(tmp_path / "x", format) as writer:
+        writer.append(b"a")
+    monkeypatch.chdir(tmp_path)
+    for word, nearest in (("besides", "beside"), ("cahce", "cache"), ("", "known")):
+        with pytest.raises(dataformats.UnknownNameError, match=nearest) as caught:
+            dataformats.open("x", index=word)
+        assert "./indexes" in str(caught.value.remedy)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x"]
+    (tmp_path / "besides").mkdir()
+    for folder in ("besides", "./new", str(tmp_path / "other")):
+        assert len(dataformats.open("x", index=folder)) == 1
+
+
+def test_a_sidecar_with_sizes_that_no_array_has(tmp_path: Path) -> None:
+    """Also for a field that no record has: a batch would need an array of that size."""
+    path = tmp_path / "x.ffr"
+    with dataformats.create(path, "ffrecord", spec={"x": "int64"}) as writer:
+        writer.append({"x": 1})
+    sidecar = tmp_path / "x.ffr.dataformats.json"
+    for name in ("x", "y"):
+        facts = {"version": 1, "payload": "example", "spec": {name: f"uint8[{','.join(['2147483647'] * 32)}]?"}}
+        sidecar.write_text(json.dumps(facts))
+        with pytest.raises(dataformats.DataFormatsError):
+            dataformats.open(path)[0]
+
+
+def test_a_sidecar_with_an_invalid_format_names_itself(tmp_path: Path) -> None:
+    (tmp_path / "e.tfrecord").touch()
+    (tmp_path / "e.tfrecord.dataformats.json").write_text('{"version": 1, "format": {}}')
+    with pytest.raises(dataformats.FormatError, match=r"e\.tfrecord\.dataformats\.json.*invalid 'format'"):
+        dataformats.open(tmp_path / "e.tfrecord")
