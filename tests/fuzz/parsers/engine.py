@@ -120,10 +120,11 @@ class Campaign:
     def run(self, seconds: float, executions: int | None = None) -> None:
         """Run the seeds, then changed inputs, for a time or a number of executions."""
         begin = time.monotonic()
-        for files in self.target.seeds():
-            self._execute(files, traced=True)
-            self._corpus.append(files)
+        seeds = self.target.seeds()
         with _hangs_end(self):
+            for files in seeds:
+                self._execute(files, traced=True)
+                self._corpus.append(files)
             while time.monotonic() - begin < seconds and (executions is None or self.executions < executions):
                 for _ in range(100):
                     self._execute(self._changed(), traced=self.executions % _TRACED == 0)
