@@ -70,7 +70,7 @@ def test_no_records_give_the_same_kind_of_column(kind: str) -> None:
         ("int16[][2]", b"12345", "a multiple of 4"),
         ("bool", b"\x02", "expected 0 or 1, found 2"),
         ("uint8[0]", b"x", "expected 0 bytes"),
-        ("uint8[0,2147483647,2147483647,2147483647]", b"x", "expected 0 bytes"),
+        ("uint8[0,2147483647,511]", b"x", "expected 0 bytes"),
     ],
 )
 def test_wrong_numbers_name_the_record(kind: str, blob: bytes, words: str) -> None:
@@ -81,8 +81,8 @@ def test_wrong_numbers_name_the_record(kind: str, blob: bytes, words: str) -> No
 
 
 def test_a_type_may_be_larger_than_any_blob() -> None:
-    with pytest.raises(CodecError, match=f"expected {(2**31 - 1) ** 3} bytes"):
-        decode("uint8[2147483647,2147483647,2147483647]", [b"x"])
+    with pytest.raises(CodecError, match=f"expected {(2**31 - 1) * 511} bytes"):
+        decode("uint8[2147483647,511]", [b"x"])
 
 
 def test_free_dims_must_be_first() -> None:

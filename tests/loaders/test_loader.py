@@ -317,7 +317,7 @@ def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dataformats.Reco
     for index in (7, 8, 30):
         data[data.index(f"record {index}".encode())] ^= 1
     path.write_bytes(data)
-    return dataformats.open(path, spec=SPEC)
+    return dataformats.open(path, payload="example", spec=SPEC)  # the sidecar describes the sound file
 
 
 def test_on_corrupt(damaged: Any) -> None:
