@@ -265,10 +265,7 @@ class _InPlace(_LocalDestination):
         return self._folder_lock is not None and self._folder_lock.is_current
 
     def lock(self, overwrite: bool) -> None:
-        try:
-            self._folder_lock = FileLock(self._path)
-        except BlockingIOError as error:
-            raise _has_another_writer(self.name) from error
+        super().lock(overwrite=True)  # the folder, too; `release` deletes what a writer left that was killed at its end
 
     def begin(self, facts: Mapping[str, Any], backend: Backend, resume: bool) -> None:
         """Compare format, payload and spec with the sidecar; its list of files does not hold until `publish`.

@@ -155,6 +155,20 @@ def test_data_that_grow_in_place_are_not_overwritten_meanwhile(tmp_path: Path) -
     assert records_in(path, case) == [b"a"]
 
 
+def test_data_that_grow_in_place_leave_nothing_beside_them(tmp_path: Path) -> None:
+    """Also not what a writer left that was killed after it had published the data."""
+    path, case = tmp_path / "x", "granular 3"
+    opened(path, case).close()
+    before = sorted(entry.name for entry in tmp_path.iterdir())
+    for left in ("", '{"version": 1, "format": "granular"}'):
+        (tmp_path / "x.partial.dataformats.json").write_text(left)
+        growing = opened(path, case, resume=True)
+        growing.append({"v": b"a"})
+        growing.close()
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == before
+    assert records_in(path, case) == [b"a", b"a"]
+
+
 def test_a_file_that_another_program_puts_there_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "x.tfrecord"
     writer = dataformats.create(path, "tfrecord", payload="bytes")
