@@ -81,8 +81,8 @@ def _piped(command: Callable[..., None]) -> Callable[..., None]:
             if sys.stdout is not None:  # as with `>&-`
                 sys.stdout.flush()
         except BrokenPipeError:
-            # Otherwise the interpreter reports at exit that it cannot flush.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if sys.stdout is not None:  # otherwise the interpreter reports at exit that it cannot flush
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
 
     return piped

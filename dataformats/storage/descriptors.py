@@ -135,6 +135,7 @@ def open_patiently(open_file: Callable[[], T]) -> T:
     Raises:
         OSError: That of the function; after a second without a free descriptor, the limit and the remedy.
     """
+    shortage = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     for wait_s in _WAITS_S:
         try:
             return open_file()

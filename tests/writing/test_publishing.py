@@ -118,6 +118,7 @@ def disk_full() -> BaseException:
 @pytest.mark.parametrize("stays", [True, False], ids=["kill", "error"])
 def test_data_stay_under_their_own_facts(case: str, stays: bool, tmp_path: Path) -> None:
     old, new = CASES[case]
+    at, folder, path = 0, tmp_path, tmp_path
     for at in range(40):
         folder = tmp_path / str(at)
         folder.mkdir()
@@ -152,6 +153,7 @@ def test_data_stay_under_their_own_facts(case: str, stays: bool, tmp_path: Path)
 @pytest.mark.parametrize("stays", [True, False], ids=["kill", "error"])
 def test_new_data_are_never_there_without_their_sidecar(case: str, stays: bool, tmp_path: Path) -> None:
     _, new = CASES[case]
+    at, path = 0, tmp_path
     for at in range(40):
         folder = tmp_path / str(at)
         folder.mkdir()

@@ -73,7 +73,8 @@ class Reading:
             self._counts["kills"] += 1
         state = loader.state_dict()
         if self._chosen.random() < 0.5:
-            loader = Loader(source, 16, workers=2, **(options | {"worker_type": "thread"}))
+            options["worker_type"] = "thread"
+            loader = Loader(source, 16, workers=2, **options)
             loader.load_state_dict(state)
         if loader.epoch == 0:
             for batch in loader:

@@ -78,7 +78,7 @@ def _pairs(blobs: Sequence[bytes]) -> list[Files]:
 
 
 def _tree_seeds() -> list[Files]:
-    return _pairs([msgpack.packb(tree) for tree in _TREES])
+    return _pairs([msgpack.packb(tree) or b"" for tree in _TREES])
 
 
 def _json_seeds() -> list[Files]:

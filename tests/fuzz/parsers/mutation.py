@@ -53,7 +53,7 @@ def change_msgpack(random: Random, data: bytes, others: Sequence[bytes]) -> byte
     """Return MessagePack of a changed value; anything else is changed as bytes."""
     try:
         value = changed_value(random, msgpack.unpackb(data, strict_map_key=False))
-        return bytes(msgpack.packb(value, unicode_errors="surrogatepass"))[:MAX_BYTES]
+        return (msgpack.packb(value, unicode_errors="surrogatepass") or b"")[:MAX_BYTES]
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException, RecursionError):
         return change_bytes(random, data, others)
 

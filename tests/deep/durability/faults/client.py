@@ -72,6 +72,7 @@ class FaultServer:
 def sample(server: FaultServer, names: Sequence[str], n: int, seed: int) -> Iterator[tuple[str, Fault]]:
     """Yield `n` cases: each scenario about as often as another, and each of its faults with the same probability."""
     chosen = random.Random(seed)
+    turn: list[str] = []
     for at in range(n):
         if at % len(names) == 0:
             turn = chosen.sample(names, len(names))
