@@ -22,6 +22,7 @@ from dataformats.writing.journaled_file import journal_path
 __all__ = ["JOURNAL_MAGIC", "recover"]
 
 JOURNAL_MAGIC = b"FFRJRNL2"
+_MAX_BASE = 2**48  # tables of 2^44 records
 
 
 def recover(path: Path) -> Entries | None:
@@ -36,7 +37,7 @@ def recover(path: Path) -> Entries | None:
     size = path.stat().st_size if path.is_file() else 0
     if size == 0:
         return None
-    entries = Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == 1 and _is_base(facts, size))
+    entries = Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == 1 and _is_base(facts))
     if entries is None:
         entries = _read_complete(path, size)
     elif _is_complete(path, size, entries):
@@ -45,9 +46,9 @@ def recover(path: Path) -> Entries | None:
         return entries.first(count_sound(file.fileno(), entries.facts["base"], entries))
 
 
-def _is_base(facts: Mapping[str, Any], size: int) -> bool:
-    base = facts.get("base")
-    return isinstance(base, int) and 0 <= base <= size
+def _is_base(facts: Mapping[str, Any]) -> bool:
+    base = facts.get("base")  # a file that was cut may be shorter
+    return isinstance(base, int) and 0 <= base < _MAX_BASE
 
 
 def _is_complete(path: Path, size: int, entries: Entries) -> bool:
