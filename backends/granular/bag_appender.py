@@ -62,6 +62,8 @@ class BagAppender:
             self._files.append(open_unbuffered(bag))
         except BaseException:
             self._files[0].close()
+            if not bag.exists() and not idx.stat().st_size:
+                idx.unlink()
             raise
         self._idx_descriptor, self._descriptor = (file.fileno() for file in self._files)
 

@@ -81,8 +81,10 @@ def publish_together(now: Mapping[Path, Path | None], *, replace: bool = True) -
         for path, there in reversed(moved):
             os.rename(there, path)
         raise
-    sync(last.parent)
-    remove(*map(replaced_path, reversed([*now])))
+    try:
+        sync(last.parent)
+    finally:
+        remove(*map(replaced_path, reversed([*now])))
 
 
 def restore(now: Mapping[Path, Path | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -11,6 +12,7 @@ import random
 import shutil
 import struct
 import tracemalloc
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -1403,3 +1405,15 @@ def test_a_glob_of_data_sets_takes_them_in_natural_order(tmp_path: Path) -> None
         with dataformats.create(tmp_path / f"run-{number}", "granular", spec={"n": "int64"}) as writer:
             writer.append({"n": number})
     assert dataformats.open(str(tmp_path / "run-*")).read([0, 1])["n"].tolist() == [2, 10]
+
+
+def test_no_index_is_left_if_its_bag_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> FileIO:
+        if path.name == "x.bag.partial":
+            raise OSError(errno.ENOSPC, "full")
+        return atomic.open_unbuffered(path)
+
+    monkeypatch.setattr(bag_appender, "open_unbuffered", refuse)
+    with pytest.raises(OSError, match="full"):
+        dataformats.create(tmp_path / "x.bag", "granular", generation=3)
+    assert list(tmp_path.iterdir()) == []

@@ -174,3 +174,21 @@ def test_all_that_can_be_deleted_is_deleted(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(OSError, match="Input/output"):
             atomic.remove(*paths)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_replaced_files_do_not_stay_if_the_folder_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now: dict[Path, Path | None] = {tmp_path / name: tmp_path / f"{name}.partial" for name in ("x.idx", "x.bag")}
+    for final, partial in now.items():
+        final.write_bytes(b"old")
+        assert partial is not None
+        partial.write_bytes(b"new")
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.EIO, "not synced")
+
+    monkeypatch.setattr(atomic, "sync", refuse)
+    with pytest.raises(OSError, match="not synced"):
+        atomic.publish_together(now)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"x.idx": b"new", "x.bag": b"new"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import dataformats
 from dataformats.testing.records import same
 from tests.deep.durability.faults.scenarios import Scenario
-from tests.deep.durability.faults.shim import Fault, Operation
+from tests.deep.durability.faults.shim import Action, Fault, Operation
 
 __all__ = ["Outcome", "listing", "violations"]
 
@@ -60,7 +60,7 @@ def violations(scenario: Scenario, folder: Path, fault: Fault, outcome: Outcome,
         clean: The names in the folder after a run without a fault.
     """
     state = _state(scenario, folder)
-    found = [*_wrong_end(scenario, fault, outcome), *_wrong_state(scenario, outcome, state)]
+    found = [*_wrong_end(scenario, fault, outcome), *_wrong_state(scenario, fault, outcome, state)]
     found += _wrong_files(scenario, folder, fault, outcome, state, clean)
     try:
         found += _wrong_recovery(scenario, folder, outcome, state, clean)
@@ -123,18 +123,27 @@ def _is_dispensable(met: Operation, rest: Sequence[Operation]) -> bool:
     return met.kind in _DISPENSABLE or is_tidying or is_deleted
 
 
-def _wrong_state(scenario: Scenario, outcome: Outcome, state: str) -> list[str]:
+def _wrong_state(scenario: Scenario, fault: Fault, outcome: Outcome, state: str) -> list[str]:
     has_old = scenario.mode.old in ("one", "shards", "front")
     allowed = ["old" if has_old else "nothing", "new", *(["between"] if scenario.grows else [])]
     if outcome.end == "returned":
         allowed = ["new"]
+    if _is_between_two_files(scenario, fault):
+        allowed.append("nothing")
     return [] if state in allowed else [f"under the final name is {state}, after the call {outcome.end}"]
+
+
+def _is_between_two_files(scenario: Scenario, fault: Fault) -> bool:
+    """True if old files may have been moved aside and not back: two files cannot be replaced at once."""
+    return scenario.replaces_two_files and (fault.kills or fault.action is Action.FULL)
 
 
 def _wrong_files(
     scenario: Scenario, folder: Path, fault: Fault, outcome: Outcome, state: str, clean: Sequence[str]
 ) -> list[str]:
     if outcome.end == "killed":
+        return []
+    if state == "nothing" and _is_between_two_files(scenario, fault):
         return []
     found = [f"a file stays open: {name}" for name in outcome.open_files]
     if outcome.end == "raised" and scenario.resumes:

@@ -121,6 +121,11 @@ class Scenario:
         return "overwrite" in self.mode.options
 
     @property
+    def replaces_two_files(self) -> bool:
+        """True for a bag of generation 3, with its index, that is replaced."""
+        return self.case.name == "bag-3" and self.overwrites
+
+    @property
     def grows(self) -> bool:
         return self.mode.old == "front"
 
