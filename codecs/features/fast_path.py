@@ -12,7 +12,7 @@ from dataformats.batch.value_slices import SplitBlobs
 from dataformats.codecs.features.feature import FEATURE
 from dataformats.codecs.features.spec_columns import Target, to_column
 from dataformats.codecs.features.wire_column import WireColumn
-from dataformats.codecs.text import BYTES
+from dataformats.codecs.text import BYTES, UTF8
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.exact import DTYPES
 from dataformats.errors import SpecError, UnknownNameError
@@ -27,6 +27,7 @@ from dataformats.kernels.wire_columns import (
     PLACED,
     RAGGED,
     SLICED,
+    TEXT,
     Output,
     fill_columns,
 )
@@ -106,7 +107,7 @@ class _Field:
         self.target = target
         self.output = _output(codecs, target) if part is True else Output(AS_FOUND)
         self.is_plain = self.output.output == DENSE and not target.kind.optional
-        self._item = "bytes" if self.output.output == JOINED else "array"
+        self._item = {JOINED: "bytes", TEXT: "utf8"}.get(self.output.output, "array")
 
     def column(self, blobs: Blobs, split: SplitBlobs | None, flags: int, first: Any, second: Any) -> Column:
         """Return the column, from the result of `kernels.wire_columns.FillColumns`."""
@@ -146,7 +147,9 @@ def _output(codecs: FieldCodecs, target: Target) -> Output:
         return _numbers(target)
     if target.kind.dims:
         return Output(AS_FOUND)
-    return Output(JOINED, new=empty) if codec is BYTES else Output(PLACED)
+    if codec is BYTES or codec is UTF8:
+        return Output(JOINED if codec is BYTES else TEXT, new=empty)
+    return Output(PLACED)
 
 
 def _numbers(target: Target) -> Output:

@@ -26,12 +26,13 @@ __all__ = [
     "PLACED",
     "RAGGED",
     "SLICED",
+    "TEXT",
     "FillColumns",
     "Output",
     "fill_columns",
 ]
 
-AS_FOUND, DENSE, RAGGED, JOINED, PLACED = range(5)
+AS_FOUND, DENSE, RAGGED, JOINED, PLACED, TEXT = range(6)
 FILLED, SLICED = 1, 2
 
 
@@ -41,11 +42,12 @@ class Output(NamedTuple):
     Attributes:
         output: `AS_FOUND`, feature rows; `DENSE`, `size` numbers each, from lists of numbers or one bytes value that
             has them all; `RAGGED`, elements of `size` numbers, from lists of numbers; `JOINED`, the one bytes value of
-            each record, back to back; `PLACED`, the place of that value in the buffer.
+            each record, back to back; `PLACED`, the place of that value in the buffer; `TEXT`, as `JOINED`, and each
+            value is UTF-8.
         letter: The kind of the numbers' dtype.
         width: The bytes of a number.
         size: The numbers in a record, or in an element of `RAGGED`; at least 1.
-        new: Returns an array of n records (`DENSE`), elements (`RAGGED`) or bytes (`JOINED`).
+        new: Returns an array of n records (`DENSE`), elements (`RAGGED`) or bytes (`JOINED`, `TEXT`).
     """
 
     output: int
@@ -70,7 +72,7 @@ Else of each column:
 
 - flags: `FILLED`, or 0 for feature rows; with `SLICED` added, the column's values are the slice;
 - first: the values; of `PLACED`, int64[n], each begin; `None` if sliced; if not filled, the rows, int64[6 n];
-- second: of `RAGGED` and `JOINED`, int64[n + 1], offsets; of `PLACED`, int64[n], lengths; else `None`.
+- second: of `RAGGED`, `JOINED` and `TEXT`, int64[n + 1], offsets; of `PLACED`, int64[n], lengths; else `None`.
 """
 
 

@@ -25,6 +25,7 @@ from tests.benchmarks import (
     indexing,
     loading,
     other_programs,
+    parsing,
     syrah,
     tables,
     tfrecord,
@@ -41,6 +42,7 @@ CASES: tuple[Case, ...] = (
     *granular.CASES,
     *indexing.CASES,
     *other_programs.CASES,
+    *parsing.CASES,
     *loading.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3

@@ -14,6 +14,7 @@ from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.features import wire_column
 from dataformats.codecs.features.fast_path import FastPath
+from dataformats.codecs.features.wire import delimited, varint
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError
@@ -256,3 +257,93 @@ def test_values_that_were_read_elsewhere(kind: str, value: Any) -> None:
     assert all(same(found[name], whole[name]) for name in mask)
     moved = SplitBlobs(around.blobs, ValueSlice(window.begin + 1, 12), rows)
     assert coder.decode_split(moved, mask) is None
+
+
+# ---- records that are nearly alike
+
+
+def entry(name: bytes, value: bytes) -> bytes:
+    return delimited(1, delimited(1, name) + delimited(2, value))
+
+
+def floats(*values: float) -> bytes:
+    return delimited(2, delimited(1, np.array(values, "<f4").tobytes()))
+
+
+def integers(*values: int) -> bytes:
+    return delimited(3, delimited(1, b"".join(varint(value % 2**64) for value in values)))
+
+
+USUAL = {
+    b"id": integers(7),
+    b"a longer name": integers(2**40),
+    b"x": floats(0.5),
+    b"small": integers(200),
+    b"word": delimited(1, delimited(1, b"word")),
+    b"list": integers(*range(100, 200)),
+    b"pair": floats(1, 2),
+    b"flag": integers(1),
+}
+NEAR_SPEC = {
+    "id": "int64",
+    "a longer name": "int64",
+    "x": "float32",
+    "small": "uint8",
+    "word": "utf8",
+    "list": "int64[]",
+    "pair": "float32[2]",
+    "flag": "bool",
+}
+VALUES = {
+    "negative": integers(-3),
+    "ten bytes": delimited(3, delimited(1, b"\xff" * 9 + b"\x7f")),
+    "eleven bytes": delimited(3, delimited(1, b"\xff" * 10 + b"\x01")),
+    "longer than needed": delimited(3, delimited(1, b"\x81\x80\x00")),
+    "unfinished": delimited(3, delimited(1, b"\x81\x80")),
+    "two varints": integers(300, 5),
+    "not packed": delimited(3, b"\x08\x05"),
+    "a list of strings": delimited(1, delimited(1, b"ab") + delimited(1, b"c")),
+    "two pieces": delimited(3, delimited(1, b"\x05") + delimited(1, b"\x06")),
+    "two lists": integers(5) + integers(6),
+    "another list first": floats(1) + integers(6),
+    "no values": delimited(3, b""),
+    "an empty piece": delimited(3, delimited(1, b"")),
+    "no list": b"",
+    "of another type": floats(1.0),
+    "half a float": delimited(2, delimited(1, b"ab")),
+    "a string": delimited(1, delimited(1, b"\1")),
+    "not UTF-8": delimited(1, delimited(1, b"\xc3")),
+    "eight bytes": delimited(1, delimited(1, b"12345678")),
+    "an unknown field": b"\x78\x01" + integers(5),
+    "a long string": delimited(1, delimited(1, "é".encode() * 99)),
+}
+ORDERS = {
+    "as usual": list(USUAL),
+    "reversed": list(USUAL)[::-1],
+    "missing": list(USUAL)[1:],
+    "twice": [*USUAL, b"id"],
+    "another": [*USUAL, b"other"],
+    "begun late": [*list(USUAL)[3:], *list(USUAL)[:3]],
+}
+
+
+def near(order: Sequence[bytes], values: dict[bytes, bytes]) -> bytes:
+    return delimited(1, b"".join(entry(name, values.get(name, USUAL.get(name, integers(9)))) for name in order))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("inferred", [False, True])
+def test_records_that_are_nearly_alike(order: str, inferred: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = near(ORDERS["as usual"], {})
+    coder = EXAMPLE.bind(Spec(NEAR_SPEC), CodecResolver(trusted=True), inferred=inferred)
+    optional = EXAMPLE.bind(Spec({n: kind + "?" for n, kind in NEAR_SPEC.items()}), CodecResolver(trusted=True))
+    n_columns = 0
+    for name in USUAL:
+        for value in VALUES.values():
+            odd = near(ORDERS[order], {name: value})
+            for blobs in ([usual, odd, usual], [odd, odd], [odd, usual]):
+                mask = dict.fromkeys(NEAR_SPEC, True)
+                n_columns += isinstance(check(coder, Blobs.join(blobs), mask, monkeypatch), dict)
+                check(optional, Blobs.join(blobs), mask, monkeypatch)
+            check(coder, Blobs.join([usual, odd]), {name.decode(): True}, monkeypatch)
+    assert order == "missing" or (inferred and order == "another") or n_columns > 50

@@ -98,7 +98,7 @@ static void check_blobs(wire_shape shape, const uint8_t *record, int64_t size, c
 
 static void check_found(wire_shape shape, const uint8_t *record, int64_t size, const wire_value *values, int64_t n) {
     uint8_t letters[MOST], parts[MOST], stray;
-    int64_t ends[MOST], sorted[MOST], after[MOST + 1];
+    int64_t ends[MOST], sorted[MOST], after[2 * MOST + 1];
     const int64_t start = 0;
     wire_feature found[MOST];
     for (int64_t i = 0; i < n; i++) {

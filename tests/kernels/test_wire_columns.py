@@ -257,7 +257,7 @@ def test_any_bytes(shape: Shape, blob: bytes, seed: int) -> None:
 
 def test_arguments_that_do_not_fit() -> None:
     for wrong in (
-        Output(5),
+        Output(6),
         Output(-1),
         Output(DENSE, "c"),
         Output(DENSE, "f", 3),

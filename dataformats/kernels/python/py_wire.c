@@ -107,7 +107,7 @@ static int fit(const Py_buffer *v, const wire_names *names) {
            v[8].len == n_records;
 }
 
-/* `scratch`: twice n_names, and 1. */
+/* `scratch`: three times n_names, and 1. */
 static int64_t find_and_survey(int shape, const Py_buffer *v, wire_names *names, int64_t *scratch) {
     const int64_t n_records = v[1].len / 8;
     wire_feature *features = v[6].buf;
@@ -136,7 +136,7 @@ static PyObject *native_wire_find(PyObject *module, PyObject *const *args, Py_ss
     if (!fit(v, &names)) {
         return refuse(&taken);
     }
-    int64_t *scratch = PyMem_Malloc((size_t)(2 * names.n_names + 1) * sizeof *scratch);
+    int64_t *scratch = PyMem_Malloc((size_t)(3 * names.n_names + 1) * sizeof *scratch);
     if (scratch == NULL) {
         release(&taken);
         return PyErr_NoMemory();

@@ -44,7 +44,8 @@ typedef struct {
     wire_column *columns;
     output *outputs;
     wire_target *targets;
-    int64_t *after;
+    wire_dense *dense; /* of values that are not NULL: the columns that are filled while records are parsed */
+    int64_t *scratch;
     uint8_t *strays;
 } batch;
 
@@ -76,24 +77,25 @@ static int take_slice(PyObject *given, wire_slice *slice) {
 /* Allocate the memory of a call, and divide it into its parts; NULL with an exception set. */
 static void *cut_memory(batch *b) {
     const size_t n_fields = (size_t)b->plan->n_fields, n_records = (size_t)b->n_records;
-    const size_t each = sizeof *b->columns + sizeof *b->outputs + sizeof *b->targets;
-    const size_t n_after = (size_t)b->plan->names.n_names + 1;
+    const size_t each = sizeof *b->columns + sizeof *b->outputs + sizeof *b->targets + sizeof *b->dense;
+    const size_t n_scratch = 2 * (size_t)b->plan->names.n_names + 1;
     if (n_records >= SIZE_MAX / 2 / (n_fields + 1) / sizeof *b->features) {
         return PyErr_NoMemory();
     }
     const size_t n_features = n_fields * n_records;
-    uint8_t *at = PyMem_Malloc(n_features * sizeof *b->features + n_fields * each + n_after * 8 + n_records + 1);
+    uint8_t *at = PyMem_Malloc(n_features * sizeof *b->features + n_fields * each + n_scratch * 8 + n_records + 1);
     b->memory = at;
     if (at == NULL) {
         return PyErr_NoMemory();
     }
     b->outputs = (output *)at;
-    memset(b->outputs, 0, n_fields * sizeof *b->outputs);
-    b->targets = (wire_target *)(at += n_fields * sizeof *b->outputs);
+    memset(b->outputs, 0, n_fields * (sizeof *b->outputs + sizeof *b->dense));
+    b->dense = (wire_dense *)(at += n_fields * sizeof *b->outputs);
+    b->targets = (wire_target *)(at += n_fields * sizeof *b->dense);
     b->columns = (wire_column *)(at += n_fields * sizeof *b->targets);
     b->features = (wire_feature *)(at += n_fields * sizeof *b->columns);
-    b->after = (int64_t *)(at += n_features * sizeof *b->features);
-    b->strays = at + n_after * 8;
+    b->scratch = (int64_t *)(at += n_features * sizeof *b->features);
+    b->strays = at + n_scratch * 8;
     return b->memory;
 }
 
@@ -144,26 +146,44 @@ static int is_any_sliced(const batch *b) {
     return 0;
 }
 
+static void fit(batch *b, int is_dense) {
+    const plan *p = b->plan;
+    if (!is_dense) {
+        memset(b->dense, 0, (size_t)p->n_fields * sizeof *b->dense);
+        wire_columns_fit(b->targets, p->n_fields, b->features, b->n_records, b->starts.buf, b->lengths.buf, b->slice,
+                         b->columns);
+        return;
+    }
+    for (int64_t i = 0; i < p->n_fields; i++) {
+        b->columns[i] = (wire_column){.fits = 1};
+        if (b->dense[i].values == NULL) {
+            wire_columns_fit(&b->targets[i], 1, b->features + i * b->n_records, b->n_records, b->starts.buf,
+                             b->lengths.buf, b->slice, &b->columns[i]);
+        }
+    }
+}
+
 /* Find the features, and compute their columns. Return 0 if the caller must use the slow path. */
 static int find(batch *b) {
     const plan *p = b->plan;
-    if (b->n_records == 0 || wire_find(p->shape, b->buffer.buf, b->buffer.len, b->starts.buf, b->lengths.buf,
-                                       b->n_records, &p->names, b->after, b->features, b->strays) >= 0 ||
-        (p->is_closed && has_stray(b))) {
+    int64_t failed = wire_find_dense(p->shape, b->buffer.buf, b->buffer.len, b->starts.buf, b->lengths.buf,
+                                     b->n_records, &p->names, b->dense, b->scratch, b->features, b->strays);
+    const int is_dense = failed < 0;
+    if (failed == b->n_records) {
+        failed = wire_find(p->shape, b->buffer.buf, b->buffer.len, b->starts.buf, b->lengths.buf, b->n_records,
+                           &p->names, b->scratch, b->features, b->strays);
+    }
+    if (failed >= 0 || (p->is_closed && has_stray(b))) {
         return 0;
     }
-    for (int64_t i = 0; i < p->n_fields; i++) {
-        b->targets[i] = p->fields[i].target;
-    }
-    wire_columns_fit(b->targets, p->n_fields, b->features, b->n_records, b->starts.buf, b->lengths.buf, b->slice,
-                     b->columns);
+    fit(b, is_dense);
     return b->slice.n_bytes == 0 || is_any_sliced(b);
 }
 
 static void fill(batch *b) {
     for (int64_t i = 0; i < b->plan->n_fields; i++) {
         output *out = &b->outputs[i];
-        if (b->columns[i].fits) {
+        if (b->columns[i].fits && b->dense[i].values == NULL) {
             b->columns[i].fits =
                 wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i],
                                  b->features + i * b->n_records, b->n_records, &b->columns[i],
@@ -186,7 +206,7 @@ static int64_t bytes_to_find(const batch *b) {
 static int64_t bytes_to_fill(const batch *b) {
     int64_t n_bytes = 0;
     for (int64_t i = 0; i < b->plan->n_fields; i++) {
-        n_bytes += b->columns[i].is_sliced ? 0 : b->columns[i].n_bytes;
+        n_bytes += b->columns[i].is_sliced || b->dense[i].values != NULL ? 0 : b->columns[i].n_bytes;
     }
     return n_bytes;
 }
@@ -245,7 +265,7 @@ static int make_arrays(const batch *b, int64_t i, output *out) {
     const wire_column *column = &b->columns[i];
     const field *f = &b->plan->fields[i];
     const int is_placed = f->target.output == WIRE_PLACED;
-    if (!column->is_sliced) {
+    if (!column->is_sliced && out->first == NULL) {
         PyObject *new_array = is_placed ? b->plan->new_int64s : f->new_array;
         out->first = made(b, new_array, column->values, column->n_bytes, &out->first_view);
         if (out->first == NULL) {
@@ -264,6 +284,26 @@ static int make_all(const batch *b) {
         if (b->columns[i].fits && make_arrays(b, i, &b->outputs[i]) < 0) {
             return -1;
         }
+    }
+    return 0;
+}
+
+/* Allocate the dense columns, whose sizes are known before records are parsed. None that their bytes cannot fill: a
+ * number has at most eight bytes, and at least one is stored. Return 0, or -1 with an exception set. */
+static int make_dense(const batch *b) {
+    for (int64_t i = 0; i < b->plan->n_fields; i++) {
+        const field *f = &b->plan->fields[i];
+        const int64_t row_bytes = f->target.size * f->target.width;
+        output *out = &b->outputs[i];
+        b->targets[i] = f->target;
+        if (f->target.output != WIRE_DENSE || b->slice.n_bytes != 0 || row_bytes / 8 > b->buffer.len / b->n_records) {
+            continue;
+        }
+        out->first = made(b, f->new_array, b->n_records, b->n_records * row_bytes, &out->first_view);
+        if (out->first == NULL) {
+            return -1;
+        }
+        b->dense[i] = wire_dense_of(&b->targets[i], out->first_view.buf);
     }
     return 0;
 }
@@ -303,6 +343,12 @@ static PyObject *described_all(const batch *b) {
 }
 
 static PyObject *columns_of(batch *b) {
+    if (b->n_records == 0) {
+        Py_RETURN_NONE;
+    }
+    if (make_dense(b) < 0) {
+        return NULL;
+    }
     if (!find_freely(b)) {
         Py_RETURN_NONE;
     }

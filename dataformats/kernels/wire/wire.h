@@ -75,10 +75,10 @@ void wire_sort_names(const wire_names *names, int64_t *sorted);
  * `features`: n_wanted rows of n_records; all are written unless the call fails.
  * `strays[i]`: 1 if record i may have something under a name that is not among `names`: an entry that is not empty (a
  * later one may have replaced it), or any feature list; else 0.
- * `after`: scratch memory, n_names + 1 numbers.
+ * `scratch`: 2 * n_names + 1 numbers.
  * Return -1, or the number of the first record that does not parse or does not lie in the buffer. */
 int64_t wire_find(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
-                  const int64_t *lengths, int64_t n_records, const wire_names *names, int64_t *after,
+                  const int64_t *lengths, int64_t n_records, const wire_names *names, int64_t *scratch,
                   wire_feature *features, uint8_t *strays);
 
 wire_survey wire_survey_of(const wire_feature *features, int64_t n_features);

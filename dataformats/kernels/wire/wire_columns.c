@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "wire/wire_reader.h"
+
 /* ---- what fits */
 
 /* Return the kind of features if they have only one, else WIRE_ABSENT. */
@@ -90,7 +92,8 @@ static void fit(const wire_target *target, const wire_feature *features, int64_t
         column->n_bytes = column->fits ? survey->total * target->width : 0;
         return;
     case WIRE_JOINED:
-        column->fits = is_one_value;
+    case WIRE_TEXT:
+        column->fits = is_one_value && !(column->is_sliced && target->output == WIRE_TEXT);
         column->values = column->n_bytes = is_one_value ? bytes_in(features, n_records) : 0;
         return;
     case WIRE_PLACED:
@@ -133,9 +136,13 @@ static wire_range range_of(const wire_target *target) {
     return (wire_range){-most - 1, most, target->width};
 }
 
+wire_dense wire_dense_of(const wire_target *target, uint8_t *values) {
+    return (wire_dense){target, range_of(target), target->size * target->width, values};
+}
+
 static void write_offsets(const wire_target *target, const wire_feature *features, int64_t n_records,
                           int64_t *offsets) {
-    const int joined = target->output == WIRE_JOINED;
+    const int joined = target->output != WIRE_RAGGED;
     offsets[0] = 0;
     for (int64_t i = 0; i < n_records; i++) {
         offsets[i + 1] = offsets[i] + (joined ? features[i].end - features[i].begin
@@ -160,12 +167,35 @@ static int join(const uint8_t *buffer, int64_t n_bytes, const wire_feature *feat
     return out == end;
 }
 
-static int are_bools(const uint8_t *bytes, int64_t n_bytes) {
+/* Return the bits that any of these bytes has. */
+static int bits_in(const uint8_t *bytes, int64_t n_bytes) {
     uint8_t bits = 0;
     for (int64_t i = 0; i < n_bytes; i++) {
         bits |= bytes[i];
     }
-    return bits <= 1;
+    return bits;
+}
+
+/* Return whether each value is UTF-8, not only all together. */
+static int are_texts(const uint8_t *values, int64_t n_bytes, const int64_t *offsets, int64_t n_records) {
+    if (bits_in(values, n_bytes) < 0x80) {
+        return 1;
+    }
+    for (int64_t i = 0; i < n_records; i++) {
+        if (!wire_is_utf8(values + offsets[i], (size_t)(offsets[i + 1] - offsets[i]))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Return whether joined values are of the target's type. */
+static int are_valid(const wire_target *target, const uint8_t *values, int64_t n_bytes, const int64_t *offsets,
+                     int64_t n_records) {
+    if (target->output == WIRE_TEXT) {
+        return are_texts(values, n_bytes, offsets, n_records);
+    }
+    return target->output == WIRE_JOINED || target->letter != 'b' || bits_in(values, n_bytes) <= 1;
 }
 
 static void write_places(const wire_feature *features, int64_t n_records, int64_t *starts, int64_t *lengths) {
@@ -190,9 +220,10 @@ int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, c
     }
     if (column->kind == WIRE_BYTES) {
         return join(buffer, n_bytes, features, n_records, values, (uint8_t *)values + column->n_bytes) &&
-               (target->output == WIRE_JOINED || target->letter != 'b' || are_bools(values, column->n_bytes));
+               are_valid(target, values, column->n_bytes, offsets, n_records);
     }
-    if (is_unparsed(column->kind)) {
+    const int is_any = target->letter == 'i' && target->width == 8 && column->kind == WIRE_INTEGERS;
+    if (is_any || is_unparsed(column->kind)) {
         return wire_numbers(shape, buffer, n_bytes, features, n_records, column->kind, values, column->n_bytes) < 0;
     }
     return wire_integers(shape, buffer, n_bytes, features, n_records, column->kind, range_of(target), values,

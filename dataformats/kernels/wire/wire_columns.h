@@ -15,6 +15,7 @@ typedef enum {
     WIRE_RAGGED,   /* elements of `size` numbers each, from lists of numbers, and their offsets */
     WIRE_JOINED,   /* the one bytes value of each, back to back, and their offsets */
     WIRE_PLACED,   /* the place of the one bytes value of each in the buffer: begins and lengths */
+    WIRE_TEXT,     /* as WIRE_JOINED, and each value is UTF-8 */
     WIRE_OUTPUTS
 } wire_output;
 
@@ -35,9 +36,26 @@ typedef struct {
     int kind;       /* of all features, if the column fits */
     int fits;       /* 0: leave the rows of features */
     int is_sliced;   /* its values are the slice, unparsed */
-    int64_t values; /* elements of the column: of WIRE_DENSE records, of WIRE_JOINED bytes */
+    int64_t values; /* elements of the column: of WIRE_DENSE records, of WIRE_JOINED and WIRE_TEXT bytes */
     int64_t n_bytes; /* their size */
 } wire_column;
+
+/* A column that is filled while records are parsed: WIRE_DENSE, n_records rows. */
+typedef struct {
+    const wire_target *target;
+    wire_range range;    /* of its integers */
+    int64_t row_bytes;
+    uint8_t *values;     /* NULL: the features go to their rows */
+} wire_dense;
+
+wire_dense wire_dense_of(const wire_target *target, uint8_t *values);
+
+/* Find features as `wire_find` does, but write the values of some names to their columns, and no rows of these: of name
+ * i if `dense[i].values` is not NULL. Also return n_records if one of these columns does not fit: if a record lacks the
+ * value, or if it is not exact. */
+int64_t wire_find_dense(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
+                        const int64_t *lengths, int64_t n_records, const wire_names *names, const wire_dense *dense,
+                        int64_t *scratch, wire_feature *features, uint8_t *strays);
 
 /* Compute the column of each of n_targets, whose features are rows of n_records from `wire_find`.
  *
@@ -50,7 +68,8 @@ void wire_columns_fit(const wire_target *targets, int64_t n_targets, const wire_
  *
  * `values`: column->n_bytes; of WIRE_PLACED n_records starts.
  * `offsets`: n_records + 1, from 0; of WIRE_PLACED n_records lengths; of WIRE_DENSE unused.
- * Return 0 if the column does not fit after all: an integer is out of range, or not a bool. */
+ * Return 0 if the column does not fit after all: an integer is out of range, not a bool, or not
+ * UTF-8. */
 int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_target *target,
                      const wire_feature *features, int64_t n_records, const wire_column *column, void *values,
                      int64_t *offsets);

@@ -1,18 +1,173 @@
 /* Parses all records once, and finds the places of features. */
 #include "wire/wire.h"
+#include "wire/wire_columns.h"
 #include "wire/wire_names.h"
+#include "wire/wire_varints.h"
 #include "wire/wire_walk.h"
 
 typedef struct {
     wire_shape shape;
     const uint8_t *buffer;
+    int64_t n_bytes;
     const wire_names *names;
+    const wire_dense *dense; /* NULL: all features go to rows */
     int64_t *after; /* the name that followed each one last time: records mostly have the same order */
+    int64_t *seen;  /* the last record with each wanted name */
     wire_feature *features;
     uint8_t *strays;
     int64_t n_records;
     int64_t record, last; /* the record, and the name found last; n_names at its begin */
+    int64_t n_seen;       /* wanted names in this record */
+    int misfits;          /* 1: a dense column does not fit */
 } finder;
+
+/* ---- features that were found */
+
+static int put_integer(const wire_dense *dense, uint64_t value, uint8_t *out) {
+    if ((int64_t)value < dense->range.least || (int64_t)value > dense->range.most) {
+        return 0;
+    }
+    switch (dense->range.width) {
+    case 8:
+        wire_store(out, value, 8);
+        return 1;
+    case 4:
+        wire_store(out, value, 4);
+        return 1;
+    default:
+        wire_store(out, value, dense->range.width);
+        return 1;
+    }
+}
+
+/* Write a feature to its column. Return 0 if it does not fit. */
+static int put_dense(const finder *f, const wire_dense *dense, const wire_feature *found) {
+    const wire_target *target = dense->target;
+    uint8_t *out = dense->values + f->record * dense->row_bytes;
+    if (target->size == 1 && found->count == 1 && found->form == WIRE_VALUES) {
+        wire_span span = {f->buffer + found->begin, f->buffer + found->end};
+        uint64_t value;
+        if (found->kind == WIRE_INTEGERS && target->letter != 'f') {
+            return wire_varint(&span, WIRE_VARINT_BYTES, &value) && put_integer(dense, value, out);
+        }
+        if (found->kind == WIRE_FLOATS && target->letter == 'f' && target->width == 4) {
+            memcpy(out, span.at, 4);
+            return 1;
+        }
+    }
+    wire_column column;
+    wire_columns_fit(target, 1, found, 1, NULL, NULL, (wire_slice){0, 0}, &column);
+    return column.fits &&
+           wire_column_fill(f->shape, f->buffer, f->n_bytes, target, found, 1, &column, out, NULL);
+}
+
+static inline const wire_dense *dense_of(const finder *f, int64_t name) {
+    return f->dense != NULL && f->dense[name].values != NULL ? &f->dense[name] : NULL;
+}
+
+static inline void see(finder *f, int64_t name) {
+    f->n_seen += f->seen[name] != f->record;
+    f->seen[name] = f->record;
+}
+
+static inline void put(finder *f, int64_t name, const wire_feature *found) {
+    const wire_dense *dense = dense_of(f, name);
+    see(f, name);
+    if (dense == NULL) {
+        f->features[name * f->n_records + f->record] = *found;
+    } else {
+        f->misfits |= !put_dense(f, dense, found);
+    }
+}
+
+/* The record has no features of the other names. */
+static void put_absent(finder *f) {
+    for (int64_t name = 0; name < f->names->n_wanted; name++) {
+        if (f->seen[name] == f->record) {
+            continue;
+        }
+        f->misfits |= dense_of(f, name) != NULL;
+        if (!f->misfits) {
+            f->features[name * f->n_records + f->record] = (wire_feature){0, 0, 0, WIRE_ABSENT, WIRE_VALUES, 0};
+        }
+    }
+}
+
+/* ---- entries as encoders write them */
+
+static inline int is_same(const uint8_t *a, const uint8_t *b, ptrdiff_t n_bytes) {
+    if (n_bytes < 8) {
+        int differ = 0;
+        for (ptrdiff_t i = 0; i < n_bytes; i++) {
+            differ |= a[i] ^ b[i];
+        }
+        return !differ;
+    }
+    for (ptrdiff_t i = 0; i < n_bytes - 8; i += 8) {
+        if (wire_word(a + i) != wire_word(b + i)) {
+            return 0;
+        }
+    }
+    return wire_word(a + n_bytes - 8) == wire_word(b + n_bytes - 8);
+}
+
+/* Return the piece of an entry, and its kind, if it has this name, and then one list in one piece, all lengths in a byte
+ * each. `entry`: a map that begins with the entry. Else return an empty span at NULL. */
+static inline wire_span plain_piece(wire_shape shape, wire_span map, wire_span name, int *kind) {
+    const wire_span none = {NULL, NULL};
+    const ptrdiff_t n_name = name.end - name.at, left = map.end - map.at;
+    const uint8_t *at = map.at, *value = at + 4 + n_name;
+    if (left < n_name + 10 || at[1] > left - 2 || at[1] < n_name + 8 || at[1] > 127) {
+        return none;
+    }
+    const int n_bytes = at[1] - (int)n_name - 8;
+    if ((at[0] ^ WIRE_TAG(1, WIRE_DELIMITED)) | (at[2] ^ WIRE_TAG(1, WIRE_DELIMITED)) | (at[3] ^ n_name) |
+        (value[0] ^ WIRE_TAG(2, WIRE_DELIMITED)) | (value[1] ^ (n_bytes + 4)) | (value[3] ^ (n_bytes + 2)) |
+        (value[4] ^ WIRE_TAG(1, WIRE_DELIMITED)) | (value[5] ^ n_bytes)) {
+        return none;
+    }
+    *kind = wire_list_kind(shape, value[2]);
+    return is_same(at + 4, name.at, n_name) ? (wire_span){value + 6, value + 6 + n_bytes} : none;
+}
+
+/* Take such an entry with the expected name off the front of a map of context features. Return 0 if there is none. */
+static int take_plain_entry(finder *f, wire_span *map) {
+    const int64_t name = f->after[f->last];
+    int kind;
+    if (name < 0 || f->names->parts[name] != 0) {
+        return 0;
+    }
+    const wire_span piece = plain_piece(f->shape, *map, wire_name_of(f->names, name), &kind);
+    if (piece.at == NULL || kind == WIRE_MISSING) {
+        return 0;
+    }
+    const int n_bytes = (int)(piece.end - piece.at), is_wanted = name < f->names->n_wanted;
+    const wire_dense *dense = is_wanted ? dense_of(f, name) : NULL;
+    if (kind == WIRE_INTEGERS && n_bytes > 0 && n_bytes <= 8 && map->end - piece.at >= 8 && dense != NULL &&
+        dense->target->size == 1 && dense->target->letter != 'f') {
+        const uint64_t word = wire_word(piece.at);
+        if (!wire_is_varint(word, n_bytes)) {
+            return 0;
+        }
+        see(f, name);
+        f->misfits |= !put_integer(dense, wire_varint_in(word, n_bytes),
+                                   dense->values + f->record * dense->row_bytes);
+    } else {
+        const int64_t count = wire_values_in(kind, piece);
+        if (count < 0) {
+            return 0;
+        }
+        if (is_wanted) {
+            const int64_t begin = count == 0 ? 0 : piece.at - f->buffer;
+            put(f, name, &(wire_feature){begin, count == 0 ? 0 : begin + n_bytes, count, kind, WIRE_VALUES, 0});
+        }
+    }
+    f->last = name;
+    map->at = piece.end;
+    return 1;
+}
+
+/* ---- any entries */
 
 /* Return the number of a name, or -1. */
 static int64_t look_up(finder *f, int part, wire_span name) {
@@ -69,13 +224,10 @@ static void note(finder *f, int part, wire_span whole, const entry *found) {
     if (found->name < 0) {
         f->strays[f->record] |= (uint8_t)(part == 1 || found->has_value);
     } else if (found->name < f->names->n_wanted) {
-        wire_feature *feature = &f->features[found->name * f->n_records + f->record];
-        if (part == 1) {
-            *feature = (wire_feature){whole.at - f->buffer, whole.end - f->buffer, found->n_steps, WIRE_STEPS,
-                                      WIRE_ENTRY, 0};
-        } else {
-            *feature = wire_feature_of(&found->run, f->buffer, WIRE_ENTRY, whole);
-        }
+        const wire_feature feature = part == 1 ? (wire_feature){whole.at - f->buffer, whole.end - f->buffer,
+                                                                found->n_steps, WIRE_STEPS, WIRE_ENTRY, 0}
+                                               : wire_feature_of(&found->run, f->buffer, WIRE_ENTRY, whole);
+        put(f, found->name, &feature);
     }
 }
 
@@ -115,6 +267,9 @@ static int walk_map(finder *f, int part, wire_span map) {
     while (map.at < map.end) {
         uint32_t tag;
         wire_span inner;
+        if (part == 0 && take_plain_entry(f, &map)) {
+            continue;
+        }
         if (!wire_tag(&map, &tag)) {
             return 0;
         }
@@ -147,25 +302,37 @@ static int walk_record(finder *f, wire_span record) {
     return 1;
 }
 
-int64_t wire_find(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
-                  const int64_t *lengths, int64_t n_records, const wire_names *names, int64_t *after,
-                  wire_feature *features, uint8_t *strays) {
-    finder f = {shape, buffer, names, after, features, strays, n_records, 0, 0};
-    for (int64_t i = 0; i <= names->n_names; i++) {
-        after[i] = -1;
-    }
-    for (int64_t i = 0; i < names->n_wanted * n_records; i++) {
-        features[i] = (wire_feature){0, 0, 0, WIRE_ABSENT, WIRE_VALUES, 0};
+int64_t wire_find_dense(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
+                        const int64_t *lengths, int64_t n_records, const wire_names *names, const wire_dense *dense,
+                        int64_t *scratch, wire_feature *features, uint8_t *strays) {
+    finder f = {.shape = shape, .buffer = buffer, .n_bytes = n_bytes, .names = names, .dense = dense,
+                .after = scratch, .seen = scratch + names->n_names + 1, .features = features, .strays = strays,
+                .n_records = n_records};
+    for (int64_t i = 0; i <= 2 * names->n_names; i++) {
+        scratch[i] = -1;
     }
     for (; f.record < n_records; f.record++) {
         const int64_t start = starts[f.record], length = lengths[f.record];
         strays[f.record] = 0;
+        f.n_seen = 0;
         if (start < 0 || length < 0 || start > n_bytes || length > n_bytes - start ||
             !walk_record(&f, (wire_span){buffer + start, buffer + start + length})) {
             return f.record;
         }
+        if (f.n_seen < names->n_wanted) {
+            put_absent(&f);
+        }
+        if (f.misfits) {
+            return n_records;
+        }
     }
     return -1;
+}
+
+int64_t wire_find(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
+                  const int64_t *lengths, int64_t n_records, const wire_names *names, int64_t *scratch,
+                  wire_feature *features, uint8_t *strays) {
+    return wire_find_dense(shape, buffer, n_bytes, starts, lengths, n_records, names, NULL, scratch, features, strays);
 }
 
 wire_survey wire_survey_of(const wire_feature *features, int64_t n_features) {

@@ -71,25 +71,3 @@ int wire_is_utf8(const uint8_t *bytes, size_t n_bytes) {
     }
     return 1;
 }
-
-int64_t wire_count_varints(wire_span span) {
-    int64_t count = 0;
-    int running = 0; /* bytes of an unfinished varint */
-    while (span.at < span.end) {
-        uint64_t eight;
-        if (running == 0 && span.end - span.at >= 8) {
-            memcpy(&eight, span.at, 8);
-            if ((eight & 0x8080808080808080u) == 0) {
-                count += 8;
-                span.at += 8;
-                continue;
-            }
-        }
-        running = *span.at++ < 0x80 ? 0 : running + 1;
-        count += running == 0;
-        if (running == WIRE_VARINT_BYTES) {
-            return -1;
-        }
-    }
-    return running == 0 ? count : -1;
-}

@@ -71,7 +71,4 @@ int wire_skip(wire_span *span, uint32_t tag, int depth);
 /* Return whether these bytes are UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
 int wire_is_utf8(const uint8_t *bytes, size_t n_bytes);
 
-/* Return how many varints lie back to back in exactly these bytes, or -1. */
-int64_t wire_count_varints(wire_span span);
-
 #endif

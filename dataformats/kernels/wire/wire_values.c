@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "wire/wire.h"
+#include "wire/wire_varints.h"
 #include "wire/wire_walk.h"
 
 /* Set `span` to the place of a feature. Return 0 if that is outside the buffer. */
@@ -15,10 +16,10 @@ static int place_of(const wire_feature *feature, const uint8_t *buffer, int64_t 
 
 /* Call `take` with all pieces of a feature. */
 static int take_feature(wire_shape shape, const wire_feature *feature, wire_span span, wire_take *take, void *to) {
-    wire_run run = {.take = take, .to = to, .ignored = feature->replaced};
     if (feature->form == WIRE_VALUES) {
         return feature->count == 0 || take(to, span);
     }
+    wire_run run = {.take = take, .to = to, .ignored = feature->replaced};
     /* It was validated when it was found, with its groups: any depth is allowed here. */
     return feature->form == WIRE_FEATURE ? wire_walk_feature(shape, span, WIRE_DEPTH, &run)
                                          : wire_walk_entry(shape, span, WIRE_DEPTH, &run);
@@ -43,24 +44,21 @@ static int take_bits(void *to, wire_span piece) {
     return 1;
 }
 
-static inline void store(uint8_t *at, uint64_t value, int width) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(at, &value, (size_t)width);
-#else
-    for (int i = 0; i < width; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
+static inline void store(uint8_t *at, const uint64_t *values, int n, int width) {
+    for (int i = 0; i < n; i++) {
+        wire_store(at + i * width, values[i], width);
     }
-#endif
 }
 
 static inline int take_varints(room *out, wire_span piece, int width) {
+    uint64_t values[WIRE_BLOCK];
     while (piece.at < piece.end) {
-        uint64_t value;
-        if (out->end - out->at < width || !wire_varint(&piece, WIRE_VARINT_BYTES, &value)) {
+        const int n = wire_read_varints(&piece, values);
+        if (n < 0 || out->end - out->at < n * width) {
             return 0;
         }
-        store(out->at, value, width);
-        out->at += width;
+        store(out->at, values, n, width);
+        out->at += n * width;
     }
     return 1;
 }
@@ -76,31 +74,40 @@ typedef struct {
     int is_half;
 } range_room;
 
-static inline void store_any(uint8_t *at, uint64_t value, int width) {
+static inline void store_any(uint8_t *at, const uint64_t *values, int n, int width) {
     if (width == 1) {
-        *at = (uint8_t)value;
+        store(at, values, n, 1);
     } else if (width == 2) {
-        store(at, value, 2);
+        store(at, values, n, 2);
     } else if (width == 4) {
-        store(at, value, 4);
+        store(at, values, n, 4);
     } else {
-        store(at, value, 8);
+        store(at, values, n, 8);
     }
+}
+
+/* Return whether all integers are in range; of a kind that is half as wide, change them to their own values. */
+static inline int are_in_range(uint64_t *values, int n, wire_range range, int is_half) {
+    int out_of_range = 0;
+    for (int i = 0; i < n; i++) {
+        const int64_t value = is_half ? (int32_t)(uint32_t)values[i] : (int64_t)values[i];
+        values[i] = (uint64_t)value;
+        out_of_range |= (value < range.least) | (value > range.most);
+    }
+    return !out_of_range;
 }
 
 static int take_in_range(void *to, wire_span piece) {
     range_room *out = to;
+    const int width = out->range.width;
+    uint64_t values[WIRE_BLOCK];
     while (piece.at < piece.end) {
-        uint64_t found;
-        if (out->left.end - out->left.at < out->range.width || !wire_varint(&piece, WIRE_VARINT_BYTES, &found)) {
+        const int n = wire_read_varints(&piece, values);
+        if (n < 0 || out->left.end - out->left.at < n * width || !are_in_range(values, n, out->range, out->is_half)) {
             return 0;
         }
-        const int64_t value = out->is_half ? (int32_t)(uint32_t)found : (int64_t)found;
-        if (value < out->range.least || value > out->range.most) {
-            return 0;
-        }
-        store_any(out->left.at, (uint64_t)value, out->range.width);
-        out->left.at += out->range.width;
+        store_any(out->left.at, values, n, width);
+        out->left.at += n * width;
     }
     return 1;
 }

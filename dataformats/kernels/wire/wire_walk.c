@@ -1,7 +1,8 @@
 #include "wire/wire_walk.h"
 
-/* The kind of list of each field of a Feature, by field number. */
-static const int8_t KINDS[WIRE_SHAPES][WIRE_KINDS] = {
+#include "wire/wire_varints.h"
+
+const int8_t wire_kinds[WIRE_SHAPES][WIRE_KINDS] = {
     [WIRE_EXAMPLE] = {0, WIRE_BYTES, WIRE_FLOATS, WIRE_INTEGERS},
     [WIRE_SEQUENCE_EXAMPLE] = {0, WIRE_BYTES, WIRE_FLOATS, WIRE_INTEGERS},
     [WIRE_OFRECORD] = {0, WIRE_BYTES, WIRE_FLOATS, WIRE_DOUBLES, WIRE_INT32S, WIRE_INTEGERS},
@@ -15,8 +16,7 @@ static const uint32_t SINGLE[WIRE_KINDS] = {
 
 int wire_feature_depth(wire_shape shape) { return shape == WIRE_OFRECORD ? WIRE_DEPTH - 2 : WIRE_DEPTH - 3; }
 
-/* Return the number of values in a delimited piece, or -1. */
-static int64_t values_in(int kind, wire_span piece) {
+int64_t wire_values_in(int kind, wire_span piece) {
     const int64_t n_bytes = piece.end - piece.at;
     switch (kind) {
     case WIRE_BYTES:
@@ -50,7 +50,7 @@ static int walk_list(wire_span list, int depth, wire_run *run) {
         }
         piece.at = list.at;
         if (tag == WIRE_TAG(1, WIRE_DELIMITED)) {
-            if (!wire_delimited(&list, &piece) || (count = values_in(run->kind, piece)) < 0) {
+            if (!wire_delimited(&list, &piece) || (count = wire_values_in(run->kind, piece)) < 0) {
                 return 0;
             }
         } else if (!wire_skip(&list, tag, depth)) {
@@ -83,8 +83,8 @@ int wire_walk_feature(wire_shape shape, wire_span message, int depth, wire_run *
         if (!wire_tag(&message, &tag)) {
             return 0;
         }
-        const int kind = tag >> 3 < WIRE_KINDS && (tag & 7) == WIRE_DELIMITED ? KINDS[shape][tag >> 3] : 0;
-        if (kind == 0) {
+        const int kind = wire_list_kind(shape, tag);
+        if (kind == WIRE_MISSING) {
             if (!wire_skip(&message, tag, depth)) {
                 return 0;
             }

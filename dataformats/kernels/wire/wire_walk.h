@@ -20,6 +20,17 @@ typedef struct {
     int64_t ignored;
 } wire_run;
 
+/* The kind of list of each field of a Feature, by field number. */
+extern const int8_t wire_kinds[WIRE_SHAPES][WIRE_KINDS];
+
+/* Return the kind of list that a field of a Feature is, by its tag; WIRE_MISSING if it is none. */
+static inline int wire_list_kind(wire_shape shape, uint32_t tag) {
+    return tag >> 3 < WIRE_KINDS && (tag & 7) == WIRE_DELIMITED ? wire_kinds[shape][tag >> 3] : WIRE_MISSING;
+}
+
+/* Return the number of values of a kind in a delimited piece, or -1. */
+int64_t wire_values_in(int kind, wire_span piece);
+
 /* Return the limit of nested groups in the features of a map's entries. */
 int wire_feature_depth(wire_shape shape);
 
