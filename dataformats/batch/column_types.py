@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,13 @@ __all__ = [
     "StackedList",
     "concat_columns",
     "described",
+    "items_of",
     "plain",
     "take_column",
 ]
+
+
+_LONG = 64  # values in an item, from which on a copy of each item is faster than a mask of all values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +69,16 @@ class Ragged:
         return part.tobytes() if self.item == "bytes" else part.tobytes().decode()
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[position] for position in range(len(self)))
+        if isinstance(self.values, Ragged):
+            return (self[position] for position in range(len(self)))
+        bounds = itertools.pairwise(self.offsets.tolist())
+        values: Any = self.values
+        if self.item == "array" or isinstance(values, list):
+            return (values[start:stop] for start, stop in bounds)
+        memory = np.ascontiguousarray(values).data
+        if self.item == "bytes":
+            return (bytes(memory[start:stop]) for start, stop in bounds)
+        return (str(memory[start:stop], "utf-8") for start, stop in bounds)
 
     def __repr__(self) -> str:
         kind = getattr(self.values, "dtype", type(self.values).__name__)
@@ -104,8 +117,12 @@ class Ragged:
         if longest > width:
             raise ValueError(f"item {int(self.lengths.argmax())} has {longest} values, more than to={width}")
         dense = np.full((len(self), width, *self.values.shape[1:]), value, self.values.dtype)
-        first, last = int(self.offsets[0]), int(self.offsets[-1])
-        dense[np.arange(width) < self.lengths[:, None]] = self.values[first:last]
+        bounds = self.offsets.tolist()
+        if bounds[-1] - bounds[0] < _LONG * len(self):
+            dense[np.arange(width) < self.lengths[:, None]] = self.values[bounds[0] : bounds[-1]]
+            return dense
+        for row, (start, stop) in zip(dense, itertools.pairwise(bounds), strict=True):
+            row[: stop - start] = self.values[start:stop]
         return dense
 
     def to_torch(self) -> Any:
@@ -229,6 +246,17 @@ def described(column: Any) -> str:
 def plain(value: Any) -> Any:
     """Return a numpy number as a Python number, and everything else unchanged."""
     return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
+
+
+def items_of(column: Any) -> Iterable[Any]:
+    """Return the items of a column as records have them: numpy numbers as Python numbers."""
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf":
+        items: list[Any] = column.tolist()
+        return items
+    if isinstance(column, Nullable):
+        pairs = zip(items_of(column.values), column.present.tolist(), strict=True)
+        return [value if present else None for value, present in pairs]
+    return map(plain, column) if isinstance(column, list | np.ndarray) else column
 
 
 def _tensors() -> Any:

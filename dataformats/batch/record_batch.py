@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch.arrow import pyarrow, to_arrow
-from dataformats.batch.column_types import Column, described, plain
+from dataformats.batch.column_types import Column, described, items_of, plain
 from dataformats.batch.tensors import to_tensors
 from dataformats.spec import VALUE
 
@@ -66,7 +66,21 @@ class RecordBatch:
         return {name: plain(column[position]) for name, column in self.columns.items() if _has(column, position)}
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[position] for position in range(len(self)))
+        if self.single:
+            return iter(items_of(self.columns[VALUE]))
+        names = tuple(self.columns)
+        if not names:
+            return ({} for _ in range(len(self)))
+        rows = zip(*map(items_of, self.columns.values()), strict=True)
+        held = [getattr(column, "present", None) for column in self.columns.values()]
+        if all(present is None for present in held):
+            return (dict(zip(names, row, strict=True)) for row in rows)
+        everywhere = np.ones(len(self), np.bool_)
+        masks = zip(*[(everywhere if present is None else present).tolist() for present in held], strict=True)
+        return (
+            {name: value for name, value, has in zip(names, row, mask, strict=True) if has}
+            for row, mask in zip(rows, masks, strict=True)
+        )
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {described(column)}" for name, column in self.columns.items())
