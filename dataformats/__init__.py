@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dataformats.loaders.batch import Batch
     from dataformats.loaders.loader import Loader
     from dataformats.loaders.mixture import Mixture, mix
+    from dataformats.loaders.pack import pack
     from dataformats.loaders.pad import pad
     from dataformats.reading.concat import concat
     from dataformats.reading.opening import open, register_backend
@@ -78,6 +79,7 @@ _ROOMS = {
     "loaders.batch": ("Batch",),
     "loaders.loader": ("Loader",),
     "loaders.mixture": ("Mixture", "mix"),
+    "loaders.pack": ("pack",),
     "loaders.pad": ("pad",),
     "interfaces.record_writer": ("RecordWriter",),
     "writing.dataset_writer": ("create",),
@@ -119,6 +121,7 @@ __all__ = [
     "info",
     "mix",
     "open",
+    "pack",
     "pad",
     "register_backend",
     "register_codec",

@@ -18,6 +18,7 @@ from dataformats.loaders.integer_arguments import checked_int
 from dataformats.loaders.jax_support import register_with_jax
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.output_format import output_format
+from dataformats.loaders.pack import Pack
 from dataformats.loaders.plan import Place, Plan, Shuffle
 from dataformats.loaders.prefetch_options import PrefetchOptions, StartMethod
 from dataformats.loaders.prefetch_session import PrefetchSession
@@ -64,7 +65,7 @@ class Loader:
         transform: `transform(record)` or `transform(record, rng)`; `rng` is a `numpy.random.Generator` whose
             numbers depend on seed and position alone.
         batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with that of the first position.
-        collate: Makes the columns of a batch from a list of records; see `dataformats.pad`.
+        collate: Makes the columns of a batch from a list of records; see `dataformats.pad` and `dataformats.pack`.
         on_corrupt: `"raise"` the error of a damaged record, `"skip"` it, or skip it and list it in
             `loader.quarantined` (`"quarantine"`).
         quarantine: The list of an earlier run, `(path, index, reason)` each; these records are left out unread.
@@ -126,6 +127,11 @@ class Loader:
     ) -> None:
         batch_size = checked_int("batch_size", batch_size, 1)
         seed = checked_int("seed", seed, 0)
+        if pad_last and isinstance(collate, Pack):
+            raise ValueError(
+                "pad_last repeats the rows of records, but packed rows hold several: for batches of one shape, "
+                "pass rows= to pack"
+            )
         self._rank, self._world_size = resolve(rank, world_size)
         self._mixture = source if isinstance(source, Mixture) else None
         self._sources = tuple(map(as_readable, (source,) if self._mixture is None else self._mixture.sources))

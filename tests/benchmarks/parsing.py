@@ -205,6 +205,7 @@ def epoch_side(batches: Callable[[], Iterator[Any]], facts: Callable[[Any], Mapp
                 for name, value in facts(batch).items():
                     sums[name] = sums.get(name, 0) + int(value)
         else:
+            held = None
             for batch in batches():
                 held = batch  # until the next one is there
             del held
