@@ -171,9 +171,13 @@ class FileSource(RecordSource):
 
     def _all_sound(self, progress: Callable[[int], None] | None) -> Iterator[bytes]:
         for part in self.steps():
-            yield from self._blobs.sound(np.arange(part.start, part.stop))
+            yield from self._sound(part)
             if progress is not None:
                 progress(len(part))
+
+    @_comparing_indexes
+    def _sound(self, part: range) -> list[bytes]:
+        return self._blobs.sound(np.arange(part.start, part.stop))
 
     # ---- reading
 

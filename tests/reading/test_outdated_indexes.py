@@ -15,8 +15,12 @@ import dataformats
 from dataformats.backends.framed import reader
 from dataformats.backends.framed.file_scan import scan
 from dataformats.backends.framed.framing import Framing
+from dataformats.codecs.example import EXAMPLE
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.reading.file_source import FileSource
+from dataformats.spec import Spec
 from tests.cases import frames
 
 TIME_NS = 10**18
@@ -93,6 +97,23 @@ def test_a_sound_file_is_read(after: list[bytes], suffix: str, where: str, tmp_p
     assert dataformats.verify(**arguments).ok
     assert source.fingerprint == dataformats.open(**arguments).fingerprint == dataformats.info(**arguments).fingerprint
     assert len(scans) == (suffix != "ofrecord" or after is SAME_NUMBER[1])
+
+
+def test_a_spec_is_inferred_from_all_records(tmp_path: Path) -> None:
+    """`verify` and `dataformats index --full` read the records before any other read compares the index."""
+    example = EXAMPLE.bind(Spec({"a": "bytes"}), CodecResolver(None, trusted=False)).encode
+    before, after = ([example({"a": b"x" * n}) for n in sizes] for sizes in ((10, 30), (30, 10)))
+    path = tmp_path / "x.tfrecord"
+    for verify in (True, False):
+        replace(path, frames(*before))
+        assert len(dataformats.open(path)) == 2
+        replace(path, frames(*after))
+        if verify:
+            assert dataformats.verify(path).ok
+        else:
+            source = dataformats.open(path)
+            assert isinstance(source, FileSource)
+            assert source.infer_fully() == {"a": "bytes"}
 
 
 @pytest.mark.parametrize("how", ["read", "iterate", "fingerprint", "verify", "info"])
