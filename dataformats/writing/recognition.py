@@ -30,8 +30,9 @@ def unrelated_entry(folder: Path) -> Path | None:
         backend = backends.get(name)
         for file in _found(backend, folder):
             path = Path(file.name)
-            parts = {folder.name, *path.relative_to(folder).parts}
-            if file.size == 0 or listed & parts or backend.sniff(file).match == "yes":
+            place = path.relative_to(folder)
+            names = {folder.name, place.parts[0], place.as_posix()}
+            if file.size == 0 or listed & names or backend.sniff(file).match == "yes":
                 known |= {path, *path.parents, *(path.with_name(path.name + suffix) for suffix in _SIDECARS)}
     return next((entry for entry in sorted(folder.rglob("*")) if entry not in known), None)
 
@@ -52,10 +53,16 @@ def _found(backend: Backend, folder: Path) -> Iterator[StoredFile]:
 
 
 def _listed_names(folder: Path) -> set[str]:
-    """Return the names in the sidecar of a folder: its files, its folders, or the folder itself."""
+    """Return the places of the files that the sidecar of a folder lists.
+
+    Earlier sidecars list no files of folders: of these, the name of the folder in it, or of the folder itself.
+    """
     try:
         sidecar = load_sidecar(LocalFolder(folder))
     except FormatError:
         return set()
     facts = [] if sidecar is None else [sidecar.facts, sidecar.previous or {}]
-    return {entry["name"] for known in facts for entry in known.get("files") or ()}
+    entries = [entry for known in facts for entry in known.get("files") or ()]
+    inside = {(entry["name"], part["name"]) for entry in entries for part in entry.get("parts", ())}
+    whole = {entry["name"] for entry in entries if "parts" not in entry}
+    return whole | {place for name, part in inside for place in (part, f"{name}/{part}")}

@@ -175,6 +175,14 @@ def test_a_folder_with_anything_else_is_not_replaced(tmp_path: Path, format: str
     assert [name for name in names_in(tmp_path) if "partial" in name] == []
 
 
+@pytest.mark.parametrize("what", SPOILS)
+def test_a_dataset_of_one_folder_with_anything_else_is_not_replaced(tmp_path: Path, what: str) -> None:
+    write(tmp_path / "x", range(5), "granular")
+    spoil(tmp_path / "x", what)
+    with pytest.raises(FileExistsError, match="holds other files than data"):
+        write(tmp_path / "x", range(5), overwrite=True)
+
+
 @pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
 @pytest.mark.parametrize("has_sidecar", [True, False])
 def test_data_are_replaced_with_or_without_a_sidecar(tmp_path: Path, format: str, has_sidecar: bool) -> None:
