@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
-from dataformats.storage.files import LocalFile
 
 __all__ = ["file_digest", "is_same_file"]
 
@@ -15,7 +13,7 @@ _BLOCK_BYTES = 1024
 _BLOCK_DIGITS = 8
 
 
-def file_digest(file: LocalFile) -> str:
+def file_digest(file: StoredFile) -> str:
     """Return the CRC-32 of up to eight blocks of 1 KB as hexadecimal digits, eight for each block.
 
     The blocks are spread evenly: the first begins at byte 0, the last ends at the end. They cover a file of at most
@@ -23,11 +21,10 @@ def file_digest(file: LocalFile) -> str:
     """
     n_blocks = min(_N_BLOCKS, -(-file.size // _BLOCK_BYTES))
     last = max(0, file.size - _BLOCK_BYTES)
-    descriptor = file.open_descriptor()
     try:
-        blocks = [os.pread(descriptor, _BLOCK_BYTES, last * n // max(1, n_blocks - 1)) for n in range(n_blocks)]
+        blocks = [file.pread(last * n // max(1, n_blocks - 1), _BLOCK_BYTES) for n in range(n_blocks)]
     finally:
-        os.close(descriptor)
+        file.release()
     return "".join(f"{crc32(block):08x}" for block in blocks)
 
 

@@ -11,13 +11,12 @@ from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.file_digest import file_digest, is_same_file
 from dataformats.indexing.sidecar import Sidecar
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.files import LocalFile
 
-__all__ = ["Comparison", "compare_entry", "compare_file", "compare_files", "fitting_facts"]
+__all__ = ["Comparison", "compare_entry", "compare_file", "compare_files", "fitting_facts", "is_name"]
 
 _MAX_DIGESTS = 64  # spread over the dataset: more would make `open` slow on a cold disk
 _REMEDY = Remedy(
-    "Restore the file, delete the sidecar, or pass {payload} and {spec} to read the records that are there.",
+    "Restore the file, delete the sidecar, or pass the {payload} and {spec} that it has, to read what is there.",
     payload=...,
     spec=...,
 )
@@ -65,8 +64,12 @@ class Comparison:
             what = f"the file is missing, and the sidecar {self.sidecar!r} lists it"
             yield FormatError(what, path=name, remedy=_MISSING_REMEDY)
 
-    def errors(self) -> Iterator[FormatError]:
-        """Yield the errors because of which the facts of the sidecar do not hold, at most one for each entry."""
+    def errors(self, *, remote: bool = False) -> Iterator[FormatError]:
+        """Yield the errors because of which the facts of the sidecar do not hold, at most one for each entry.
+
+        Args:
+            remote: Compare the digests of files that are not local, too.
+        """
         yield from self.missing_errors()
         for file in self.extra:
             yield FormatError(f"the sidecar {self.sidecar!r} does not list the file", path=file.name, remedy=_REMEDY)
@@ -76,7 +79,7 @@ class Comparison:
                 wrong[claim.entry] = error
         sized = [claim for claim in self.claims if claim.entry not in wrong]
         yield from wrong.values()
-        yield from self._digest_errors(sized)
+        yield from self._digest_errors(sized, remote)
 
     def _size_error(self, claim: _Claim) -> FormatError | None:
         found, expected = sum(file.size for file in claim.files), claim.listed["bytes"]
@@ -86,13 +89,13 @@ class Comparison:
         what = f"not as long as the sidecar {self.sidecar!r} lists"
         return kind(what, path=claim.name, expected=f"{expected} bytes", found=f"{found} bytes", remedy=_REMEDY)
 
-    def _digest_errors(self, claims: Sequence[_Claim]) -> Iterator[FormatError]:
-        known = [claim for claim in claims if "digest" in claim.listed and isinstance(claim.files[0], LocalFile)]
+    def _digest_errors(self, claims: Sequence[_Claim], remote: bool) -> Iterator[FormatError]:
+        here = [claim for claim in claims if remote or claim.files[0].local is not None]
+        known = [claim for claim in here if "digest" in claim.listed]
         step = max(1, -(-len(known) // _MAX_DIGESTS))
         wrong = set()
         for claim in known[::step]:
             file = claim.files[0]
-            assert isinstance(file, LocalFile)  # chosen above
             if claim.entry not in wrong and not is_same_file(claim.listed["digest"], file_digest(file)):
                 wrong.add(claim.entry)
                 what = f"not the file that the sidecar {self.sidecar!r} describes: its content differs"
@@ -115,7 +118,7 @@ def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: Stored
     found.claims.append(_Claim(0, entry, [file]))
     for part in entry.get("parts", ()):
         name = _renamed(part["name"], entry["name"], file.basename)
-        other = file.sibling(name) if _is_name(name) else None
+        other = file.sibling(name) if is_name(name) else None
         if other is None:
             found.missing.append(f"{file.name.removesuffix(file.basename)}{name}")
         else:
@@ -124,7 +127,7 @@ def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: Stored
     return found
 
 
-def _is_name(text: str) -> bool:
+def is_name(text: str) -> bool:
     """True for the name of a file, which leads to no other folder."""
     return text not in ("", ".", "..") and not any(mark in text for mark in ("/", os.sep, "\0"))
 
@@ -183,6 +186,9 @@ def _compare_folder(
 ) -> None:
     """Compare the files of a folder, by their places in it, with the one entry that lists them all."""
     if "parts" not in entry:
+        if not files:
+            found.missing.append(folder)
+            return
         found.claims.append(_Claim(number, entry, list(files.values())))
         return
     for part in entry["parts"]:
@@ -229,8 +235,8 @@ def fitting_facts(
         compare: Compares a list of files with the data.
     """
     found = compare(sidecar.facts.get("files") or ())
-    if sidecar.previous is not None and any(found.errors()):
+    if sidecar.previous is not None and any(found.errors(remote=True)):
         earlier = compare(sidecar.previous.get("files") or ())
-        if not any(earlier.errors()):
+        if not any(earlier.errors(remote=True)):
             return sidecar.previous, earlier
     return sidecar.facts, found

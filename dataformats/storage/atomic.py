@@ -196,7 +196,7 @@ def _temporary_file(path: Path) -> FileLock:
 
     Its name is fixed, so that what a killed process left is used again, unless another process is using it.
     """
-    with contextlib.suppress(BlockingIOError, PermissionError):
+    with contextlib.suppress(OSError):  # locked, of another user, a link, a folder
         file = FileLock(path.with_name(f"{path.name}.partial"), create=True)
         if file.is_exclusive:
             return file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, Remedy, StateMismatchError, TargetExistsError
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX
+from dataformats.indexing.sidecar_check import is_name
 from dataformats.interfaces import Backend
 from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
@@ -51,8 +53,14 @@ class PartialData:
 
         Raises:
             BlockingIOError: Another writer has them.
+            TargetExistsError: A link or a folder has the name of their sidecar.
         """
-        self._lock = FileLock(self._sidecar, create=True)
+        try:
+            self._lock = FileLock(self._sidecar, create=True)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EISDIR):
+                raise
+            raise _in_the_way(self._sidecar, "it is a link or a folder, expected a file") from error
         self._recover()
 
     @property
@@ -73,9 +81,9 @@ class PartialData:
             StateMismatchError: The interrupted writer had another format, payload or spec.
             TargetExistsError: Something else has the partial name.
         """
-        if not (self._read() or self._is_recognized() or (resume and holds_data_of(self.path, backend))):
-            what = "it has the name of partial data, but no writer of this package left it"
-            raise TargetExistsError(f"{str(self.path)!r} is in the way: {what}", remedy="Delete or rename it")
+        is_ours = self._read() or self._is_recognized() or (resume and holds_data_of(self.path, backend))
+        if self.path.is_symlink() or not is_ours:
+            raise _in_the_way(self.path, "it has the name of partial data, but no writer of this package left it")
         saved = self._saved() if resume else None
         if saved is not None:
             check_encoding(saved, facts, str(self._sidecar))
@@ -160,8 +168,7 @@ class PartialData:
         atomic.restore({beside(name): beside(f"{name}.partial") if new else None for name, new in mark.names.items()})
         if _inode(self.path) not in (None, mark.inode):
             if _inode(self._final) != mark.inode:
-                what = "it holds neither new data nor the data that they replaced"
-                raise TargetExistsError(f"{str(self.path)!r} is in the way: {what}", remedy="Delete or rename it")
+                raise _in_the_way(self.path, "it holds neither new data nor the data that they replaced")
             atomic.remove(self.path)
         os.ftruncate(self._descriptor, end)
 
@@ -192,7 +199,7 @@ class PartialData:
             raise FormatError(
                 "the sidecar cannot be read", path=str(self._sidecar), expected=expected, found=found, remedy=_REMEDY
             )
-        return facts, end, _Mark.parse(text[end:])
+        return facts, end, _Mark.parse(text[end:], self._final)
 
     def _read(self) -> str:
         # In Latin-1, a place in the text is a place in the file. A crash of the machine may leave zeros.
@@ -244,14 +251,20 @@ class _Mark:
     names: dict[str, bool]
 
     @staticmethod
-    def parse(text: str) -> _Mark | None:
-        """Return the mark; `None` if there is none, or a torn one."""
+    def parse(text: str, data: Path) -> _Mark | None:
+        """Return the mark; `None` if there is none, a torn one, or one that names other files than those of `data`."""
         try:
             found = json.loads(text)
             mark = _Mark(int(found["complete"]), {str(name): bool(new) for name, new in found["names"].items()})
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             return None
-        return mark if all(name == os.path.basename(name) for name in mark.names) else None
+        beside = (name for name in mark.names if name != data.name)
+        is_of_data = all(is_name(name) and name.startswith(f"{data.stem}.") for name in beside)
+        return mark if is_of_data and data.name in mark.names else None
+
+
+def _in_the_way(path: Path, why: str) -> TargetExistsError:
+    return TargetExistsError(f"{str(path)!r} is in the way: {why}", remedy="Delete or rename it")
 
 
 def _inode(path: Path) -> int | None:

@@ -305,3 +305,15 @@ def test_lists_of_files_that_lie(tmp_path: Path, files: Any, is_folder: bool) ->
         found = list(range(12))
     assert found == list(range(12))
     dataformats.verify(path)
+
+
+def test_an_emptied_folder(tmp_path: Path) -> None:
+    """Of the sidecars of earlier versions, which list no parts."""
+    path = write(tmp_path / "x", "granular")
+    forget_digests(path)
+    shutil.rmtree(path)
+    path.mkdir()
+    with pytest.raises(dataformats.TargetExistsError, match="other files than its sidecar lists"):
+        write(path, "granular", resume=True)
+    write(path, "granular", overwrite=True)
+    assert numbers(path) == list(range(12))

@@ -144,6 +144,18 @@ def test_a_temporary_name_that_another_process_uses_is_avoided(tmp_path: Path) -
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("there", ["link to a file", "link to a folder", "dangling link", "folder"])
+def test_a_temporary_name_that_leads_elsewhere_is_avoided(there: str, tmp_path: Path) -> None:
+    """An archive may hold such a link beside its data; what it names is not written to."""
+    KINDS[there](tmp_path / "file.partial")
+    before = _content(tmp_path / "target")
+    atomic.write_bytes(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink()
+    assert _content(tmp_path / "target") == before
+    assert {path.name for path in tmp_path.iterdir()} <= {"file", "file.partial", "target"}
+
+
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -28,6 +28,13 @@ def test_a_second_lock_is_refused_until_the_first_is_released(tmp_path: Path) ->
         second.release()
 
 
+def test_a_link_is_not_followed_by_a_lock_that_creates(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(OSError, match="link"):
+        FileLock(tmp_path / "link", create=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
 def test_a_lock_that_is_dropped_is_released(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):

@@ -63,6 +63,36 @@ def test_what_is_not_partial_data_is_kept(case: str, resume: bool, tmp_path: Pat
     assert sorted(name.name for name in tmp_path.iterdir()) == ["hidden", "mine"]
 
 
+SIDECAR = '{"version": 1, "format": "tfrecord", "payload": "bytes"}'
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_links_beside_data_are_not_followed(resume: bool, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_bytes(b"my own file")
+    (tmp_path / "x.partial").symlink_to(tmp_path / "mine")
+    sidecar = tmp_path / "x.partial.dataformats.json"
+    sidecar.write_text(SIDECAR)
+    with pytest.raises(dataformats.TargetExistsError, match="in the way"):
+        dataformats.create(tmp_path / "x", "tfrecord", payload="bytes", resume=resume)
+    for is_link in (True, False):
+        dataformats.storage.atomic.remove(sidecar, tmp_path / "x.partial")
+        sidecar.symlink_to(tmp_path / "mine") if is_link else sidecar.mkdir()
+        with pytest.raises(dataformats.TargetExistsError, match=r"dataformats\.json' is in the way"):
+            dataformats.create(tmp_path / "x", "tfrecord", payload="bytes", resume=resume)
+    assert (tmp_path / "mine").read_bytes() == b"my own file"
+
+
+@pytest.mark.parametrize("names", [[], [""], [".."], ["a/b"], ["x", "x.\0"], ["mine", "x"], ["mine", "zzz"]])
+def test_a_mark_of_other_files_is_not_believed(names: list[str], tmp_path: Path) -> None:
+    """A sidecar from elsewhere could have any file of its folder renamed."""
+    (tmp_path / "mine").write_bytes(b"my own file")
+    mark = json.dumps({"complete": 1e400 if not names else 7, "names": dict.fromkeys(names, True)})
+    (tmp_path / "x.partial.dataformats.json").write_text(f"{SIDECAR}\n{mark}\n")
+    with dataformats.create(tmp_path / "x", "tfrecord", payload="bytes") as writer:
+        writer.append(b"a")
+    assert (tmp_path / "mine").read_bytes() == b"my own file"
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_partial_data_without_resume_are_replaced(case: str, tmp_path: Path) -> None:
     """A killed writer is one whose files are copied while it is open."""
