@@ -55,7 +55,7 @@ class LocalFile(StoredFile):
 
     def sibling(self, name: str) -> StoredFile | None:
         path = Path(self.name).with_name(name)
-        return LocalFile(path) if path.is_file() else None
+        return LocalFile(path) if os.path.isfile(path) else None
 
     def release(self) -> None:
         DESCRIPTORS.release(self)
@@ -121,4 +121,4 @@ class LocalFolder(Folder):
 
     def sibling(self, name: str) -> StoredFile | None:
         path = self._path.resolve().with_name(name)
-        return LocalFile(path) if path.is_file() else None
+        return LocalFile(path) if os.path.isfile(path) else None

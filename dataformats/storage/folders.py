@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataformats.interfaces.stored_file import Folder, StoredFile
 
-__all__ = ["GlobFolder", "is_data"]
+__all__ = ["OWN_SUFFIXES", "GlobFolder", "is_data"]
 
-_OWN_SUFFIXES = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
+OWN_SUFFIXES = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
 
 
 class GlobFolder(Folder):
@@ -27,4 +27,4 @@ class GlobFolder(Folder):
 
 def is_data(name: str) -> bool:
     """Return False for hidden files, and for the sidecars, partial files and journals of this package."""
-    return not name.startswith(".") and not name.endswith(_OWN_SUFFIXES)
+    return not name.startswith(".") and not name.endswith(OWN_SUFFIXES)

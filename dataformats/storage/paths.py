@@ -18,6 +18,7 @@ from dataformats.storage.remote import (
     ObjectFolder,
     errors_as_os_error,
     file_system,
+    is_local_system,
     is_url,
 )
 from dataformats.storage.threads import concurrent_map
@@ -90,7 +91,7 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
 
 def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     fs, path = file_system(text, options)
-    if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
+    if is_local_system(fs):
         return _from_local(path)
     with errors_as_os_error(text):
         if _MAGIC & set(path) and not fs.exists(path):

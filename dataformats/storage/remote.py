@@ -14,7 +14,16 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.folders import is_data
 
-__all__ = ["FsspecFile", "FsspecFolder", "ObjectFile", "ObjectFolder", "errors_as_os_error", "file_system", "is_url"]
+__all__ = [
+    "FsspecFile",
+    "FsspecFolder",
+    "ObjectFile",
+    "ObjectFolder",
+    "errors_as_os_error",
+    "file_system",
+    "is_local_system",
+    "is_url",
+]
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # scheme to the extra that serves it
 _PACKAGES = {
@@ -62,6 +71,11 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         package = next((_PACKAGES[scheme] for scheme in schemes if scheme in _PACKAGES), "")
         raise MissingExtraError(f"{url!r} ({error})", extra=extra, package=package) from error
     return fs, path
+
+
+def is_local_system(fs: Any) -> bool:
+    """Return True for the fsspec file system of `file://`."""
+    return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
 
 
 @contextmanager

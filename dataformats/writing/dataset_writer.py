@@ -73,7 +73,8 @@ def create(
             cannot tell.
         TypeError: The format has no such option.
         UnknownNameError: No such format or codec.
-        ValueError: A shard size below 1, or `resume=True` with a path that is not local.
+        ValueError: A shard size below 1, `resume=True` with a path that is not local, or a name that ends as the files
+            do that a writer makes beside its data, such as `.partial`.
 
     Example:
         >>> import dataformats, tempfile, pathlib

@@ -21,8 +21,16 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
 from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.storage.folders import OWN_SUFFIXES
 from dataformats.storage.paths import is_local, local_path, resolve
-from dataformats.storage.remote import FsspecFile, FsspecFolder, errors_as_os_error, file_system, is_url
+from dataformats.storage.remote import (
+    FsspecFile,
+    FsspecFolder,
+    errors_as_os_error,
+    file_system,
+    is_local_system,
+    is_url,
+)
 from dataformats.writing.partial_data import ENCODING, PartialData, check_encoding
 from dataformats.writing.recognition import unrelated_entry
 
@@ -59,7 +67,7 @@ class Destination(ABC):
 
     def in_place(self) -> Destination:
         """Return the destination that appends to the published data."""
-        return _InPlace(self.final)
+        return _InPlace(self.final.resolve())  # the sidecar of a folder lies beside it, not beside links to it
 
     def unrelated_entry(self) -> Path | None:
         """Return a file or folder in the folder of this name that is not data; `None` if there is none."""
@@ -151,7 +159,7 @@ class Destination(ABC):
     def _holds(self, facts: Mapping[str, Any]) -> bool:
         """Return True if the data of these facts have the final name."""
         entry = self._present()
-        return entry is not None and not any(compare_entry(self.name, entry, facts["files"]).errors())
+        return entry is not None and not any(compare_entry(self.name, entry, facts["files"]).errors(remote=True))
 
     def _present(self) -> StoredFile | Folder | None:
         """Return the file or folder that has the final name; `None` if there is none."""
@@ -312,9 +320,9 @@ class _TemporaryFolder(Destination):
 class _RemoteDestination(_TemporaryFolder):
     """An fsspec URL: data are uploaded under a partial name, then renamed."""
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
-        self._fs, self._path = file_system(url, options)
-        self._path = self._path.rstrip("/")
+    def __init__(self, url: str, fs: Any, path: str) -> None:
+        self._fs = fs
+        self._path = path.rstrip("/")
         self.name = url
 
     def exists(self) -> bool:
@@ -433,7 +441,8 @@ def destination(path: Any, storage_options: dict[str, Any] | None = None) -> Des
     if is_local(path):
         return _LocalDestination(_new_path(path))
     if isinstance(path, str) and is_url(path):
-        return _RemoteDestination(path, storage_options or {})
+        fs, name = file_system(path, storage_options or {})
+        return _LocalDestination(_new_path(name)) if is_local_system(fs) else _RemoteDestination(path, fs, name)
     if hasattr(path, "open") and hasattr(path, "exists"):
         return _ObjectDestination(path)
     raise TypeError(f"cannot write: expected a path, a URL or a path object, found {type(path).__name__}")
@@ -450,6 +459,8 @@ def _new_path(path: Any) -> Path:
     remedy = "Give the new file or folder a name of its own"
     if found.name in ("", ".."):
         raise TargetExistsError(f"{str(found)!r} is a folder", remedy=remedy)
+    if found.name.endswith(OWN_SUFFIXES):  # a writer of another name would delete them
+        raise ValueError(f"{str(found)!r} ends as a file that a writer of another name makes beside its data. {remedy}")
     if found.exists() and not (found.is_file() or found.is_dir()):
         raise TargetExistsError(f"{str(found)!r} is a device, a pipe or a socket", remedy=remedy)
     return found

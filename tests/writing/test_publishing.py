@@ -245,7 +245,7 @@ def test_other_places(place: str, case: str, tmp_path: Path) -> None:
         assert data.is_in(path)
 
 
-@pytest.mark.parametrize("failing", ["mv", "put_file"])
+@pytest.mark.parametrize("failing", ["rm", "mv", "put_file"])
 def test_an_error_behind_a_url_keeps_the_facts_of_the_old_data(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = fsspec.filesystem("memory")
     memory.store.clear()

@@ -126,6 +126,20 @@ def test_every_interleaving(case: str, resumes: tuple[bool, bool], tmp_path: Pat
         play(tmp_path / str(number) / CASES[case][0], case, resumes, steps)
 
 
+def test_a_url_of_a_local_file_is_the_same_name(tmp_path: Path) -> None:
+    first = dataformats.create(tmp_path / "x.tfrecord", "tfrecord", payload="bytes")
+    first.append(b"a")
+    first.flush()
+    for resume in (False, True):
+        with pytest.raises(dataformats.TargetInUseError):
+            dataformats.create(
+                f"file://{tmp_path}/x.tfrecord", "tfrecord", payload="bytes", overwrite=True, resume=resume
+            )
+    first.append(b"b")
+    first.close()
+    assert list(dataformats.open(tmp_path / "x.tfrecord")) == [b"a", b"b"]
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_overwriting_is_refused_too(case: str, tmp_path: Path) -> None:
     path = tmp_path / CASES[case][0]
@@ -167,6 +181,31 @@ def test_data_that_grow_in_place_leave_nothing_beside_them(tmp_path: Path) -> No
         growing.close()
         assert sorted(entry.name for entry in tmp_path.iterdir()) == before
     assert records_in(path, case) == [b"a", b"a"]
+
+
+def test_data_that_grow_in_place_through_a_link(tmp_path: Path) -> None:
+    """The sidecar that describes them lies beside the folder, not beside the link."""
+    with dataformats.create(tmp_path / "x", "granular", spec={"v": "bytes"}) as writer:
+        writer.append({"v": b"a"})
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "y"
+    link.symlink_to("../x")
+    with dataformats.create(link, "granular", spec={"v": "bytes"}, resume=True) as writer:
+        writer.append({"v": b"b"})
+        with pytest.raises(dataformats.TargetInUseError):
+            dataformats.create(tmp_path / "x", "granular", spec={"v": "bytes"}, resume=True)
+    assert [path.name for path in link.parent.iterdir()] == ["y"]
+    for path in (link, tmp_path / "x"):
+        assert records_in(path, "granular 3") == [b"a", b"b"]
+        assert dataformats.verify(path).ok
+
+
+def test_a_name_of_partial_data_is_refused(tmp_path: Path) -> None:
+    """`create("x")` would delete the complete dataset `x.partial`."""
+    for name in ("x.partial", "x.partial.journal", "x.dataformats.json"):
+        with pytest.raises(ValueError, match="beside its data"):
+            dataformats.create(tmp_path / name, "tfrecord")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_file_that_another_program_puts_there_is_not_replaced(tmp_path: Path) -> None:
