@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -82,6 +83,7 @@ class BlobReader:
         self._files: FileSet | None = open_files(reader.files, io, self._in_memory)
         self.table: ExtentTable = ExtentTable(reader if self._files.gathers else None)
         self._compared: set[str] = set()
+        self._located = threading.local()  # when this thread located blobs last: how many files were compared
 
     def _files_in_memory(self, cache: str | Sequence[str] | None) -> list[int]:
         if cache is None:
@@ -122,14 +124,15 @@ class BlobReader:
             OutdatedIndexError: A file has another number of records.
         """
         assert isinstance(self.reader, CachesIndexes)  # or there was no doubt
-        for path in paths:
+        for path in {*paths} - self._compared:
             self.reader.compare_index(path)
+            self.table = ExtentTable(self.reader if self.files.gathers else None)
             self._compared.add(path)
-        self.table = ExtentTable(self.reader if self.files.gathers else None)
 
     def _raise_doubt(self, problems: Iterable[FormatError]) -> None:
-        paths = {str(problem.path) for problem in problems if isinstance(problem, OutdatedIndexError)} - self._compared
-        if paths:
+        paths = {str(problem.path) for problem in problems if isinstance(problem, OutdatedIndexError)}
+        # Another thread may have compared them after this one had located the blobs.
+        if not paths <= self._compared or (paths and len(self._compared) > self._located.n_compared):
             raise IndexDoubtError(sorted(paths))
 
     # ---- some records
@@ -137,6 +140,7 @@ class BlobReader:
     def locate(self, records: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
         """Return the extents of these records, each in `[0, n)`."""
         begin = time.perf_counter()
+        self._located.n_compared = len(self._compared)
         located = self.reader.locate(records, fields)
         IO_WAIT.seconds += time.perf_counter() - begin
         return located

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import struct
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,26 @@ def test_a_damaged_file_is_scanned_once_and_its_other_records_are_read(
         with pytest.raises(dataformats.FormatError, match="record 1 of"):
             source[1]
     assert len(scans) == 1
+
+
+def test_another_thread_compares_the_index_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blobs that were located before are located again: the record is neither damaged nor left out."""
+    after = SAME_NUMBER[1]
+    source = dataformats.open(**outdated(tmp_path, "tfrecord", "cache", after))
+    assert isinstance(source, FileSource)
+    locate, waiting = source.reader.locate, [True]
+
+    def slow(*arguments: Any) -> Any:
+        located = locate(*arguments)
+        if waiting:
+            waiting.clear()
+            other = threading.Thread(target=lambda: source[1])
+            other.start()
+            other.join()
+        return located
+
+    monkeypatch.setattr(source.reader, "locate", slow)
+    assert list(source.read([0, 1, 2], on_corrupt="omit")) == after
 
 
 def test_damage_of_the_data_is_no_reason_to_scan(tmp_path: Path, scans: list[str]) -> None:
