@@ -91,13 +91,13 @@ class _StreamWindow:
         return self.frames.problem or self._rest()
 
     def _rest(self) -> FormatError | None:
-        whole, offset, size, path = self.n_whole, self.base + self.stop, self.file.size, self.file.name
+        whole, offset, path = self.n_whole, self.base + self.stop, self.file.name
         rest: FormatError | None = None
         if whole < len(self.frames.starts):
             length = int(self.frames.lengths[whole])
             announced = offset + length + self.framing.extra
-            if self.ended or (not self.file.is_compressed and announced > size):
-                rest = cut_short(self.framing, offset, length, size, path)
+            if self.ended or (not self.file.is_compressed and announced > self.file.size):
+                rest = cut_short(self.framing, offset, length, self.file.size, path)
         elif self.ended and self.stop < len(self.octets):
             rest = no_frame(self.framing, offset, len(self.octets) - self.stop, path)
         return damage_at(self.file, offset, rest) if self.ended else rest

@@ -1,96 +1,36 @@
 """Random access into GZIP and ZLIB files: copies of the decompressor's state at checkpoints.
 
-The standard library's zlib is used because it sees truncation (`eof`) and checks CRC32 and Adler-32 on a full
-pass; rapidgzip and indexed_gzip read a cut file as a shorter one without an error.
-
-Which decompressed bytes of a damaged file are readable must not depend on how they are read. zlib drops the output
-of a call that finds damage, so that call is repeated in halves, down to one byte in and one byte out.
+Consecutive reads decompress each byte once, also if several threads take turns: a read continues where an earlier one
+ended, and waits for one that is about to end there.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-import zlib
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.decompressor import WBITS, DamageError, Decompressor, ReferenceDecompressor
 
-__all__ = ["WBITS", "DecompressedFile"]
+__all__ = ["DecompressedFile"]
 
-WBITS = {"gzip": 31, "zlib": 15}
-"""The `wbits` of `zlib` for each compression."""
-
-_READ = 16 * 1024  # a checkpoint may hold this much compressed data
 _STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
 _MAX_CHECKPOINTS = 1024  # of one file; 40 to 56 KB each
 _MIN_CHECKPOINTS = 4
 _ALL_CHECKPOINTS = 8192  # of all files of the process, approximately
 _CURSORS = 4
+_PATIENCE = 16  # reads that another one waits for at most
 _SHARE = 8  # of `max_record_bytes`: longer records need a file that is not much smaller
 _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 
 _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
-
-
-@dataclass(slots=True, eq=False)
-class _Cursor:
-    """A decompressor at a decompressed position."""
-
-    state: Any
-    source: int  # compressed bytes given to it
-    position: int  # decompressed bytes returned
-    pending: bytes = b""  # given to it, not yet consumed
-
-    def copy(self) -> _Cursor:
-        return _Cursor(self.state.copy(), self.source, self.position, self.pending)
-
-    def take(self, most: int) -> bytes:
-        """Return up to `most` decompressed bytes of the pending input.
-
-        Raises:
-            zlib.error: The pending input is damaged at its start.
-        """
-        before = self.state.copy()
-        try:
-            out: bytes = self.state.decompress(self.pending, most)
-        except zlib.error:
-            out = self._take_before_damage(before, most)
-        else:
-            self.pending = _left(self.state)
-        self.position += len(out)
-        return out
-
-    def _take_before_damage(self, state: Any, most: int) -> bytes:
-        """Return the bytes before the damage, at least one; raises `zlib.error` if there are none."""
-        n_in, n_out = len(self.pending), most
-        while True:
-            attempt = state.copy()
-            try:
-                out: bytes = attempt.decompress(self.pending[:n_in], n_out)
-            except zlib.error:
-                if n_in <= 1 and n_out <= 1:
-                    self.state = state
-                    raise
-                n_in, n_out = (n_in // 2, n_out) if n_in > 1 else (n_in, n_out // 2)
-                continue
-            self.pending = _left(attempt) + self.pending[n_in:]
-            state, n_in, n_out = attempt, len(self.pending), most
-            if out or attempt.eof or not self.pending:
-                self.state = attempt
-                return out
-
-
-def _left(state: Any) -> bytes:
-    """Return the compressed bytes that were not consumed; at the end, `unused_data` may hold them instead."""
-    left: bytes = b"" if state.eof else state.unconsumed_tail
-    return left
 
 
 class DecompressedFile(StoredFile):
@@ -110,18 +50,18 @@ class DecompressedFile(StoredFile):
         self._size: int | None = None
         self._is_measured = False
         self._step = _STEP
-        self._checkpoints = [_Cursor(self._fresh(), 0, 0)]
-        self._cursors: list[_Cursor] = []  # where recent reads ended: a sequential reader continues there
+        self._kind: type[Decompressor] = Decompressor
+        self._checkpoints = [self._kind(self._wbits)]
         self._unlock()
         after_fork(self, "_unlock")
         _LIVE.add(self)
 
     def _unlock(self) -> None:
         self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)  # of a read
         self._seeking = threading.Lock()
-
-    def _fresh(self) -> Any:
-        return zlib.decompressobj(self._wbits)
+        self._cursors: list[Decompressor] = []  # where recent reads ended: a sequential reader continues there
+        self._reads: list[tuple[int, int]] = []  # under way: from, to
 
     @property
     def stored(self) -> StoredFile:
@@ -149,6 +89,16 @@ class DecompressedFile(StoredFile):
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
+        if not len(out):
+            return 0
+        with self._turn(offset, offset + len(out)):
+            try:
+                return self._read_into(offset, out)
+            except DamageError:
+                self._use_reference()
+                return self._read_into(offset, out)
+
+    def _read_into(self, offset: int, out: memoryview) -> int:
         cursor = self._at(offset)
         done = 0
         while cursor.position == offset + done and done < len(out):
@@ -165,6 +115,37 @@ class DecompressedFile(StoredFile):
             raise self.damage or self._broken(cursor, "the decompressed data were truncated", TruncatedError)
         return done
 
+    @contextmanager
+    def _turn(self, offset: int, end: int) -> Iterator[None]:
+        """Register a read; first wait for other reads that are about to end where it could continue."""
+        mine = (offset, end)
+        with self._lock:
+            self._reads.append(mine)
+        try:
+            with self._ended:
+                for _ in range(_PATIENCE):
+                    if not self._will_be_nearer(offset):
+                        break
+                    self._ended.wait()
+            yield
+        finally:
+            with self._ended:
+                self._reads.remove(mine)
+                self._ended.notify_all()
+
+    def _will_be_nearer(self, offset: int) -> bool:
+        """True if a read under way ends before `offset`, and nearer to it than any decompressor is now."""
+        cursors = [cursor.position for cursor in self._cursors if cursor.position <= offset]
+        now = max([self._checkpoint_before(offset).position, *cursors])
+        return any(now < end <= offset for _, end in self._reads)
+
+    def _use_reference(self) -> None:
+        """Decompress from the start, by the reference, and from then on."""
+        with self._lock:
+            if self._kind is Decompressor:
+                self._kind = ReferenceDecompressor
+                self._checkpoints, self._cursors, self._step = [self._kind(self._wbits)], [], _STEP
+
     def pread(self, offset: int, length: int) -> bytes:
         """Return up to `length` decompressed bytes; uses memory for the bytes found, not for `length`."""
         parts, step = [], 2**20
@@ -178,6 +159,7 @@ class DecompressedFile(StoredFile):
         return b"".join(parts)
 
     def release(self) -> None:
+        self._cursors = []
         self._file.release()
 
     def sibling(self, name: str) -> StoredFile | None:
@@ -185,12 +167,16 @@ class DecompressedFile(StoredFile):
         return self._file.sibling(name)
 
     def _measure(self) -> int:
-        cursor = self._at(_END)
+        try:
+            cursor = self._at(_END)
+        except DamageError:
+            self._use_reference()
+            cursor = self._at(_END)
         self._keep(cursor)
         return cursor.position
 
-    def _at(self, offset: int) -> _Cursor:
-        """Return a cursor at `offset`, or at the end of the readable bytes before it."""
+    def _at(self, offset: int) -> Decompressor:
+        """Return a decompressor at `offset`, or at the end of the readable bytes before it."""
         cursor = self._nearest(offset)
         if offset - cursor.position <= self._step:
             return self._skip(cursor, offset)
@@ -199,16 +185,15 @@ class DecompressedFile(StoredFile):
         with self._seeking:
             return self._skip(self._nearest(offset), offset)
 
-    def _skip(self, cursor: _Cursor, offset: int) -> _Cursor:
+    def _skip(self, cursor: Decompressor, offset: int) -> Decompressor:
         while cursor.position < offset:
             if not self._advance(cursor, min(offset - cursor.position, self._to_checkpoint(cursor))):
                 break
         return cursor
 
-    def _nearest(self, offset: int) -> _Cursor:
+    def _nearest(self, offset: int) -> Decompressor:
         with self._lock:
-            number = bisect_right(self._checkpoints, offset, key=lambda checkpoint: checkpoint.position) - 1
-            checkpoint = self._checkpoints[number]
+            checkpoint = self._checkpoint_before(offset)
             kept = [c for c in self._cursors if checkpoint.position <= c.position <= offset]
             if not kept:
                 return checkpoint.copy()
@@ -216,67 +201,82 @@ class DecompressedFile(StoredFile):
             self._cursors.remove(best)
             return best
 
-    def _keep(self, cursor: _Cursor) -> None:
-        with self._lock:
-            self._cursors = [*self._cursors[-(_CURSORS - 1) :], cursor]
+    def _checkpoint_before(self, offset: int) -> Decompressor:
+        number = bisect_right(self._checkpoints, offset, key=lambda checkpoint: checkpoint.position)
+        return self._checkpoints[number - 1]
 
-    def _to_checkpoint(self, cursor: _Cursor) -> int:
-        """Add a checkpoint if one is due; return the number of bytes until the next one."""
+    def _keep(self, cursor: Decompressor) -> None:
         with self._lock:
+            if type(cursor) is self._kind:
+                self._cursors = [*self._cursors[-(_CURSORS - 1) :], cursor]
+
+    def _to_checkpoint(self, cursor: Decompressor) -> int:
+        """Add a checkpoint if one is due; return the number of bytes until the next one.
+
+        Raises:
+            DamageError: Another read found damage, or there is some here.
+        """
+        with self._lock:
+            if type(cursor) is not self._kind:
+                raise DamageError("another read found damage")
             due = self._checkpoints[-1].position + self._step
-            if cursor.position >= due:
-                self._checkpoints.append(cursor.copy())
+            if cursor.position >= due and not cursor.ended:
+                self._checkpoints.append(cursor.checkpoint())
                 most = max(_MIN_CHECKPOINTS, min(_MAX_CHECKPOINTS, _ALL_CHECKPOINTS // max(1, len(_LIVE))))
                 while len(self._checkpoints) > most:
                     self._checkpoints = self._checkpoints[::2]
                     self._step *= 2
-                due = max(self._checkpoints[-1].position + self._step, cursor.position + 1)
-        return min(due - cursor.position, _STEP)
+                due = self._checkpoints[-1].position + self._step
+        return max(1, min(due - cursor.position, _STEP))
 
-    def _advance(self, cursor: _Cursor, most: int) -> bytes:
-        """Return the next 1 to `most` decompressed bytes; `b""` at the end or at damage."""
+    def _advance(self, cursor: Decompressor, most: int) -> bytes:
+        """Return the next 1 to `most` decompressed bytes; `b""` at the end or at damage.
+
+        Raises:
+            DamageError: There may be damage, and the decompressor is not the reference.
+        """
         while True:
-            if cursor.state.eof and not self._next_member(cursor):
+            if cursor.ended and not self._next_member(cursor):
                 return b""
             n_read = self._feed(cursor)
             try:
                 out = cursor.take(most)
-            except zlib.error as error:
+            except DamageError as error:
                 self._broken(cursor, f"the compressed data are damaged ({error})", FormatError)
                 return b""
             if out:
                 return out
-            if not n_read and not cursor.pending and not cursor.state.eof:
+            if not n_read and not cursor.pending and not cursor.ended:
                 self._broken(cursor, "the compressed data end early", TruncatedError)
                 return b""
 
-    def _feed(self, cursor: _Cursor) -> int:
-        """Read compressed bytes for a cursor that has none pending; return how many are pending."""
+    def _feed(self, cursor: Decompressor) -> int:
+        """Read compressed bytes for a decompressor that has none pending; return how many are pending."""
         if not cursor.pending:
-            cursor.pending = self._file.pread(cursor.source, _READ)
-            cursor.source += len(cursor.pending)
+            cursor.give(self._file.pread(cursor.source, cursor.read_bytes))
         return len(cursor.pending)
 
-    def _next_member(self, cursor: _Cursor) -> bool:
+    def _next_member(self, cursor: Decompressor) -> bool:
         """Continue with the next gzip member; returns False at the end of the file."""
-        rest = cursor.state.unused_data + cursor.pending
-        source = cursor.source
+        rest, source = cursor.left_over, cursor.source
         while True:
             if self._wbits == WBITS["gzip"]:
                 rest = rest.lstrip(b"\0")  # padding, which gzip itself accepts
             if rest:
                 break
-            rest = self._file.pread(source, _READ)
+            rest = self._file.pread(source, cursor.read_bytes)
             source += len(rest)
             if not rest:
                 return False
         if self._wbits != WBITS["gzip"] or not rest.startswith(b"\x1f"):
             self._broken(cursor, "bytes follow the compressed data", FormatError)
             return False
-        cursor.state, cursor.source, cursor.pending = self._fresh(), source, rest
+        cursor.begin_member(rest, source)
         return True
 
-    def _broken(self, cursor: _Cursor, what: str, kind: type[FormatError]) -> FormatError:
+    def _broken(self, cursor: Decompressor, what: str, kind: type[FormatError]) -> FormatError:
+        if not isinstance(cursor, ReferenceDecompressor):
+            raise DamageError(what)
         self.damage = kind(
             what,
             path=self.name,

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     cold,
+    compressed,
     costs,
     examples,
     ffrecord,
@@ -35,6 +36,7 @@ from tests.benchmarks.machine import facts
 
 CASES: tuple[Case, ...] = (
     *tfrecord.CASES,
+    *compressed.CASES,
     *examples.CASES,
     *ffrecord.CASES,
     *cold.CASES,

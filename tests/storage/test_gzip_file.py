@@ -6,6 +6,7 @@ import os
 import random
 import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.storage import gzip_file as inflate
+from dataformats.storage.decompressor import Decompressor
 from dataformats.storage.files import LocalFile
 from dataformats.storage.gzip_file import DecompressedFile
 
@@ -164,6 +166,77 @@ def test_a_forked_child_reads_on_while_the_parent_reads(tmp_path: Path) -> None:
 
 def _read_in_child(file: DecompressedFile, data: bytes) -> None:
     os._exit(0 if file.pread(400_000, 300_000) == data[400_000:700_000] else 1)
+
+
+@pytest.fixture
+def decompressed_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of everything that was decompressed."""
+    sizes: list[int] = []
+    take = Decompressor.take
+
+    def counted(self: Decompressor, most: int) -> bytes:
+        out = take(self, most)
+        sizes.append(len(out))
+        return out
+
+    monkeypatch.setattr(Decompressor, "take", counted)
+    return sizes
+
+
+def test_consecutive_reads_decompress_each_byte_once(tmp_path: Path, decompressed_bytes: list[int]) -> None:
+    data = plain_bytes(2_000_000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    for offset in range(0, len(data), 33_333):
+        assert file.pread(offset, 33_333) == data[offset : offset + 33_333]
+    assert file.size == len(data)
+    assert sum(decompressed_bytes) == len(data)
+
+
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_threads_that_take_turns_decompress_hardly_a_byte_twice(
+    tmp_path: Path, decompressed_bytes: list[int], n_threads: int
+) -> None:
+    data, n = plain_bytes(4_000_000), 50_000
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    with ThreadPoolExecutor(n_threads) as threads:
+        parts = list(threads.map(lambda offset: file.pread(offset, n), range(0, len(data), n)))
+    assert b"".join(parts) == data
+    assert sum(decompressed_bytes) < 1.2 * len(data)
+
+
+def test_a_read_waits_for_one_that_ends_where_it_begins(tmp_path: Path, decompressed_bytes: list[int]) -> None:
+    data = plain_bytes(200_000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    with ThreadPoolExecutor(2) as threads:
+        with file._turn(0, 100_000):
+            second = threads.submit(file.pread, 100_000, 100_000)
+            with pytest.raises(TimeoutError):
+                second.result(0.05)
+            out = bytearray(100_000)
+            file._read_into(0, memoryview(out))
+        assert bytes(out) + second.result(10) == data
+    assert sum(decompressed_bytes) == len(data)
+
+
+def test_release_and_fork_forget_where_reads_ended(tmp_path: Path) -> None:
+    data = plain_bytes(100_000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    for forget in (file.release, file._unlock):
+        assert file.pread(1000, 1000) == data[1000:2000]
+        assert file._cursors
+        forget()
+        assert not file._cursors
+    assert file.pread(2000, 1000) == data[2000:3000]
+
+
+def test_checkpoints_hold_no_compressed_bytes(tmp_path: Path) -> None:
+    data = bytes(3_000_000) + plain_bytes(1_000_000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    assert file.size == len(data)
+    assert len(file._checkpoints) > 10
+    assert not any(checkpoint.pending or checkpoint._state.unconsumed_tail for checkpoint in file._checkpoints)
+    for checkpoint in file._checkpoints:
+        assert file.pread(checkpoint.position, 10) == data[checkpoint.position : checkpoint.position + 10]
 
 
 def test_checkpoints_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

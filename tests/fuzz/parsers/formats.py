@@ -29,7 +29,7 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import OpenArguments
 from dataformats.reading.schema import declared_schema
 from dataformats.registry import backends
-from dataformats.storage import gzip_file
+from dataformats.storage import decompressor, gzip_file
 from tests.cases import GOLDEN
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import HeldFolder, held
@@ -234,7 +234,7 @@ TARGETS: Sequence[Target] = (
     Target("open_granular", _granular, _granular_seeds, _GRANULAR, _ROWS, may_lack_files=True),
     Target("open_bag", _reader("granular"), _bag_seeds, _modules("granular.bag_reader", "granular.bags")),
     Target("open_tfrecord", _reader("tfrecord"), _tfrecord_seeds, _modules("framed.frame_scanner", "framed.reader")),
-    Target("open_gzip", _reader("tfrecord"), _gzip_seeds, (gzip_file, *_modules("tfrecord.compression"))),
+    Target("open_gzip", _reader("tfrecord"), _gzip_seeds, (decompressor, gzip_file, *_modules("tfrecord.compression"))),
     Target("open_ofrecord", _reader("ofrecord"), _ofrecord_seeds, _modules("framed.frame_scanner", "ofrecord.layout")),
     Target("open_features", _reader("ofrecord", payload="ofrecord"), _features, (spec_columns,)),
 )

@@ -1,0 +1,177 @@
+"""Decompressors of GZIP and ZLIB data at a position of a file, which can be copied as checkpoints.
+
+The fast path decompresses with zlib-ng, or with zlib if zlib-ng is not installed, and says nothing about damage: it
+raises `DamageError` at anything unusual. Its reference decompresses with zlib, and finds every byte before the damage.
+So the bytes and errors of a damaged file are the same with either library.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import zlib
+from types import ModuleType
+from typing import Any
+
+__all__ = ["WBITS", "DamageError", "Decompressor", "ReferenceDecompressor", "fast_library"]
+
+WBITS = {"gzip": 31, "zlib": 15}
+"""The `wbits` of `zlib` for each compression."""
+
+
+class DamageError(Exception):
+    """The compressed data may be damaged: the reference has to find out."""
+
+
+@functools.cache
+def fast_library() -> ModuleType:
+    """Return `zlib_ng`, which decompresses about twice as fast as `zlib`; or `zlib` if it is not installed."""
+    try:
+        return importlib.import_module("zlib_ng.zlib_ng")
+    except ImportError:  # a platform for which it has no wheel
+        return zlib
+
+
+class Decompressor:
+    """A decompressor at a decompressed position.
+
+    Args:
+        wbits: Of `WBITS`.
+
+    Attributes:
+        read_bytes: How many compressed bytes to read at once.
+        source: Compressed bytes given to it.
+        position: Decompressed bytes returned.
+        pending: Bytes that were given to it and not consumed.
+    """
+
+    __slots__ = ("_state", "_wbits", "pending", "position", "source")
+    read_bytes = 64 * 1024
+
+    def __init__(self, wbits: int) -> None:
+        self._wbits = wbits
+        self._state = self._new_state()
+        self.source: int = 0
+        self.position: int = 0
+        self.pending: bytes = b""
+
+    def _new_state(self) -> Any:
+        return fast_library().decompressobj(self._wbits)
+
+    @property
+    def ended(self) -> bool:
+        """True behind the last byte of a member."""
+        return bool(self._state.eof)
+
+    @property
+    def left_over(self) -> bytes:
+        """The bytes given to it that follow the member."""
+        unused: bytes = self._state.unused_data
+        return unused + self.pending
+
+    def give(self, compressed: bytes) -> None:
+        """Give it the next compressed bytes, of which none may be pending."""
+        self.pending = compressed
+        self.source += len(compressed)
+
+    def begin_member(self, compressed: bytes, source: int) -> None:
+        """Continue with another member, of which `compressed` are the first bytes; they end at `source`."""
+        self._state, self.pending, self.source = self._new_state(), compressed, source
+
+    def copy(self) -> Decompressor:
+        """Return another one at the same position."""
+        return self._with(self._state.copy(), self.pending)
+
+    def checkpoint(self) -> Decompressor:
+        """Return a copy, up to a byte further on, that holds no compressed bytes: they are read again.
+
+        Raises:
+            DamageError: The data are damaged here.
+        """
+        state = self._state.copy()
+        found = self._with(state, b"")
+        found.source -= len(self.pending)
+        try:
+            found.position += len(state.decompress(b"", 1))  # which forgets `unconsumed_tail`
+        except fast_library().error as error:
+            raise DamageError(str(error)) from error
+        return found
+
+    def _with(self, state: Any, pending: bytes) -> Decompressor:
+        new = object.__new__(type(self))
+        new._wbits, new._state, new.pending = self._wbits, state, pending
+        new.source, new.position = self.source, self.position
+        return new
+
+    def take(self, most: int) -> bytes:
+        """Return up to `most` decompressed bytes of the pending ones; most > 0.
+
+        Raises:
+            DamageError: The pending bytes are damaged at their start.
+        """
+        try:
+            out: bytes = self._state.decompress(self.pending, most)
+        except fast_library().error as error:
+            raise DamageError(str(error)) from error
+        self.pending = _left(self._state)
+        self.position += len(out)
+        return out
+
+
+class ReferenceDecompressor(Decompressor):
+    """Decompresses with zlib, one call at a time, up to the last byte before damage.
+
+    Which bytes of a damaged file are readable must not depend on how they are read. zlib drops the output of a call
+    that finds damage, so that call is repeated in halves, down to one byte in and one byte out.
+    """
+
+    __slots__ = ()
+    read_bytes = 16 * 1024  # a checkpoint may hold this much compressed data
+
+    def _new_state(self) -> Any:
+        return zlib.decompressobj(self._wbits)
+
+    def checkpoint(self) -> Decompressor:
+        """Return a copy at the same position."""
+        return self.copy()
+
+    def take(self, most: int) -> bytes:
+        """Return up to `most` decompressed bytes of the pending ones; most > 0.
+
+        Raises:
+            DamageError: The pending bytes are damaged at their start.
+        """
+        before = self._state.copy()
+        try:
+            out: bytes = self._state.decompress(self.pending, most)
+        except zlib.error:
+            out = self._take_before_damage(before, most)
+        else:
+            self.pending = _left(self._state)
+        self.position += len(out)
+        return out
+
+    def _take_before_damage(self, state: Any, most: int) -> bytes:
+        """Return the bytes before the damage, at least one; raises `DamageError` if there are none."""
+        n_in, n_out = len(self.pending), most
+        while True:
+            attempt = state.copy()
+            try:
+                out: bytes = attempt.decompress(self.pending[:n_in], n_out)
+            except zlib.error as error:
+                if n_in <= 1 and n_out <= 1:
+                    self._state = state
+                    raise DamageError(str(error)) from error
+                n_in, n_out = (n_in // 2, n_out) if n_in > 1 else (n_in, n_out // 2)
+                continue
+            self.pending = _left(attempt) + self.pending[n_in:]
+            state, n_in, n_out = attempt, len(self.pending), most
+            if out or attempt.eof or not self.pending:
+                self._state = attempt
+                return out
+
+
+def _left(state: Any) -> bytes:
+    """Return the compressed bytes that were not consumed; at the end, `unused_data` may hold them instead."""
+    left: bytes = b"" if state.eof else state.unconsumed_tail
+    return left
