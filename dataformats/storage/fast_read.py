@@ -24,7 +24,9 @@ from dataformats.kernels import (
     hold_extents,
     lay_out,
     read_laid,
+    reads_batches,
 )
+from dataformats.storage.compressed_read import decompress_around
 from dataformats.storage.descriptors import is_shortage, max_open_files
 from dataformats.storage.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
@@ -90,7 +92,7 @@ def read(
         slices: For each field, the slice of its blobs that is read straight into a column; empty if there is none.
     """
     if not files.gathers:
-        return None
+        return _read_compressed(files, located, max_bytes, slices)
     if isinstance(located, PinnedRows):
         (_, handles, _), rows = located
         counts = [len(rows)] * len(handles)
@@ -119,6 +121,30 @@ def read(
         (fields, _, _), _ = located
         return {name: (one, None) for name, one in zip(fields, blobs, strict=True)}
     return {name: (one, located[name].counts) for name, one in zip(located, blobs, strict=True)}
+
+
+def _read_compressed(
+    files: FileSet, located: Mapping[str, Located] | PinnedRows, max_bytes: int, slices: Sequence[ValueSlice | None]
+) -> StoredBlobs | None:
+    """Decompress the bytes around the blobs of one field, and read them there."""
+    if not reads_batches() or isinstance(located, PinnedRows) or len(located) != 1:
+        return None
+    ((name, one),) = located.items()
+    max_bytes = min(max_bytes, _MAX_BYTES)
+    windows = decompress_around(files, one.extents, max_bytes)
+    handle = None if windows is None else pin_extents(windows.extents)
+    if windows is None or handle is None:
+        return None
+    n = len(one.extents)
+    room = np.empty(2 * n + 1, np.int64)
+    laid = lay_out((handle,), None, windows.facts, max_bytes, room)
+    if laid is None or (sum(laid[1]) > _OVERLAP_BYTES and sum(laid[1]) > 2 * int(windows.facts[1].sum())):
+        return None
+    held, (n_bytes,), _ = laid
+    outs = (_out(n_bytes, n, slices[0] if slices else None),)
+    if not read_laid(held, outs, files.no_descriptors, None, *kernel_threads()):
+        return None
+    return {name: (_blobs(room, [n], outs)[0], one.counts)}
 
 
 def _needs_memory(files: FileSet, laid: tuple[Any, list[int], list[int]] | None) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import gc
+import gzip
 import os
 import struct
 import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from dataformats.storage import descriptors, fast_read, threads
 from dataformats.storage import reference_read as reading
 from dataformats.storage.file_set import FileSet
 from dataformats.storage.files import LocalFile
+from dataformats.storage.gzip_file import DecompressedFile
 from dataformats.storage.memory_file import CachedFile, MappedFile
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
@@ -172,6 +175,61 @@ def test_outside(way: str, offset: int, length: int, tmp_path: Path) -> None:
     assert gathered(files, extents([(0, 0, 10), (1, 0, 10)])) is None
     assert gathered(files, extents([(0, 0, 10), (-1, 0, 10)])) is None
     assert read(files, [extents([(0, 0, 10)])], 9) is None
+
+
+def compressed(folder: Path, contents: list[bytes]) -> FileSet:
+    """Files of these decompressed contents, alternately in GZIP and ZLIB; as with an index, their sizes are known."""
+    files = []
+    for number, content in enumerate(contents):
+        kind = ("gzip", "zlib")[number % 2]
+        path = folder / f"{number}.{kind}"
+        path.write_bytes(gzip.compress(content, 1) if kind == "gzip" else zlib.compress(content, 1))
+        files.append(DecompressedFile(LocalFile(path), kind))
+        files[-1].known_size(len(content), None)
+    return FileSet(files)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_compressed_blobs_are_slices(data: Any, tmp_path: Path) -> None:
+    sizes = data.draw(st.lists(st.sampled_from(SIZES[2:]), min_size=1, max_size=3))
+    contents = [noise(size // 2, i) + bytes(size - size // 2) for i, size in enumerate(sizes)]
+    rows = []
+    for number in data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=20)):
+        offset = data.draw(st.integers(0, sizes[number]))
+        rows.append((number, offset, data.draw(st.integers(0, sizes[number] - offset))))
+    found = gathered(compressed(tmp_path, contents), extents(rows), window=draw_window(data))
+    assert found in (None, [[contents[number][offset : offset + length] for number, offset, length in rows]])
+
+
+@pytest.mark.parametrize("n_files", [1, 3])
+def test_neighbors_in_compressed_files_take_the_fast_path(n_files: int, tmp_path: Path) -> None:
+    blobs = [noise(size) for size in (50, 0, 3000, 7)]
+    content, one = framed(FrameCheck.TFRECORD, blobs)
+    assert one.stored is not None
+    request = replace(
+        one,
+        file=np.repeat(np.arange(n_files, dtype=np.int32), len(blobs)),
+        offset=np.tile(one.offset, n_files),
+        length=np.tile(one.length, n_files),
+        stored=np.tile(one.stored, n_files),
+    )
+    assert gathered(compressed(tmp_path, [content] * n_files), request) == [blobs * n_files]
+    damaged = content[:100] + bytes([content[100] ^ 1]) + content[101:]
+    assert gathered(compressed(tmp_path, [*[content] * (n_files - 1), damaged]), request) is None
+
+
+@pytest.mark.parametrize(("offset", "length"), OUTSIDE)
+def test_outside_compressed_files(offset: int, length: int, tmp_path: Path) -> None:
+    files = compressed(tmp_path, [noise(100)])
+    assert gathered(files, extents([(0, 20, 30), (0, offset, length)])) is None
+    for file in (-1, 1):
+        assert gathered(files, extents([(0, 0, 10), (file, 0, 10)])) is None
+    assert read(files, [extents([(0, 0, 10)])], 9) is None
+    assert read(files, [extents([(0, 0, 1), (0, 99, 1)])]) is None  # far apart
+    assert read(files, [extents([(0, 0, 10)]), extents([(0, 0, 10)])]) is None
+    files[0].known_size(200, None)  # type: ignore[attr-defined]
+    assert gathered(files, extents([(0, 50, 100)])) is None
 
 
 def test_fallback_to_the_reference_path(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""Decompress the bytes around the extents of a batch, so that the kernels read the blobs from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.errors import FormatError
+from dataformats.interfaces import Extents
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.kernels import buffers
+
+__all__ = ["Windows", "decompress_around"]
+
+_MAX_FILES = 16  # of one batch
+_SPREAD = 2  # times the bytes of the blobs: a window with longer gaps holds too many bytes that are not needed
+
+
+class Windows(NamedTuple):
+    """The part of each file in which the blobs of a batch lie.
+
+    Attributes:
+        extents: The extents, with offsets in the windows.
+        facts: As `lay_out` takes them: the address of each window, its size, and no time.
+        buffers: The windows, which must live as long as their addresses are used.
+    """
+
+    extents: Extents
+    facts: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
+    buffers: list[NDArray[np.uint8]]
+
+
+def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: int) -> Windows | None:
+    """Return the windows of these extents; `None` if they are too far apart, or the reference path must read them.
+
+    Args:
+        files: The files that the extents number.
+        extents: Where the blobs lie.
+        max_bytes: The most bytes of a blob.
+    """
+    length, n = extents.length, len(extents)
+    if n == 0 or extents.problems or not 0 <= int(length.min()) <= int(length.max()) <= max_bytes:
+        return None
+    begin, end = extents.offset - extents.head, extents.offset + length + extents.tail
+    numbers = np.unique(extents.file).tolist()
+    if len(numbers) > _MAX_FILES or not 0 <= numbers[0] <= numbers[-1] < len(files):
+        return None
+    addresses, sizes = np.zeros(len(files), np.uint64), np.zeros(len(files), np.int64)
+    offset, windows = extents.offset.copy(), []
+    for number in numbers:
+        here = slice(None) if len(numbers) == 1 else extents.file == number
+        first, last = int(begin[here].min()), int(end[here].max())
+        window = _decompressed(files[number], first, last, _SPREAD * int((end[here] - begin[here]).sum()))
+        if window is None:
+            return None
+        addresses[number], sizes[number] = window.ctypes.data, len(window)
+        offset[here] -= first
+        windows.append(window)
+    return Windows(replace(extents, offset=offset), (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
+
+
+def _decompressed(file: StoredFile, first: int, last: int, most: int) -> NDArray[np.uint8] | None:
+    if not file.is_compressed or not 0 <= first <= last <= file.size or last - first > most:
+        return None
+    window = buffers.empty(last - first)
+    try:
+        return window if file.read_into(first, window.data) == len(window) else None
+    except FormatError:
+        return None
