@@ -12,6 +12,7 @@ __all__ = ["BYTES", "UTF8"]
 
 class _Bytes(Codec):
     name = "bytes"
+    decodes_alike = True
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a bytes, bytearray or memoryview."""
@@ -30,6 +31,7 @@ class _Bytes(Codec):
 
 class _Utf8(Codec):
     name = "utf8"
+    decodes_alike = True
 
     def encode(self, value: Any) -> bytes:
         """Return the text as UTF-8. Lone surrogates raise."""

@@ -30,6 +30,10 @@ class Readable(Protocol):
 
     def __len__(self) -> int: ...
 
+    def __getitem__(self, index: int) -> Any:
+        """Return one record."""
+        ...
+
     def read(self, indices: NDArray[np.int64], *, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         """Return these records, in this order."""
         ...
@@ -73,6 +77,9 @@ class _Items:
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.read(np.array([index]))[0]
 
     def read(self, indices: NDArray[np.int64], *, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         """Return these items. An item that raises does so with any `on_corrupt`."""

@@ -15,6 +15,7 @@ from dataformats.codecs.features.wire_column import WireColumn
 from dataformats.codecs.text import BYTES, UTF8
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.exact import DTYPES
+from dataformats.columns.field_decoder import value_decoder
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.kernels.buffers import empty, rows
@@ -29,7 +30,11 @@ from dataformats.kernels.wire_columns import (
     SLICED,
     TEXT,
     Output,
+    ReadValues,
+    Value,
+    ValueForm,
     fill_columns,
+    read_values,
 )
 from dataformats.spec import Spec
 
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FastPath"]
 
+_FORMS = {DENSE: ValueForm.ROW, RAGGED: ValueForm.ELEMENTS, JOINED: ValueForm.BYTES, TEXT: ValueForm.TEXT}
 _MAX_SIZE, _MAX_WIDTH = 2**31 - 1, 8  # limits of the kernels
 
 
@@ -50,6 +56,9 @@ class FastPath:
         spec: The fields.
         closed: Records must have no others, because the spec was inferred.
         mask: The fields to decode, and their parts.
+
+    Attributes:
+        values: Returns the values of one record; `None` if it must be decoded as a batch.
     """
 
     def __init__(
@@ -63,8 +72,12 @@ class FastPath:
         asked = [(name, part) for name, part in mask if part is not False]
         self._fields = [_Field(shape, codecs, Target(name, spec[name]), part) for name, part in asked]
         known = [(0, name) for name in spec] if closed else None
-        outputs = [field.output for field in self._fields]
-        self._fill = fill_columns(shape, [(0, name) for name, _ in asked], outputs, known)
+        outputs, wanted = [field.output for field in self._fields], [(0, name) for name, _ in asked]
+        self._fill = fill_columns(shape, wanted, outputs, known)
+        values = [value for field in self._fields if (value := field.value()) is not None]
+        self.values: ReadValues = _nothing
+        if len(values) == len(outputs):
+            self.values = read_values(shape, wanted, outputs, values, known)
 
     def columns(self, blobs: Blobs, split: SplitBlobs | None = None) -> dict[str, Column] | None:
         """Return a column for each field; `None` if the slow path must decode, or report a bad record.
@@ -127,9 +140,27 @@ class _Field:
             return column
         return Nullable(column, np.ones(len(blobs), np.bool_))
 
+    def value(self) -> Value | None:
+        """Return the value that the kernels can read for the field; `None` if it needs a column."""
+        name, kind = self.target.name, self.target.kind
+        may_lack = kind.optional or self.target.sequence
+        output = self.output.output
+        if output == DENSE and not self._inner:
+            return None if self._dtype == np.float16 else Value(ValueForm.NUMBER, may_lack, name)
+        if output == PLACED:
+            codec = _codec(self._codecs, self.target)
+            decode = None if codec is None else value_decoder(codec, kind)
+            return None if decode is None else Value(ValueForm.DECODED, may_lack, name, decode)
+        form = _FORMS.get(output)
+        return None if form is None else Value(form, may_lack, name)
+
     def _stored(self, blobs: Blobs, features: NDArray[np.int64]) -> WireColumn:
         table = features.reshape(len(blobs), -1)
         return WireColumn(self._shape, blobs.buffer, table, *survey_of(table).tolist())
+
+
+def _nothing(record: object) -> None:
+    """Return `None`: records of some spec must be decoded as batches."""
 
 
 def _elements(target: Target) -> tuple[np.dtype[Any], tuple[int, ...]]:

@@ -90,7 +90,8 @@ class _Coder(RecordCoder):
         self._targets = {name: Target(name, kind) for name, kind in spec.items()}
         self._names = frozenset(spec)
         self._known = frozenset((0, name) for name in spec) if inferred else None
-        self._fast_path = lru_cache(_MASKS)(partial(FastPath, payload.shape, codecs, spec, inferred))
+        self._paths = lru_cache(_MASKS)(partial(FastPath, payload.shape, codecs, spec, inferred))
+        self._recent: tuple[Mapping[str, bool | range], FastPath] | None = None
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return a message, its features in the order of the spec; a record without features has no bytes."""
@@ -98,8 +99,20 @@ class _Coder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each requested field; others are not decoded."""
-        columns = self._fast_path(tuple(fields.items())).columns(blobs)
+        columns = self._fast_path(fields).columns(blobs)
         return self._columns(self._find(blobs, fields), fields) if columns is None else columns
+
+    def decode_record(self, blob: bytearray, fields: Mapping[str, bool | range]) -> dict[str, Any] | None:
+        """Return the values of the requested fields; `None` if `decode_batch` must decode the record."""
+        return self._fast_path(fields).values(blob)
+
+    def _fast_path(self, fields: Mapping[str, bool | range]) -> FastPath:
+        recent = self._recent  # hashing a long mask takes longer than parsing a short record
+        if recent is not None and recent[0] is fields:
+            return recent[1]
+        path = self._paths(tuple(fields.items()))
+        self._recent = fields, path
+        return path
 
     def value_slice(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> ValueSlice | None:
         """Return the place of the largest value that all records have at the same place."""
@@ -107,7 +120,7 @@ class _Coder(RecordCoder):
 
     def decode_split(self, split: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
         """Return the columns of `decode_batch`, if the value slice is the value of some field in all records."""
-        return self._fast_path(tuple(fields.items())).columns(split.blobs, split)
+        return self._fast_path(fields).columns(split.blobs, split)
 
     def _find(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Sequence[FeatureColumn]:
         return find(

@@ -42,6 +42,12 @@ class Blobs:
         buffer = np.frombuffer(b"".join(blobs), np.uint8)
         return cls(buffer, np.cumsum(lengths) - lengths, lengths)
 
+    @classmethod
+    def of(cls, blob: bytearray) -> Blobs:
+        """Return one blob, in place; no other object may use it."""
+        offsets = np.array([0, len(blob)], np.int64)
+        return cls(np.frombuffer(blob, np.uint8), offsets[:1], offsets[1:], offsets)
+
     def __len__(self) -> int:
         return len(self.starts)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dataformats.batch import Blobs, Column
+import numpy as np
+
+from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, whole
 from dataformats.columns.field_decoder import FieldDecoder, elements_of
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
@@ -15,7 +17,6 @@ from dataformats.interfaces import FieldCodecs, Reader, RecordCoder
 from dataformats.spec import VALUE, Spec
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["DECODE_ERRORS", "BatchDecoder", "Mask", "bind"]
@@ -25,6 +26,8 @@ Mask = Mapping[str, "bool | range"]
 
 DECODE_ERRORS = (CorruptRecordError, CodecError, SpecError)
 """The errors of `BatchDecoder.decode` that a record causes."""
+
+_FIRST = np.zeros(1, np.int64)
 
 
 class BatchDecoder(ABC):
@@ -38,6 +41,7 @@ class BatchDecoder(ABC):
         spec: As given.
         single: As given.
         all_fields: The mask of all fields.
+        masks: The masks that earlier reads resolved, by their names.
         hints: Where earlier batches had large values.
     """
 
@@ -45,6 +49,7 @@ class BatchDecoder(ABC):
         self.spec: Spec = spec
         self.single: bool = single
         self.all_fields: dict[str, bool | range] = dict.fromkeys(spec, True)
+        self.masks: dict[tuple[str, ...], dict[str, bool | range]] = {}
         self.hints: SliceHints = SliceHints()
 
     @abstractmethod
@@ -67,6 +72,22 @@ class BatchDecoder(ABC):
             SpecError: A record does not fit the spec.
             CodecError: A value does not decode.
         """
+
+    def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
+        """Return one record, as a batch of this one has it.
+
+        Any error is one of the record, which `decode` reports.
+
+        Args:
+            blobs: The blob of each stored field of the mask, or of the whole record. They may become arrays of it.
+            mask: The fields.
+        """
+        stored = {name: (Blobs.of(blob), None) for name, blob in zip(self._stored_fields(mask), blobs, strict=True)}
+        return RecordBatch(self.decode(stored, mask), _FIRST, {}, self.single)[0]
+
+    @abstractmethod
+    def _stored_fields(self, mask: Mask) -> Iterable[str]:
+        """Return the stored fields of a mask."""
 
 
 def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | None) -> BatchDecoder:
@@ -104,6 +125,13 @@ class _RecordDecoder(BatchDecoder):
         self.hints.learn(tuple(mask), len(blobs), lambda: self._coder.value_slice(blobs, mask))
         return columns
 
+    def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
+        record = self._coder.decode_record(blobs[0], mask)
+        return super().decode_record(blobs, mask) if record is None else record
+
+    def _stored_fields(self, mask: Mask) -> Iterable[str]:
+        return (VALUE,)
+
 
 class _FieldwiseDecoder(BatchDecoder):
     """Decodes fields that are stored apart, or single values. Binds a field when it is first read."""
@@ -120,6 +148,18 @@ class _FieldwiseDecoder(BatchDecoder):
 
     def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
+
+    def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
+        record = {}
+        for blob, (name, part) in zip(blobs, mask.items(), strict=True):
+            field = self._fields.get(name) or self._bind(name)
+            if field.value is None or part is not True:
+                return super().decode_record(blobs, mask)
+            record[name] = field.value(blob)
+        return record[VALUE] if self.single else record
+
+    def _stored_fields(self, mask: Mask) -> Iterable[str]:
+        return mask
 
     def _column(
         self, name: str, read: Blobs | SplitBlobs, counts: NDArray[np.int64] | None, part: bool | range

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
+from dataformats.batch.column_types import plain
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.columns.exact import exact
 from dataformats.columns.numbers import Numbers, check_counts, offsets_of, record_of
@@ -32,6 +33,7 @@ __all__ = [
     "numbered",
     "offsets_of",
     "spread",
+    "value_decoder",
     "words",
 ]
 
@@ -81,6 +83,23 @@ def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder
     return functools.partial(_decode_nested if kind.dims else _decode_single, codec, kind)
 
 
+def value_decoder(codec: Codec, kind: Type) -> Callable[[bytearray], Any] | None:
+    """Return a function that decodes one blob as the item of its column; `None` if only a column can tell.
+
+    The function may raise any error. Decoding the blob as a batch of one then reports it.
+
+    Args:
+        codec: Decodes the elements.
+        kind: The field's type.
+    """
+    if isinstance(codec, NumberCodec):
+        return Numbers(kind).value
+    if kind.dims or not (codec.decodes_alike or type(codec).decode_batch is Codec.decode_batch):
+        return None
+    decode = codec.decode
+    return lambda blob: plain(decode(bytes(blob)))
+
+
 class FieldDecoder:
     """Decodes one field that is stored apart; constants are computed once.
 
@@ -93,6 +112,7 @@ class FieldDecoder:
     Attributes:
         kind: As given.
         may_split: True if the codec may find a large value in the blobs to read apart.
+        value: Decodes the blob of one record: see `value_decoder`.
     """
 
     def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str | None) -> None:
@@ -105,6 +125,9 @@ class FieldDecoder:
         self._codec = codec
         self.may_split: bool = isinstance(codec, ArrayCodec) and not kind.dims
         self._decode = column_decoder(codec, kind, name)
+        self.value: Callable[[bytearray], Any] | None = None
+        if self._declared is None:
+            self.value = value_decoder(codec, kind)
 
     def decode(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
         """Return the column of these blobs: see `FieldCodecs.decode` and `conform`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Ragged
+from dataformats.batch.column_types import plain
 from dataformats.columns.exact import DTYPES
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import Type
@@ -51,6 +52,19 @@ class Numbers:
         if self._dtype.kind == "b":
             _check_bools(values, lambda at: record_of(at // self._width, counts), field)
         return values.view(self._dtype).reshape((len(blobs), *self._inner))
+
+    def value(self, blob: bytearray) -> Any:
+        """Return the item that the column of one blob has, in place.
+
+        Raises:
+            ValueError: `column` reports what is wrong with the blob.
+        """
+        if self._dtype.kind == "b" and blob.strip(b"\0\1"):
+            raise ValueError("bools are 0 or 1")
+        values = np.frombuffer(blob, self._dtype)
+        if self._sequence or self._inner:
+            return values.reshape(-1, *self._inner) if self._sequence else values.reshape(self._inner)
+        return plain(values.reshape(1)[0])
 
     def _ragged(self, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Ragged:
         unfit = blobs.lengths % self._width != 0

@@ -15,6 +15,7 @@ __all__ = ["ExtentTable"]
 
 _MAX_CHOICES = 1024  # of fields; some callers choose others in each call
 _PART = 16  # the table is made after so large a part of the records was requested: that costs as much as locating all
+_CALL = 128  # a call without the table costs as much as this many records
 
 
 class ExtentTable:
@@ -29,6 +30,10 @@ class ExtentTable:
         self._pinned: dict[str, tuple[Any, NDArray[np.int32]]] = {}
         self._tables: dict[tuple[str, ...], PinnedTable] = {}
         self._n_requested = self._due = 0
+
+    def known(self, fields: tuple[str, ...]) -> PinnedTable | None:
+        """Return the table of these stored fields if `locate` has made it."""
+        return self._tables.get(fields)
 
     def locate(self, records: NDArray[np.int64], fields: tuple[str, ...]) -> PinnedRows | None:
         """Return a reference to the extents of these records; `None` if the reader must locate them.
@@ -55,7 +60,7 @@ class ExtentTable:
         """Pin the extents of these fields; return True if all fields are pinned."""
         if not missing:
             return True
-        self._n_requested += n_records
+        self._n_requested += n_records + _CALL
         if self._n_requested < self._due:
             return False
         n = int(reader.counts.sum())

@@ -35,12 +35,15 @@ class Codec(ABC):
         safe: True if a file may name this codec: decoding runs no code from the data.
         portable: True if a blob means the same in every format, so that a conversion may copy it.
         blob_bytes: The size of every blob, if all have the same; `None` if they differ or it is unknown.
+        decodes_alike: True if an item of the column of `decode_batch` is the result of `decode`. Only a codec that
+            overrides `decode_batch` needs to say so.
     """
 
     name: str
     safe: bool = True
     portable: bool = True
     blob_bytes: int | None = None
+    decodes_alike: bool = False
 
     def with_args(self, args: Sequence[str]) -> Codec:
         """Return the codec with the arguments that a type gives in parentheses.
@@ -167,6 +170,10 @@ class RecordCoder(ABC):
             SpecError: A record does not fit the spec.
             CodecError: A value does not decode.
         """
+
+    def decode_record(self, blob: bytearray, fields: Mapping[str, bool | range]) -> dict[str, Any] | None:
+        """Return the record that a batch of this blob has; `None`, or any error, if only `decode_batch` can tell."""
+        return None
 
     def value_slice(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> ValueSlice | None:
         """Return a part at the same place in all blobs whose bytes `decode_split` does not need to parse."""

@@ -28,12 +28,11 @@ def hold_extents(
     check: int,
     /,
 ) -> object: ...
+def hold_files(memories: NDArray[np.uint64], sizes: NDArray[np.int64], mtimes: NDArray[np.int64], /) -> object: ...
 def lay_out(
     indexes: tuple[Any, ...],
     records: NDArray[np.int64] | None,
-    memories: NDArray[np.uint64],
-    sizes: NDArray[np.int64],
-    mtimes: NDArray[np.int64],
+    files: object,
     max_bytes: int,
     room: NDArray[np.int64],
     /,
@@ -48,6 +47,9 @@ def read_laid(
     with_memory: bool,
     /,
 ) -> bool: ...
+def read_record(
+    indexes: tuple[Any, ...], row: int, files: object, max_bytes: int, fds: list[int], engine: Any, /
+) -> list[bytearray] | None: ...
 def thread_pool_open(most: int, /) -> object: ...
 def engine_open(name: str, /) -> object: ...
 def engine_state(engine: object, /) -> tuple[str, str | None, int]: ...
@@ -105,8 +107,10 @@ def wire_columns_plan(
     outputs: tuple[tuple[Any, ...], ...],
     closed: bool,
     new_int64s: Callable[[int], NDArray[np.int64]],
+    values: tuple[tuple[Any, ...], ...] = ...,
     /,
 ) -> object: ...
+def wire_record(plan: object, record: BytesLike, /) -> dict[str, Any] | None: ...
 def wire_columns(
     plan: object,
     buffer: BytesLike,

@@ -16,8 +16,10 @@ __all__ = [
     "FrameCheck",
     "Out",
     "hold_extents",
+    "hold_files",
     "lay_out",
     "read_laid",
+    "read_record",
     "reads_batches",
     "thread_pool_open",
 ]
@@ -76,10 +78,24 @@ def hold_extents(
     return kernels().hold_extents(file, offset, length, stored, *framing, check)
 
 
+def hold_files(memories: NDArray[np.uint64], sizes: NDArray[np.int64], mtimes_ns: NDArray[np.int64]) -> Any:
+    """Pin the files of a dataset for `lay_out` and `read_record`, which read the arrays in place.
+
+    Args:
+        memories: uint64[n], the address of each file, 0 if it is read through a descriptor; it may change.
+        sizes: int64[n], bytes; changes with the address.
+        mtimes_ns: int64[n], the modification time, which must not have changed; -1: not checked.
+
+    Returns:
+        An opaque object that keeps the arrays alive.
+    """
+    return kernels().hold_files(memories, sizes, mtimes_ns)
+
+
 def lay_out(
     indexes: tuple[Any, ...],
     records: NDArray[np.int64] | None,
-    files: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]],
+    files: Any,
     max_bytes: int,
     room: NDArray[np.int64],
 ) -> tuple[Any, list[int], list[int]] | None:
@@ -88,9 +104,7 @@ def lay_out(
     Args:
         indexes: The result of `hold_extents` for each field.
         records: int64[n], the blobs to read; `None`: all.
-        files: The address of each file, uint64[n_files], 0 if it is read through a descriptor; its bytes,
-            int64[n_files]; and its modification time, int64[n_files] nanoseconds, which must not have changed; -1:
-            not checked.
+        files: The result of `hold_files`.
         max_bytes: The most bytes of a blob.
         room: int64, filled with, for each field, the places of its n blobs, the end of the last, and n lengths.
 
@@ -98,7 +112,7 @@ def lay_out(
         The layout for `read_laid`; for each field the bytes of all its blobs; and the numbers of the files to read
         that are not in memory, ascending. `None` if a blob cannot be read; the reference path reports why.
     """
-    found: tuple[Any, list[int], list[int]] | None = kernels().lay_out(indexes, records, *files, max_bytes, room)
+    found: tuple[Any, list[int], list[int]] | None = kernels().lay_out(indexes, records, files, max_bytes, room)
     return found
 
 
@@ -124,6 +138,27 @@ def read_laid(
     """
     done: bool = kernels().read_laid(laid, outs, fds, engine, threads, n_threads, with_memory)
     return done
+
+
+def read_record(
+    indexes: tuple[Any, ...], row: int, files: Any, max_bytes: int, fds: list[int], engine: Any
+) -> list[bytearray] | None:
+    """Read and verify the blobs of one record, for which a batch would take several calls.
+
+    Args:
+        indexes: The result of `hold_extents` for each field.
+        row: The record.
+        files: The result of `hold_files`.
+        max_bytes: The most bytes of all blobs together.
+        fds: For each field the descriptor of its file; -1 for a file in memory.
+        engine: The engine that reads files; `None`: one system call after the other.
+
+    Returns:
+        The blob of each field; `None` if one is longer, lies outside its file, or is damaged: the reference path
+        reports why.
+    """
+    found: list[bytearray] | None = kernels().read_record(indexes, row, files, max_bytes, fds, engine)
+    return found
 
 
 def thread_pool_open(most: int) -> Any:

@@ -1,4 +1,4 @@
-"""Batches of Examples and OFRecords as columns, in one call, if the records are simple enough.
+"""Batches of Examples and OFRecords as columns, or one as its values, in one call, if the records are simple enough.
 
 A column is filled if all records have the wanted values: one kind, present in each record, the right count, and each
 number exact in the column's dtype. Other columns are left as feature rows, which the caller decodes and reports on.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,11 @@ __all__ = [
     "TEXT",
     "FillColumns",
     "Output",
+    "ReadValues",
+    "Value",
+    "ValueForm",
     "fill_columns",
+    "read_values",
 ]
 
 AS_FOUND, DENSE, RAGGED, JOINED, PLACED, TEXT = range(6)
@@ -56,6 +61,42 @@ class Output(NamedTuple):
     size: int = 1
     new: Callable[[int], NDArray[Any]] | None = None
 
+
+class ValueForm(IntEnum):
+    """What a field of one record is, which is an item of its column."""
+
+    NUMBER = 1
+    """A Python number, of `DENSE`."""
+    ROW = 2
+    """An array, of `DENSE`."""
+    ELEMENTS = 3
+    """An array, of `RAGGED`."""
+    BYTES = 4
+    """`bytes`, of one bytes value."""
+    TEXT = 5
+    """The `str` of one bytes value in UTF-8."""
+    DECODED = 6
+    """The result of a function of one bytes value."""
+
+
+class Value(NamedTuple):
+    """The value of a field in a record.
+
+    Attributes:
+        form: What it is.
+        may_lack: True if a record may lack the field, so that its dict has no such key.
+        name: The field's name, a key of the dict.
+        decode: Of `DECODED`: returns the value of a bytearray.
+    """
+
+    form: ValueForm
+    may_lack: bool
+    name: str
+    decode: Callable[[bytearray], Any] | None = None
+
+
+ReadValues = Callable[["BytesLike"], "dict[str, Any] | None"]
+"""Returns the values of one record. `None` if it must be decoded as a batch of one, which also reports its errors."""
 
 FillColumns = Callable[
     ["BytesLike", NDArray[np.int64], NDArray[np.int64], "tuple[int, int] | None"],
@@ -93,10 +134,43 @@ def fill_columns(
     module = wire_kernels()
     if module is None:
         return lambda buffer, starts, lengths, value_slice: None
+    return functools.partial(module.wire_columns, _plan(module, shape, wanted, outputs, known))
+
+
+def read_values(
+    shape: Shape,
+    wanted: Sequence[tuple[int, str]],
+    outputs: Sequence[Output],
+    values: Sequence[Value],
+    known: Collection[tuple[int, str]] | None = None,
+) -> ReadValues:
+    """Return a function that reads the values of one record. Without wire kernels, it always returns `None`.
+
+    Args:
+        shape: The message type of the records.
+        wanted: Part and name of the features to find, none twice.
+        outputs: The column of each.
+        values: The value of each.
+        known: All parts and names that records may have; `None`: any.
+    """
+    module = wire_kernels()
+    if module is None:
+        return lambda record: None
+    plan = _plan(module, shape, wanted, outputs, known, tuple(map(tuple, values)))
+    return functools.partial(module.wire_record, plan)
+
+
+def _plan(
+    module: Any,
+    shape: Shape,
+    wanted: Sequence[tuple[int, str]],
+    outputs: Sequence[Output],
+    known: Collection[tuple[int, str]] | None,
+    *values: tuple[tuple[Any, ...], ...],
+) -> Any:
     others = sorted(set(known or ()) - set(wanted))
     names = tuple((part, name.encode()) for part, name in (*wanted, *others))
-    plan = module.wire_columns_plan(shape, names, tuple(map(tuple, outputs)), known is not None, _int64s)
-    return functools.partial(module.wire_columns, plan)
+    return module.wire_columns_plan(shape, names, tuple(map(tuple, outputs)), known is not None, _int64s, *values)
 
 
 _int64s = functools.partial(np.empty, dtype=np.int64)

@@ -24,7 +24,7 @@ from dataformats.interfaces import (
 )
 from dataformats.reading.blob_locations import RecordRun, cut, sound
 from dataformats.spec import VALUE
-from dataformats.storage.fast_read import PinnedRows, read
+from dataformats.storage.fast_read import PinnedRows, read, read_record
 from dataformats.storage.file_set import FileSet, open_files
 from dataformats.storage.prefetch import prefetch
 from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
@@ -152,6 +152,17 @@ class BlobReader:
         begin = time.perf_counter()
         files = self._files
         stored = read(self.files if files is None else files, located, self._fast_max_bytes, slices)
+        IO_WAIT.seconds += time.perf_counter() - begin
+        return stored
+
+    def read_record(self, record: int, fields: tuple[str, ...]) -> list[bytearray] | None:
+        """Return the blobs of these stored fields of one record; `None` if it must be read as a batch."""
+        table = self.table.known(fields)
+        if table is None:
+            return None
+        begin = time.perf_counter()
+        files = self._files
+        stored = read_record(self.files if files is None else files, table, record, self._fast_max_bytes)
         IO_WAIT.seconds += time.perf_counter() - begin
         return stored
 

@@ -98,6 +98,14 @@ class _Concatenated(RecordSource):
         columns, rows = interleave([batch.columns for batch in batches], places)
         return RecordBatch(columns, numbers[rows], failed, batches[0].single)
 
+    def _read_record(self, number: int, fields: Fields) -> Any:
+        for part in self._parts:
+            n = len(part)
+            if number < n:
+                return part._read_record(number, fields)
+            number -= n
+        raise IndexError(f"index {number + len(self)} is out of range for {len(self)} records")
+
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         numbers, owners = self._owners(indices)
         found: dict[int, bytes] = {}

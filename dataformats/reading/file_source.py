@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
-from dataformats.columns.batch_decoder import DECODE_ERRORS, Mask
+from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, CachesIndexes, FieldsBackend, Located, Reader
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["FileSource"]
 
 _DECODED_RECORDS = 1024
+_MAX_MASKS = 1024
+_WHOLE = tuple(WHOLE_RECORDS)
 _STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
 
@@ -182,7 +184,19 @@ class FileSource(RecordSource):
     # ---- reading
 
     def mask(self, fields: Fields) -> dict[str, bool | range]:
-        return self._schema.decoder.all_fields if fields is None else super().mask(fields)
+        return self._mask(self._schema.decoder, fields)
+
+    def _mask(self, decoder: BatchDecoder, fields: Fields) -> dict[str, bool | range]:
+        if fields is None:
+            return decoder.all_fields
+        if not isinstance(fields, tuple):
+            return super().mask(fields)
+        known = decoder.masks.get(fields)
+        if known is None:
+            known = super().mask(fields)
+            if len(decoder.masks) < _MAX_MASKS:
+                decoder.masks[fields] = known
+        return known
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         if on_corrupt not in ("raise", "omit"):
@@ -196,7 +210,7 @@ class FileSource(RecordSource):
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
         """Read by the fast path: all records are sound and fit the spec; else by its reference, which finds errors."""
         decoder, blobs = self._schema.decoder, self._blobs
-        mask = decoder.all_fields if fields is None else super().mask(fields)
+        mask = self._mask(decoder, fields)
         stored_fields = WHOLE_RECORDS if self._reader.spec is None else mask
         records = as_numbers(indices)
         located = blobs.table.locate(records, tuple(stored_fields)) or self._locate(records, indices, stored_fields)
@@ -210,6 +224,20 @@ class FileSource(RecordSource):
             located = self._locate(records, indices, stored_fields)
         places = BlobLocations(self._reader.files, located, blobs.read_by_reference(located))
         return decode_fetched(decoder, places, records, mask, on_failure)
+
+    def _read_record(self, number: int, fields: Fields) -> Any:
+        """Read one record by the shortest path, if it is sound and short; else as a batch of one."""
+        decoder, blobs = self._schema.decoder, self._blobs
+        mask = decoder.all_fields if fields is None else self._mask(decoder, fields)
+        stored = blobs.read_record(number, _WHOLE if self._reader.spec is None else tuple(mask))
+        if stored is not None:
+            try:
+                return decoder.decode_record(stored, mask)
+            except MemoryError:
+                raise
+            except Exception:  # the batch raises it again, with file, record and field
+                pass
+        return self._read([number], fields, "raise")[0]
 
     def _locate(self, records: NDArray[np.int64], indices: ArrayLike, fields: Mask) -> dict[str, Located]:
         return self._blobs.locate(within(records, indices, len(self)), fields)

@@ -218,11 +218,16 @@ class RecordSource(ABC):
         index: Any
         index, fields = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
         try:
-            number = range(len(self))[operator.index(index)]
+            number = operator.index(index)
         except TypeError:
             raise TypeError(f"expected an index or a slice, found {key!r}: see take() and read()") from None
-        except IndexError:
-            raise IndexError(f"index {index} is out of range for {len(self)} records") from None
+        n = len(self)
+        if not -n <= number < n:
+            raise IndexError(f"index {index} is out of range for {n} records")
+        return self._read_record(number if number >= 0 else number + n, fields)
+
+    def _read_record(self, number: int, fields: Fields) -> Any:
+        """Return one record, its number in `[0, len)`: a source may know a shorter way to it."""
         return self.read([number], fields)[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:

@@ -111,6 +111,9 @@ class _View(RecordSource):
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         return self._parent.read(indices, fields, on_corrupt)
 
+    def _read_record(self, number: int, fields: Fields) -> Any:
+        return self._parent._read_record(number, fields)
+
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         return self._parent.read_bytes(indices)
 
@@ -140,6 +143,9 @@ class SelectView(_View):
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
+
+    def _read_record(self, number: int, fields: Fields) -> Any:
+        return self._parent._read_record(number, self._fields if fields is None else self.mask(fields))
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return self._parent.scan(self.mask(fields))
@@ -195,6 +201,9 @@ class TakeView(_View):
         failed = {int(i): batch.failed[int(t)] for i, t in zip(mine[~kept], theirs[~kept], strict=True)}
         return RecordBatch(batch.columns, mine[kept], failed, batch.single)
 
+    def _read_record(self, number: int, fields: Fields) -> Any:
+        return self._parent._read_record(int(self._order[number]), fields)
+
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         return self._parent.read_bytes(self._to_parent(indices)[1])
 
@@ -235,6 +244,11 @@ class MapView(_View):
         self.mask(fields)
         batch = self._parent.read(indices, None, on_corrupt)
         return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)
+
+    def _read_record(self, number: int, fields: Fields) -> Any:
+        self.mask(fields)
+        result = self._function(self._parent._read_record(number, None))
+        return batch_of([result], np.array([number]), {})[0]
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         self.mask(fields)

@@ -22,20 +22,23 @@ from dataformats.kernels import (
     Out,
     buffers,
     hold_extents,
+    hold_files,
     lay_out,
     read_laid,
     reads_batches,
 )
+from dataformats.kernels import read_record as read_pinned
 from dataformats.storage.compressed_read import decompress_around
-from dataformats.storage.descriptors import is_shortage, max_open_files
+from dataformats.storage.descriptors import DESCRIPTORS, is_shortage, max_open_files
 from dataformats.storage.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
 
-__all__ = ["PinnedRows", "PinnedTable", "pin_extents", "read"]
+__all__ = ["PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]
 
 _MAX_BYTES = 2**62
 _OVERLAP_BYTES = 64 * 2**20  # below this, overlapping extents are read as they are
 _FEW_FILES = 8  # any process may open this many at once
+_RECORD_BYTES = 64 * 2**10  # reading more takes so long that the calls of a batch do not matter
 
 
 class PinnedTable(NamedTuple):
@@ -103,10 +106,10 @@ def read(
         counts = [len(one.extents) for one in located.values()]
     room = np.empty(2 * sum(counts) + len(counts), np.int64)
     max_bytes = min(max_bytes, _MAX_BYTES)
-    laid = lay_out(handles, rows, files.facts, max_bytes, room)
+    laid = lay_out(handles, rows, files.held, max_bytes, room)
     if files.waiting and _needs_memory(files, laid):
         files.bring_in(_file_numbers(located))
-        laid = lay_out(handles, rows, files.facts, max_bytes, room)
+        laid = lay_out(handles, rows, files.held, max_bytes, room)
     if laid is None or (files.in_memory and _needs_memory(files, laid)):
         return None
     held, sizes, numbers = laid
@@ -137,7 +140,7 @@ def _read_compressed(
         return None
     n = len(one.extents)
     room = np.empty(2 * n + 1, np.int64)
-    laid = lay_out((handle,), None, windows.facts, max_bytes, room)
+    laid = lay_out((handle,), None, hold_files(*windows.facts), max_bytes, room)
     if laid is None or (sum(laid[1]) > _OVERLAP_BYTES and sum(laid[1]) > 2 * int(windows.facts[1].sum())):
         return None
     held, (n_bytes,), _ = laid
@@ -145,6 +148,39 @@ def _read_compressed(
     if not read_laid(held, outs, files.no_descriptors, None, *kernel_threads()):
         return None
     return {name: (_blobs(room, [n], outs)[0], one.counts)}
+
+
+def read_record(files: FileSet, table: PinnedTable, row: int, max_bytes: int) -> list[bytearray] | None:
+    """Return the blob of each field of one record; `None` if it must be read as a batch, or by the reference path.
+
+    Args:
+        files: The files that the extents number.
+        table: Where the blobs lie.
+        row: The record, at least 0.
+        max_bytes: More bytes are not read.
+    """
+    _, handles, numbers = table
+    try:
+        local = [files.local[file.item(row)] for file in numbers]
+    except IndexError:
+        return None  # the files have fewer records than an earlier index said
+    most = min(max_bytes, _RECORD_BYTES)
+    borrowed = local if None not in local else [file for file in local if file is not None]
+    if not borrowed:
+        return read_pinned(handles, row, files.held, most, [-1] * len(local), None)
+    try:
+        fds = DESCRIPTORS.borrow(borrowed)
+    except OSError as error:
+        if not is_shortage(error):
+            raise
+        return None
+    try:
+        if borrowed is not local:
+            by_file = dict(zip(borrowed, fds, strict=True))
+            fds = [by_file.get(file, -1) for file in local]
+        return read_pinned(handles, row, files.held, most, fds, files.engine.capsule)
+    finally:
+        DESCRIPTORS.give_back(borrowed)
 
 
 def _needs_memory(files: FileSet, laid: tuple[Any, list[int], list[int]] | None) -> bool:

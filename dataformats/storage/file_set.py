@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.kernels import reads_batches
+from dataformats.kernels import hold_files, reads_batches
 from dataformats.storage.descriptors import DESCRIPTORS
 from dataformats.storage.engines import NAMES, engine
 from dataformats.storage.engines.local import Engine
@@ -38,7 +38,8 @@ class FileSet(Sequence[StoredFile]):
         sizes: int64[n], bytes; 0 for files that are to be in memory and are not yet.
         memories: uint64[n], the address of a file in memory, or 0.
         mtimes_ns: int64[n], when each file was last changed, as of its opening; -1 for those in memory.
-        facts: `memories`, `sizes` and `mtimes_ns`, as the kernels take them.
+        held: `memories`, `sizes` and `mtimes_ns`, as the kernels take them; `None` without compiled kernels.
+        local: The files on the local disk; `None` for those that are, or are to be, in memory, and remote ones.
         no_descriptors: int32[n], -1.
         in_memory: The numbers of the files that are, or are to be, in memory.
         waiting: The numbers of those that are not there yet.
@@ -54,7 +55,7 @@ class FileSet(Sequence[StoredFile]):
         self.engine: Engine = engine(io if io in NAMES else "auto")
         self.gathers: bool = reads_batches() and all(isinstance(file, LocalFile | MemoryFile) for file in self._files)
         local: list[Any] = [file if isinstance(file, LocalFile) else None for file in self._files]
-        self._local = local
+        self.local = local
         self.sizes: NDArray[np.int64] = np.array([0 if file is None else file.size for file in local], np.int64)
         self.mtimes_ns: NDArray[np.int64] = np.array(
             [-1 if file is None else file.mtime_ns for file in local], np.int64
@@ -64,11 +65,7 @@ class FileSet(Sequence[StoredFile]):
             n for n, file in enumerate(self._files) if isinstance(file, MemoryFile)
         )
         self.waiting: set[int] = set(self.in_memory)
-        self.facts: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]] = (
-            self.memories,
-            self.sizes,
-            self.mtimes_ns,
-        )
+        self.held: Any = hold_files(self.memories, self.sizes, self.mtimes_ns) if reads_batches() else None
         self.no_descriptors: NDArray[np.int32] = np.full(len(local), -1, np.int32)
 
     def shared(self) -> Any:
@@ -104,16 +101,16 @@ class FileSet(Sequence[StoredFile]):
         Raises:
             FormatError: A file was replaced or changed since it was first looked at.
         """
-        if len(numbers) == len(self._local):
-            return np.array(DESCRIPTORS.borrow(self._local), np.int32)
+        if len(numbers) == len(self.local):
+            return np.array(DESCRIPTORS.borrow(self.local), np.int32)
         found = self.no_descriptors.copy()
-        found[numbers] = DESCRIPTORS.borrow([self._local[number] for number in numbers])
+        found[numbers] = DESCRIPTORS.borrow([self.local[number] for number in numbers])
         return found
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """Give back the descriptors that `take` returned for these numbers."""
-        every = len(numbers) == len(self._local)
-        DESCRIPTORS.give_back(self._local if every else [self._local[number] for number in numbers])
+        every = len(numbers) == len(self.local)
+        DESCRIPTORS.give_back(self.local if every else [self.local[number] for number in numbers])
 
 
 def open_files(files: Sequence[StoredFile], io: str, in_memory: Sequence[int] = (), memory: Any = None) -> FileSet:

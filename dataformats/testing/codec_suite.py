@@ -18,6 +18,7 @@ import pytest
 
 from dataformats.batch import Blobs, RecordBatch
 from dataformats.columns.codec_resolver import CodecLike, CodecResolver
+from dataformats.columns.field_decoder import value_decoder
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.interfaces import RecordCodec
 from dataformats.reading.opening import open as open_dataset
@@ -121,6 +122,14 @@ class _Coder:
         column = self.resolver.decode(self.kind, joined, field="x")
         return [record["x"] for record in RecordBatch({"x": column}, np.arange(len(joined)))]
 
+    def decode_alone(self, blob: bytes) -> tuple[Any] | None:
+        """Return the value by the short path; `None` if there is none."""
+        if self.spec is not None:
+            record = self.codec.decode_record(bytearray(blob), dict.fromkeys(self.spec, True))
+            return None if record is None else (record,)
+        decode = value_decoder(self.codec, self.kind)
+        return None if decode is None else (decode(bytearray(blob)),)
+
 
 class CodecConformance:
     """The tests that every codec must pass. A subclass returns the codec from a fixture `case`."""
@@ -138,6 +147,14 @@ class CodecConformance:
             (found,) = case.coder.decode([blob])
             case.check(found, value)
             assert not case.lossless or case.coder.encode(found) == blob
+
+    def test_a_blob_alone_is_a_batch_of_one(self, case: CodecCase) -> None:
+        """What reads one record without a batch gives the same value, of the same type."""
+        for value in case.values:
+            blob = case.coder.encode(value)
+            (batch,) = case.coder.decode([blob])
+            alone = case.coder.decode_alone(blob)
+            assert alone is None or same(alone[0], batch)
 
     def test_frozen_bytes(self, case: CodecCase) -> None:
         """Values have the bytes that they had in the first version, and these are read."""

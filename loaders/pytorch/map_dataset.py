@@ -80,7 +80,9 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is out of range: expected one in [{-len(self)}, {len(self)})")
-        return self.__getitems__([index % len(self)])[0]
+        dataloader_worker()
+        record = self._source[index % len(self)]
+        return record if self._transform is None else self._transform(record)
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
         """Return the records at `indices`, in `[0, len)`, read together."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataformats.batch import Blobs, Nullable, Ragged
+from dataformats.batch import Blobs, Nullable, Ragged, RecordBatch
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.features import wire_column
@@ -110,14 +110,28 @@ def outcome(coder: Any, blobs: Blobs, mask: dict[str, Any]) -> Any:
 
 
 def check(coder: Any, blobs: Blobs, mask: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the outcome of a coder, which must be that of the slow path, and that of protobuf."""
+    """Return the outcome of a coder, which must be that of the slow path, of protobuf, and of records alone."""
     found = outcome(coder, blobs, mask)
+    for blob in blobs:
+        check_alone(coder, blob, mask)
     with monkeypatch.context() as patched:
         patched.setattr(FastPath, "columns", lambda *given: None)
         agree(found, outcome(coder, blobs, mask))
         patched.setattr(wire_column, "wire_kernels", lambda: None)
         agree(found, outcome(coder, blobs, mask))
     return found
+
+
+def check_alone(coder: Any, blob: bytes, mask: dict[str, Any]) -> None:
+    """The values of one record are those of its batch, or left to it."""
+    try:
+        values = coder.decode_record(bytearray(blob), mask)
+    except (DataFormatsError, UnicodeDecodeError):
+        values = None
+    if values is not None:
+        batch = RecordBatch(coder.decode_batch(Blobs.join([blob]), mask), np.zeros(1, np.int64))[0]
+        assert list(values) == list(batch)
+        assert all(same(values[name], batch[name]) for name in batch)
 
 
 def agree(found: Any, expected: Any) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats import kernels
-from dataformats.kernels import FrameCheck, hold_extents, lay_out, read_laid, thread_pool_open
+from dataformats.kernels import FrameCheck, hold_extents, hold_files, lay_out, read_laid, thread_pool_open
 
 pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="without kernels, storage.reference_read reads")
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -31,8 +31,8 @@ def held(rows: list[tuple[int, int, int]], head: int = 0, tail: int = 0) -> Any:
     return hold_extents(*arrays, None, (head, tail), FrameCheck.NOTHING)
 
 
-def facts(sizes: list[int], memories: list[int] | None = None) -> tuple[Any, Any, Any]:
-    return np.array(memories or [0] * len(sizes), np.uint64), int64(sizes), np.full(len(sizes), -1, np.int64)
+def facts(sizes: list[int], memories: list[int] | None = None) -> Any:
+    return hold_files(np.array(memories or [0] * len(sizes), np.uint64), int64(sizes), np.full(len(sizes), -1))
 
 
 @given(data=st.data())
@@ -187,7 +187,7 @@ def test_what_cannot_be_laid_out() -> None:
     with pytest.raises(ValueError, match="room must be"):
         lay_out((index,), None, facts([1]), 1, np.empty(2, np.int64))
     with pytest.raises(ValueError, match="equally long"):
-        lay_out((index,), None, (np.zeros(2, np.uint64), int64([1]), int64([1])), 1, np.empty(3, np.int64))
+        hold_files(np.zeros(2, np.uint64), int64([1]), int64([1]))
     with pytest.raises(TypeError, match="indexes must be a tuple"):
         lay_out([index], None, facts([1]), 1, np.empty(3, np.int64))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="PyCapsule"):

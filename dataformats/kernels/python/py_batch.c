@@ -242,7 +242,136 @@ static PyObject *native_read_laid(PyObject *module, PyObject *const *args, Py_ss
     return outcome == NO_MEMORY ? PyErr_NoMemory() : PyBool_FromLong(outcome == 0);
 }
 
+/* ---- one record */
+
+/* The extent of the blob of a field, and its place. */
+typedef struct {
+    int64_t offset, length, place[2];
+    uint32_t stored;
+    int32_t file, number; /* of its file: in the plan, and in the dataset */
+} record_blob;
+
+/* Look the blob of field `i` up, and allocate it, if it lies in its file and has at most `max_bytes`. Return it, NULL
+ * without an exception if it cannot be read here, or NULL with one. */
+static PyObject *new_blob(PyObject *const *args, int64_t i, long long max_bytes, record_blob *blobs,
+                          batch_arguments *held) {
+    const batch_field *all = extents_in(PyTuple_GetItem(args[0], (Py_ssize_t)i));
+    const held_files *files = files_in(args[2]);
+    const long long row = all == NULL ? -1 : PyLong_AsLongLong(args[1]);
+    const long fd = row < 0 ? -1 : PyLong_AsLong(PyList_GetItem(args[4], (Py_ssize_t)i));
+    if (PyErr_Occurred() || row < 0 || row >= all->extents.n) {
+        return NULL;
+    }
+    const layout_extents *extents = &all->extents;
+    record_blob *blob = &blobs[i];
+    *blob = (record_blob){.offset = extents->offset[row], .length = extents->length[row], .file = (int32_t)i};
+    blob->number = extents->file[row];
+    blob->stored = extents->stored == NULL ? 0 : extents->stored[row];
+    blob->place[1] = blob->length;
+    if (blob->number < 0 || blob->number >= files->n || blob->length > max_bytes) {
+        return NULL;
+    }
+    held->files[i] = file_at(files, blob->number);
+    held->files[i].fd = (int)fd;
+    if ((held->files[i].memory == NULL && fd < 0) ||
+        !layout_lies_in(held->files[i].n_bytes, blob->offset, blob->length, all->head, all->tail)) {
+        return NULL;
+    }
+    if (i > 0 && blobs[i - 1].number == blob->number) {
+        blob->file = blobs[i - 1].file; /* so that neighbors are read as one */
+    }
+    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)blob->length);
+    if (bytes != NULL) {
+        batch_field *field = &held->fields[i];
+        *field = *all;
+        field->extents = (layout_extents){&blob->file, &blob->offset, &blob->length,
+                                          extents->stored == NULL ? NULL : &blob->stored, 1};
+        field->place = blob->place;
+        field->out = (uint8_t *)PyByteArray_AsString(bytes);
+        field->n_out = blob->length;
+    }
+    return bytes;
+}
+
+/* Return a new list of the blobs, one a field, and fill the plan; NULL if one cannot be read here, or an exception. */
+static PyObject *new_blobs(PyObject *const *args, record_blob *blobs, batch_arguments *held) {
+    const int64_t n = PyTuple_Size(args[0]);
+    long long left = PyLong_AsLongLong(args[3]);
+    PyObject *list = PyErr_Occurred() ? NULL : PyList_New(0);
+    for (int64_t i = 0; list != NULL && i < n; i++) {
+        PyObject *bytes = new_blob(args, i, left, blobs, held);
+        left -= bytes == NULL ? 0 : blobs[i].length;
+        if (bytes == NULL || PyList_Append(list, bytes) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(bytes);
+    }
+    held->plan.files = held->files;
+    held->plan.fields = held->fields;
+    held->plan.n_files = held->plan.n_fields = n;
+    return list;
+}
+
+static int run_freely(batch_arguments *held) {
+    int outcome;
+    if (held->plan.spans == NULL) {
+        return run(held, NULL); /* all are in memory, and short */
+    }
+    Py_BEGIN_ALLOW_THREADS outcome = run(held, NULL);
+    Py_END_ALLOW_THREADS return outcome;
+}
+
+/* Return the blobs of a record; NULL without an exception if the caller must read them otherwise, or with one. */
+static PyObject *read_blobs(PyObject *const *args, batch_arguments *held) {
+    const int64_t n = PyTuple_Size(args[0]);
+    held->files = room_for(n, sizeof *held->files);
+    held->fields = room_for(n, sizeof *held->fields);
+    held->workers = calloc(1, sizeof *held->workers);
+    held->n_workers = 1;
+    record_blob *blobs = room_for(n, sizeof *blobs);
+    PyObject *list = NULL;
+    if (held->workers == NULL) {
+        PyErr_NoMemory();
+    } else if (held->files != NULL && held->fields != NULL && blobs != NULL) {
+        list = new_blobs(args, blobs, held);
+    }
+    if (list != NULL) {
+        const int outcome = make_room(held) < 0 ? NO_MEMORY : run_freely(held);
+        if (outcome != 0) {
+            Py_CLEAR(list);
+        }
+        if (outcome == NO_MEMORY) {
+            PyErr_NoMemory();
+        }
+    }
+    free(blobs);
+    return list;
+}
+
+static PyObject *native_read_record(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    batch_arguments held;
+    memset(&held, 0, sizeof held);
+    if (check_count("read_record", n_args, 6, 6) < 0 || take_engine(args[5], &held.engine) < 0 ||
+        files_in(args[2]) == NULL) {
+        return NULL;
+    }
+    if (!PyTuple_Check(args[0]) || !PyList_Check(args[4]) || PyTuple_Size(args[0]) != PyList_Size(args[4])) {
+        PyErr_SetString(PyExc_TypeError, "indexes must be a tuple, and fds a list as long");
+        return NULL;
+    }
+    held.plan.crc32 = state_of(module)->crc32;
+    held.plan.crc32c = state_of(module)->crc32c;
+    PyObject *list = read_blobs(args, &held);
+    release(&held);
+    if (list == NULL && !PyErr_Occurred()) {
+        Py_RETURN_NONE;
+    }
+    return list;
+}
+
 PyMethodDef batch_methods[] = {
+    FAST(read_record, "read_record(indexes, row, files, max_bytes, fds, engine, /)\n--\n\n"
+                      "Return the blobs of a record, one a field, or None where they cannot be read."),
     FAST(read_laid, "read_laid(laid, outs, fds, engine, threads, n_threads, with_memory, /)\n--\n\n"
                     "Read a layout to its places; return False if anything failed."),
     {NULL, NULL, 0, NULL},

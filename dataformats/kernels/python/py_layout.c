@@ -7,6 +7,7 @@
 #include "scan/tfrecord.h"
 
 #define EXTENTS "dataformats.extents"
+#define FILES "dataformats.files"
 #define LAID "dataformats.laid"
 
 /* ---- pinned extents */
@@ -72,11 +73,64 @@ static PyObject *native_hold_extents(PyObject *module, PyObject *const *args, Py
     return capsule;
 }
 
+const batch_field *extents_in(PyObject *capsule) {
+    const held_extents *held = PyCapsule_GetPointer(capsule, EXTENTS);
+    return held == NULL ? NULL : &held->field;
+}
+
+/* ---- files */
+
+static void free_files(held_files *held) {
+    PyBuffer_Release(&held->memories);
+    PyBuffer_Release(&held->sizes);
+    PyBuffer_Release(&held->mtimes);
+    free(held);
+}
+
+static void destroy_files(PyObject *capsule) { free_files(PyCapsule_GetPointer(capsule, FILES)); }
+
+static int take_files(PyObject *const *args, held_files *held) {
+    if (take_array(args[0], &held->memories, 0, "LQ", 8, "memories must be a uint64 array") < 0 ||
+        take_int64(args[1], &held->sizes, "sizes must be an int64 array") < 0 ||
+        take_int64(args[2], &held->mtimes, "mtimes must be an int64 array") < 0) {
+        return -1;
+    }
+    held->n = held->sizes.len / 8;
+    if (held->memories.len / 8 != held->n || held->mtimes.len / 8 != held->n) {
+        PyErr_SetString(PyExc_ValueError, "memories, sizes and mtimes must be equally long");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *native_hold_files(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    if (check_count("hold_files", n_args, 3, 3) < 0) {
+        return NULL;
+    }
+    held_files *held = calloc(1, sizeof *held);
+    if (held == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *capsule = take_files(args, held) < 0 ? NULL : PyCapsule_New(held, FILES, destroy_files);
+    if (capsule == NULL) {
+        free_files(held);
+    }
+    return capsule;
+}
+
+const held_files *files_in(PyObject *capsule) { return PyCapsule_GetPointer(capsule, FILES); }
+
+batch_file file_at(const held_files *files, int64_t number) {
+    return (batch_file){(const uint8_t *)(uintptr_t)((const uint64_t *)files->memories.buf)[number], -1,
+                        ((const int64_t *)files->sizes.buf)[number], ((const int64_t *)files->mtimes.buf)[number]};
+}
+
 /* ---- the layout */
 
 static void free_laid(laid_out *laid) {
     Py_XDECREF(laid->indexes);
-    PyBuffer_Release(&laid->sizes);
+    Py_XDECREF(laid->held);
     PyBuffer_Release(&laid->room);
     free(laid->rows);
     free(laid->files);
@@ -86,30 +140,19 @@ static void free_laid(laid_out *laid) {
 
 static void destroy_laid(PyObject *capsule) { free_laid(PyCapsule_GetPointer(capsule, LAID)); }
 
-/* Fill the files from their addresses, sizes and times. */
-static int take_files(PyObject *const *args, laid_out *laid) {
-    Py_buffer memories, mtimes;
-    if (take_array(args[0], &memories, 0, "LQ", 8, "memories must be a uint64 array") < 0) {
+/* Fill the files from their capsule. */
+static int take_held_files(PyObject *capsule, laid_out *laid) {
+    const held_files *held = files_in(capsule);
+    if (held == NULL || (laid->files = room_for(held->n, sizeof *laid->files)) == NULL) {
         return -1;
     }
-    if (take_int64(args[1], &laid->sizes, "sizes must be an int64 array") < 0 ||
-        take_int64(args[2], &mtimes, "mtimes must be an int64 array") < 0) {
-        PyBuffer_Release(&memories);
-        return -1;
+    for (int64_t i = 0; i < held->n; i++) {
+        laid->files[i] = file_at(held, i);
     }
-    const int64_t n = laid->sizes.len / 8;
-    if (memories.len / 8 != n || mtimes.len / 8 != n) {
-        PyErr_SetString(PyExc_ValueError, "memories, sizes and mtimes must be equally long");
-    } else if ((laid->files = room_for(n, sizeof *laid->files)) != NULL) {
-        for (int64_t i = 0; i < n; i++) {
-            laid->files[i] = (batch_file){(const uint8_t *)(uintptr_t)((const uint64_t *)memories.buf)[i], -1,
-                                          ((const int64_t *)laid->sizes.buf)[i], ((const int64_t *)mtimes.buf)[i]};
-        }
-        laid->n_files = n;
-    }
-    PyBuffer_Release(&memories);
-    PyBuffer_Release(&mtimes);
-    return laid->files == NULL ? -1 : 0;
+    laid->n_files = held->n;
+    Py_INCREF(capsule);
+    laid->held = capsule;
+    return 0;
 }
 
 /* Fill the fields from the capsules of their indexes. */
@@ -123,11 +166,11 @@ static int take_indexes(PyObject *tuple, laid_out *laid) {
         return -1;
     }
     for (int64_t i = 0; i < laid->n_fields; i++) {
-        const held_extents *held = PyCapsule_GetPointer(PyTuple_GetItem(tuple, i), EXTENTS);
-        if (held == NULL) {
+        const batch_field *field = extents_in(PyTuple_GetItem(tuple, i));
+        if (field == NULL) {
             return -1;
         }
-        laid->fields[i] = held->field;
+        laid->fields[i] = *field;
     }
     Py_INCREF(tuple);
     laid->indexes = tuple;
@@ -155,6 +198,7 @@ static int look_up(laid_out *laid, const int64_t *records, int64_t n) {
 
 /* Lay the blobs of each field out in `room`. Return 1, 0 if one does not fit, or -1 with an exception set. */
 static int lay_out_all(laid_out *laid, int64_t max_bytes) {
+    const int64_t *sizes = files_in(laid->held)->sizes.buf;
     int64_t *at = laid->room.buf, left = laid->room.len / 8;
     for (int64_t i = 0; i < laid->n_fields; i++) {
         batch_field *field = &laid->fields[i];
@@ -166,7 +210,7 @@ static int lay_out_all(laid_out *laid, int64_t max_bytes) {
         for (int64_t row = 0; row < n; row++) { /* brings the data that layout_places needs into the cache */
             at[n + 1 + row] = field->extents.length[row];
         }
-        if (layout_places(&field->extents, laid->sizes.buf, laid->n_files, field->head, field->tail, max_bytes, at) <
+        if (layout_places(&field->extents, sizes, laid->n_files, field->head, field->tail, max_bytes, at) <
             0) {
             return 0;
         }
@@ -233,9 +277,10 @@ static PyObject *given(laid_out *laid) {
 
 /* Fill `laid`. Return 1, 0 if the blobs cannot be laid out, or -1 with an exception set. */
 static int take_laid(PyObject *const *args, laid_out *laid) {
-    const long long max_bytes = PyLong_AsLongLong(args[5]);
-    if ((max_bytes == -1 && PyErr_Occurred()) || take_indexes(args[0], laid) < 0 || take_files(&args[2], laid) < 0 ||
-        take_array(args[6], &laid->room, PyBUF_WRITABLE, "lq", 8, "room must be a writable int64 array") < 0) {
+    const long long max_bytes = PyLong_AsLongLong(args[3]);
+    if ((max_bytes == -1 && PyErr_Occurred()) || take_indexes(args[0], laid) < 0 ||
+        take_held_files(args[2], laid) < 0 ||
+        take_array(args[4], &laid->room, PyBUF_WRITABLE, "lq", 8, "room must be a writable int64 array") < 0) {
         return -1;
     }
     if (args[1] != Py_None) {
@@ -256,7 +301,7 @@ laid_out *laid_in(PyObject *capsule) { return PyCapsule_GetPointer(capsule, LAID
 
 static PyObject *native_lay_out(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     (void)module;
-    if (check_count("lay_out", n_args, 7, 7) < 0) {
+    if (check_count("lay_out", n_args, 5, 5) < 0) {
         return NULL;
     }
     laid_out *laid = calloc(1, sizeof *laid);
@@ -277,7 +322,9 @@ static PyObject *native_lay_out(PyObject *module, PyObject *const *args, Py_ssiz
 PyMethodDef layout_methods[] = {
     FAST(hold_extents, "hold_extents(file, offset, length, stored, head, tail, check, /)\n--\n\n"
                        "Return a capsule of where blobs lie, which holds on to the arrays."),
-    FAST(lay_out, "lay_out(indexes, records, memories, sizes, mtimes, max_bytes, room, /)\n--\n\n"
+    FAST(hold_files, "hold_files(memories, sizes, mtimes, /)\n--\n\n"
+                     "Return a capsule of the files of a dataset, which holds on to the arrays."),
+    FAST(lay_out, "lay_out(indexes, records, files, max_bytes, room, /)\n--\n\n"
                   "Lay the blobs of records out back to back; return (capsule, bytes of each field, files), or None "
                   "where they cannot be."),
     {NULL, NULL, 0, NULL},

@@ -4,10 +4,16 @@
 #include "batch/batch.h"
 #include "python/py_native.h"
 
+/* The files of a dataset, in arrays of the caller, who may bring a file into memory at any time. */
+typedef struct {
+    Py_buffer memories, sizes, mtimes;
+    int64_t n;
+} held_files;
+
 /* The extents of the blobs of some records, and their places in memory. */
 typedef struct {
     PyObject *indexes; /* the tuple of capsules, whose arrays the fields may point to */
-    Py_buffer sizes;   /* of the files */
+    PyObject *held;    /* the capsule of the files */
     Py_buffer room;    /* for each field the places of its n blobs, the end of the last, and their n lengths */
     uint8_t *rows;     /* file, offset and checksum of the selected records */
     batch_file *files; /* without descriptors */
@@ -18,5 +24,15 @@ typedef struct {
 
 /* Return the layout in a capsule of `lay_out`, or NULL with an exception set. The capsule must stay referenced. */
 laid_out *laid_in(PyObject *capsule);
+
+/* Return the extents in a capsule of `hold_extents`, as a field without places and outputs; NULL with an exception set.
+ * The capsule must stay referenced. */
+const batch_field *extents_in(PyObject *capsule);
+
+/* Return the files in a capsule of `hold_files`, or NULL with an exception set. The capsule must stay referenced. */
+const held_files *files_in(PyObject *capsule);
+
+/* Return a file, without a descriptor. */
+batch_file file_at(const held_files *files, int64_t number);
 
 #endif

@@ -1,5 +1,5 @@
-/* The wrapper of reading: from the records of a batch to its columns, in one call. Functions of the caller allocate the
- * arrays once the number of values is known. */
+/* The wrapper of reading: from the records of a batch to its columns, in one call, or from one record to its values.
+ * Functions of the caller allocate the arrays once the number of values is known. */
 #include "python/py_native.h"
 
 #include <string.h>
@@ -12,15 +12,21 @@
 /* Flags of a column: see wire_columns.py. */
 enum { FILLED = 1, SLICED = 2 };
 
+/* The form of a value in a record: see wire_columns.py. */
+enum { NO_VALUE, NUMBER, ROW, ELEMENTS, BYTES, TEXT, DECODED, FORMS };
+
 typedef struct {
     wire_target target;
     PyObject *new_array; /* of `targets` */
+    int form;            /* the rest is of `values` */
+    int may_lack;        /* a record may lack the field */
+    PyObject *name, *decode;
 } field;
 
 typedef struct {
     wire_shape shape;
     wire_names names;
-    PyObject *targets, *new_int64s;
+    PyObject *targets, *new_int64s, *values;
     int is_closed; /* records must have no other names */
     int64_t n_fields;
     field *fields;
@@ -369,11 +375,156 @@ static PyObject *native_wire_columns(PyObject *module, PyObject *const *args, Py
     return columns;
 }
 
+/* ---- one record */
+
+/* Return a number in little-endian bytes as a Python number. */
+static PyObject *number_in(const uint8_t *bytes, const wire_target *target) {
+    uint64_t bits = 0;
+    for (int i = 0; i < target->width; i++) {
+        bits |= (uint64_t)bytes[i] << (8 * i);
+    }
+    if (target->letter == 'f' && target->width == 4) {
+        const uint32_t half = (uint32_t)bits;
+        float value;
+        memcpy(&value, &half, sizeof value);
+        return PyFloat_FromDouble(value);
+    }
+    if (target->letter == 'f') {
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        return PyFloat_FromDouble(value);
+    }
+    if (target->letter == 'i') {
+        const uint64_t sign = (uint64_t)1 << (8 * target->width - 1);
+        return PyLong_FromLongLong((int64_t)((bits ^ sign) - sign));
+    }
+    return target->letter == 'b' ? PyBool_FromLong(bits != 0) : PyLong_FromUnsignedLongLong(bits);
+}
+
+static PyObject *number_of(const batch *b, int64_t i) {
+    uint8_t bytes[8];
+    if (b->columns[i].n_bytes > (int64_t)sizeof bytes ||
+        !wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i], &b->features[i], 1,
+                          &b->columns[i], bytes, NULL)) {
+        return NULL;
+    }
+    return number_in(bytes, &b->targets[i]);
+}
+
+/* Return the array of a column of one record, or its only row. */
+static PyObject *array_of(const batch *b, int64_t i) {
+    const wire_column *column = &b->columns[i];
+    const field *f = &b->plan->fields[i];
+    output *out = &b->outputs[i];
+    int64_t offsets[2];
+    out->first = made(b, f->new_array, column->values, column->n_bytes, &out->first_view);
+    if (out->first == NULL ||
+        !wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i], &b->features[i], 1, column,
+                          out->first_view.buf, offsets)) {
+        return NULL;
+    }
+    if (f->form == ROW) {
+        return PySequence_GetItem(out->first, 0);
+    }
+    Py_INCREF(out->first);
+    return out->first;
+}
+
+static PyObject *bytes_of(const batch *b, int64_t i) {
+    const field *f = &b->plan->fields[i];
+    const wire_feature *feature = &b->features[i];
+    if (feature->begin < 0 || feature->begin > feature->end || feature->end > b->buffer.len) {
+        return NULL;
+    }
+    const char *from = (const char *)b->buffer.buf + feature->begin;
+    const Py_ssize_t n = (Py_ssize_t)(feature->end - feature->begin);
+    if (f->form == BYTES) {
+        return PyBytes_FromStringAndSize(from, n);
+    }
+    if (f->form == TEXT) {
+        return PyUnicode_DecodeUTF8(from, n, "strict");
+    }
+    PyObject *bytes = PyByteArray_FromStringAndSize(from, n);
+    PyObject *value = bytes == NULL ? NULL : PyObject_CallFunctionObjArgs(f->decode, bytes, NULL);
+    Py_XDECREF(bytes);
+    return value;
+}
+
+/* Return the value of a field that fits; NULL if it does not after all, or with an exception. */
+static PyObject *value_of(const batch *b, int64_t i) {
+    switch (b->plan->fields[i].form) {
+    case NUMBER:
+        return number_of(b, i);
+    case ROW:
+    case ELEMENTS:
+        return array_of(b, i);
+    case BYTES:
+    case TEXT:
+    case DECODED:
+        return bytes_of(b, i);
+    default:
+        return NULL;
+    }
+}
+
+/* Prepare for finding: numbers go straight to the rows of their features, which then are not written. */
+static void place_numbers(batch *b) {
+    for (int64_t i = 0; i < b->plan->n_fields; i++) {
+        const field *f = &b->plan->fields[i];
+        b->targets[i] = f->target;
+        if (f->form == NUMBER) {
+            b->dense[i] = wire_dense_of(&b->targets[i], (uint8_t *)&b->features[i]);
+        }
+    }
+}
+
+/* Return a dict of the values; NULL if a batch must be decoded instead, or with an exception. */
+static PyObject *record_of(batch *b) {
+    place_numbers(b);
+    PyObject *record = find(b) ? PyDict_New() : NULL;
+    for (int64_t i = 0; record != NULL && i < b->plan->n_fields; i++) {
+        const field *f = &b->plan->fields[i];
+        const int is_placed = b->dense[i].values != NULL;
+        if (!is_placed && f->may_lack && b->features[i].kind <= WIRE_MISSING) {
+            continue;
+        }
+        PyObject *value = is_placed              ? number_in(b->dense[i].values, &b->targets[i])
+                          : b->columns[i].fits ? value_of(b, i)
+                                               : NULL;
+        if (value == NULL || PyDict_SetItem(record, f->name, value) < 0) {
+            Py_CLEAR(record);
+        }
+        Py_XDECREF(value);
+    }
+    return record;
+}
+
+static PyObject *native_wire_record(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    batch b;
+    memset(&b, 0, sizeof b);
+    PyObject *record = NULL;
+    if (check_count("wire_record", n_args, 2, 2) == 0 && (b.plan = PyCapsule_GetPointer(args[0], PLAN)) != NULL &&
+        take_bytes(args[1], &b.buffer) == 0) {
+        int64_t start = 0, length = b.buffer.len;
+        b.starts.buf = &start;
+        b.lengths.buf = &length;
+        b.n_records = 1;
+        record = cut_memory(&b) == NULL ? NULL : record_of(&b);
+    }
+    let_go(&b);
+    if (record == NULL && !PyErr_Occurred()) {
+        Py_RETURN_NONE;
+    }
+    return record;
+}
+
 /* ---- plans */
 
 static void release_plan(plan *p) {
     Py_XDECREF(p->targets);
     Py_XDECREF(p->new_int64s);
+    Py_XDECREF(p->values);
     PyMem_Free(p);
 }
 
@@ -391,6 +542,19 @@ static int plan_field(PyObject *described, field *f) {
         return -1;
     }
     f->target = (wire_target){(wire_output)kind, (char)letter, width, size};
+    f->form = NO_VALUE;
+    return 0;
+}
+
+/* Fill the value of a field from (form, may_lack, name, decode). */
+static int plan_value(PyObject *described, field *f) {
+    if (!PyArg_ParseTuple(described, "ipUO", &f->form, &f->may_lack, &f->name, &f->decode)) {
+        return -1;
+    }
+    if (f->form < 0 || f->form >= FORMS) {
+        PyErr_SetString(PyExc_ValueError, "expected a form of wire_columns.ValueForm");
+        return -1;
+    }
     return 0;
 }
 
@@ -425,7 +589,8 @@ static wire_names copied_names(PyObject *names, Py_ssize_t n_wanted, int64_t *en
     return copied;
 }
 
-static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int is_closed, PyObject *new_int64s) {
+static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int is_closed, PyObject *new_int64s,
+                      PyObject *values) {
     const Py_ssize_t n_bytes = bytes_of_names(names), n_names = PyTuple_Size(names), n_fields = PyTuple_Size(targets);
     if (n_bytes < 0) {
         return NULL;
@@ -437,18 +602,20 @@ static plan *new_plan(wire_shape shape, PyObject *names, PyObject *targets, int 
         return NULL;
     }
     uint8_t *const ends = p->memory + of_fields, *const sorted = ends + of_ends, *const parts = sorted + of_ends;
-    *p = (plan){.shape = shape, .targets = targets, .new_int64s = new_int64s, .is_closed = is_closed};
+    *p = (plan){.shape = shape, .targets = targets, .new_int64s = new_int64s, .values = values};
+    p->is_closed = is_closed;
     p->n_fields = n_fields;
     p->fields = (field *)p->memory;
     p->names = copied_names(names, n_fields, (int64_t *)ends, (int64_t *)sorted, parts, parts + n_names);
     Py_INCREF(targets);
     Py_INCREF(new_int64s);
+    Py_XINCREF(values);
     return p;
 }
 
 static PyObject *native_wire_columns_plan(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     (void)module;
-    if (check_count("wire_columns_plan", n_args, 5, 5) < 0) {
+    if (check_count("wire_columns_plan", n_args, 5, 6) < 0) {
         return NULL;
     }
     const long shape = PyLong_AsLong(args[0]);
@@ -456,13 +623,18 @@ static PyObject *native_wire_columns_plan(PyObject *module, PyObject *const *arg
         PyTuple_Size(args[2]) > PyTuple_Size(args[1])) {
         return PyErr_Format(PyExc_TypeError, "expected a shape, a tuple of names, a tuple of as many columns or fewer");
     }
-    plan *p = new_plan((wire_shape)shape, args[1], args[2], args[3] == Py_True, args[4]);
+    PyObject *values = n_args < 6 ? NULL : args[5];
+    if (values != NULL && (!PyTuple_CheckExact(values) || PyTuple_Size(values) != PyTuple_Size(args[2]))) {
+        return PyErr_Format(PyExc_TypeError, "expected a tuple of a value for each column");
+    }
+    plan *p = new_plan((wire_shape)shape, args[1], args[2], args[3] == Py_True, args[4], values);
     PyObject *capsule = p == NULL ? NULL : PyCapsule_New(p, PLAN, drop_plan);
     if (p != NULL && capsule == NULL) {
         release_plan(p);
     }
     for (int64_t i = 0; capsule != NULL && i < p->n_fields; i++) {
-        if (plan_field(PyTuple_GetItem(args[2], (Py_ssize_t)i), &p->fields[i]) < 0) {
+        if (plan_field(PyTuple_GetItem(args[2], (Py_ssize_t)i), &p->fields[i]) < 0 ||
+            (values != NULL && plan_value(PyTuple_GetItem(values, (Py_ssize_t)i), &p->fields[i]) < 0)) {
             Py_CLEAR(capsule);
         }
     }
@@ -470,8 +642,10 @@ static PyObject *native_wire_columns_plan(PyObject *module, PyObject *const *arg
 }
 
 PyMethodDef wire_columns_methods[] = {
-    FAST(wire_columns_plan, "wire_columns_plan(shape, names, outputs, closed, new_int64s, /)\n--\n\n"
+    FAST(wire_columns_plan, "wire_columns_plan(shape, names, outputs, closed, new_int64s, values=None, /)\n--\n\n"
                             "Return how the columns of records are made."),
+    FAST(wire_record, "wire_record(plan, record, /)\n--\n\n"
+                      "Return the values of one record; None if it must be decoded as a batch."),
     FAST(wire_columns, "wire_columns(plan, buffer, starts, lengths, slice, /)\n--\n\n"
                        "Return the columns of records; None if any record needs the slow path."),
     {NULL, NULL, 0, NULL},
