@@ -1,4 +1,4 @@
-"""Images as JPEG, PNG and WebP files, by Pillow.
+"""Images as JPEG, PNG and WebP files: `image_decoders` decodes them, Pillow encodes them.
 
 Decoded: uint8 `(height, width)` for gray images and `(height, width, channels)` for others, with 2 (gray and alpha),
 3 (RGB) or 4 (RGBA) channels; 16-bit gray PNGs are uint16. Palettes become RGB, or RGBA if they have transparency;
@@ -10,9 +10,10 @@ a blob can hold. To decode takes up to 8 bytes of memory a pixel; 10 for a progr
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Iterator, Sequence
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,13 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from dataformats.batch import Blobs, Column
+from dataformats.codecs.image_decoders import jpeg, png, webp
+from dataformats.codecs.image_decoders.batches import Opened, decode_all, decode_one
+from dataformats.codecs.image_decoders.pillow import decoded, plain_mode
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
+from dataformats.kernels.buffers import empty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,18 +49,29 @@ _JPEG_START, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 _JPEG_SCAN = b"\xff\xda"  # not within the data of a scan; perhaps in metadata: ITU-T T.81, B.1.1
 _JPEG_DENSITY = 8 * 128  # pixels of a byte: a bit or more for each block of 64, which may cover more if not for color
 _PNG_DENSITY = 8 * 1032  # DEFLATE makes at most 1032 bytes of one, each of 8 pixels or fewer
-_PNG_START = b"\x89PNG\r\n\x1a\n"
-_PNG_CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
-_PNG_HEADER = struct.Struct(">IIBB")  # width, height, bit depth, color type: 11.2.1
-_GRAY = 0
-_RIFF = struct.Struct("<4sI4s")  # "RIFF", bytes from here on less 8, "WEBP": RFC 9649, 2.4
-_WEBP_CHUNK = struct.Struct("<4sI")  # type, length; 2.3
-_ANIMATED = 0x02
 _WEBP_QUALITY = 80
-_PART_PIXELS = 2**20  # converted at once
+_LEAST_SCALED = 64  # pixels: below, some scales have the same size
 
 
-class Jpg(Codec):
+class _Image(Codec):
+    """A codec of image files."""
+
+    @abstractmethod
+    def opened(self, blob: bytes) -> Opened:
+        """Return an image whose header was read and checked; no memory was allocated for pixels.
+
+        Raises:
+            ValueError: The bytes are not such an image, are damaged or truncated, or it has too many pixels.
+        """
+
+    def decode(self, blob: bytes) -> NDArray[Any]:
+        return decode_one(self.opened(blob))
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        return decode_all(map(self.opened, blobs))
+
+
+class Jpg(_Image):
     """JPEG.
 
     Args:
@@ -85,20 +102,55 @@ class Jpg(Codec):
         array = _checked(value, (np.dtype(np.uint8),), channels=(3,))
         return _saved(array, "JPEG", quality=self.quality)
 
-    def decode(self, blob: bytes) -> NDArray[Any]:
-        """Return uint8 (h, w) or (h, w, 3)."""
+    def opened(self, blob: bytes) -> Opened:
+        """Return the image; it is uint8 (h, w) or (h, w, 3)."""
         _already(blob, _JPEG_START, "JPEG")
         if blob.rfind(_JPEG_END) < 0:
             raise ValueError("the JPEG is truncated: no end marker")
-        n_scans = blob.count(_JPEG_SCAN)
+        n_scans = jpeg.count_marker(blob, _JPEG_SCAN)
         if n_scans > self.max_scans:
             raise ValueError(f"expected at most {self.max_scans} scans, found {n_scans}. {_more('Jpg', 'max_scans')}")
+        header = jpeg.header_of(blob)
+        by_pillow = partial(self._by_pillow, blob)
+        if header is None:
+            return Opened(by_pillow)
+        self._check(blob, (header.width, header.height))
+        shape = (header.height, header.width) if header.is_gray else (header.height, header.width, 3)
+        return Opened(by_pillow, shape, partial(jpeg.fill, blob))
+
+    def decode_scaled(
+        self, blob: bytes, divisor_of: Callable[[int, int], int]
+    ) -> tuple[NDArray[np.uint8], tuple[int, int], int]:
+        """Return the image as RGB: see `decode_scaled`."""
+        opened = self.opened(blob)
+        if opened.shape is not None:
+            height, width = opened.shape[:2]
+            divisor = divisor_of(height, width) if min(height, width) >= _LEAST_SCALED else 1
+            shape = -(-height // divisor), -(-width // divisor), 3
+            out = empty(math.prod(shape)).reshape(shape)
+            if jpeg.fill(blob, out, divisor):
+                return out, (height, width), divisor
+        image = self._by_plugin(blob)
+        width, height = image.size
+        divisor = divisor_of(height, width) if min(height, width) >= _LEAST_SCALED else 1
+        if divisor > 1:
+            image.draft(None, (width // divisor, height // divisor))
+        return decoded(image, "RGB"), (height, width), divisor
+
+    def _by_pillow(self, blob: bytes) -> NDArray[Any]:
+        image = self._by_plugin(blob)
+        return decoded(image, image.mode if image.mode in ("L", "RGB") else "RGB")
+
+    def _by_plugin(self, blob: bytes) -> JpegImageFile:
         image = JpegImageFile(BytesIO(blob))
-        _check_pixels("Jpg", image.size, self.max_pixels, _JPEG_DENSITY * len(blob))
-        return _decoded(image, image.mode if image.mode in ("L", "RGB") else "RGB")
+        self._check(blob, image.size)
+        return image
+
+    def _check(self, blob: bytes, size: tuple[int, int]) -> None:
+        _check_pixels("Jpg", size, self.max_pixels, _JPEG_DENSITY * len(blob))
 
 
-class Png(Codec):
+class Png(_Image):
     """PNG, with the checksum of every chunk verified.
 
     Args:
@@ -116,24 +168,35 @@ class Png(Codec):
         The bytes of a PNG are returned unchanged.
         """
         if isinstance(value, bytes):
-            return _already(value, _PNG_START, "PNG")
+            return _already(value, png.START, "PNG")
         array = _checked(value, (np.dtype(np.uint8), np.dtype(np.uint16)), channels=(2, 3, 4))
         if array.dtype == np.uint16 and array.ndim != 2:
             raise ValueError(f"expected uint16 of shape (h, w), found {array.shape}: color has 8 bits a channel")
         return _saved(array, "PNG")
 
-    def decode(self, blob: bytes) -> NDArray[Any]:
-        """Return uint8 (h, w) or (h, w, 2 to 4), or uint16 (h, w)."""
-        _already(blob, _PNG_START, "PNG")
-        _check_chunks(blob)
+    def opened(self, blob: bytes) -> Opened:
+        """Return the image; it is uint8 (h, w) or (h, w, 2 to 4), or uint16 (h, w)."""
+        _already(blob, png.START, "PNG")
+        header = png.checked_header(blob)
+        by_pillow = partial(self._by_pillow, blob)
+        if not header.channels:
+            return Opened(by_pillow)
+        self._check(blob, (header.width, header.height))
+        channels = () if header.channels == 1 else (header.channels,)
+        return Opened(by_pillow, (header.height, header.width, *channels), partial(png.fill, header))
+
+    def _by_pillow(self, blob: bytes) -> NDArray[Any]:
         image = PngImageFile(BytesIO(blob))
-        _check_pixels("Png", image.size, self.max_pixels, _PNG_DENSITY * len(blob))
+        self._check(blob, image.size)
         if image.mode.startswith("I"):
-            return _decoded(image, image.mode).astype(np.uint16, copy=False)
-        return _decoded(image, _plain_mode(image))
+            return decoded(image, image.mode).astype(np.uint16, copy=False)
+        return decoded(image, plain_mode(image))
+
+    def _check(self, blob: bytes, size: tuple[int, int]) -> None:
+        _check_pixels("Png", size, self.max_pixels, _PNG_DENSITY * len(blob))
 
 
-class Webp(Codec):
+class Webp(_Image):
     """WebP, still images only.
 
     Args:
@@ -160,7 +223,7 @@ class Webp(Codec):
         WebP has no gray images, and drops an alpha channel that is 255 everywhere.
         """
         if isinstance(value, bytes):
-            _webp_size(value)
+            webp.size_of(value)
             return value
         array = _checked(value, (np.dtype(np.uint8),), channels=(3, 4))
         if array.ndim == 2:
@@ -169,13 +232,43 @@ class Webp(Codec):
             return _saved(array, "WEBP", lossless=True, exact=True)
         return _saved(array, "WEBP", quality=self.quality)
 
-    def decode(self, blob: bytes) -> NDArray[Any]:
-        """Return uint8 (h, w, 3), or (h, w, 4) if the image has transparency."""
+    def opened(self, blob: bytes) -> Opened:
+        """Return the image; it is uint8 (h, w, 3), or (h, w, 4) if it has transparency."""
         # Pillow's decoder allocates the whole image when it is opened.
-        _check_pixels("Webp", _webp_size(blob), self.max_pixels)
+        _check_pixels("Webp", webp.size_of(blob), self.max_pixels)
+        return Opened(partial(self._by_pillow, blob))
+
+    def _by_pillow(self, blob: bytes) -> NDArray[Any]:
         image = WebPImageFile(BytesIO(blob))
         _check_pixels("Webp", image.size, self.max_pixels)
-        return _decoded(image, "RGBA" if image.mode == "RGBA" else "RGB")
+        return decoded(image, "RGBA" if image.mode == "RGBA" else "RGB")
+
+
+def decode_scaled(blob: bytes, divisor_of: Callable[[int, int], int]) -> tuple[NDArray[np.uint8], tuple[int, int], int]:
+    """Return any of these images as RGB, perhaps at a scale; limits are the defaults of the codecs.
+
+    Args:
+        blob: A JPEG, PNG or WebP.
+        divisor_of: Returns the divisor that an image of this height and width should have: 1 or one of `DIVISORS`.
+
+    Returns:
+        uint8 (h, w, 3), contiguous; height and width of the whole image; and the divisor, which is 1 unless it is a
+        JPEG: of height and width, rounded up.
+    """
+    if blob.startswith(_JPEG_START):
+        return JPG.decode_scaled(blob, divisor_of)
+    codec = PNG if blob.startswith(png.START) else WEBP
+    image = codec.decode(blob)
+    return _as_rgb(image), (image.shape[0], image.shape[1]), 1
+
+
+def _as_rgb(image: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return a decoded image as RGB: gray repeated, without alpha, the upper 8 of 16 bits."""
+    if image.dtype == np.uint16:
+        image = (image >> 8).astype(np.uint8)
+    if image.ndim == 2 or image.shape[2] == 2:
+        return np.repeat((image if image.ndim == 2 else image[..., 0])[..., None], 3, axis=2)
+    return np.ascontiguousarray(image[..., :3])
 
 
 def _quality(name: str, args: Sequence[str], or_else: str = "") -> int:
@@ -219,87 +312,6 @@ def _check_pixels(codec: str, size: tuple[int, int], most: int, plausible: int |
 
 def _more(codec: str, argument: str) -> str:
     return f"For more, pass codecs= with dataformats.codecs.images.{codec}({argument}=...)"
-
-
-def _decoded(image: Image.Image, mode: str) -> NDArray[Any]:
-    """Return the pixels of an image in a mode; of a large one some rows at a time, because each step makes a copy."""
-    image.load()
-    rows = max(1, _PART_PIXELS // image.width)
-    if image.height <= rows:
-        return np.array(_in_mode(image, mode))
-    found: NDArray[Any] | None = None
-    for top in range(0, image.height, rows):
-        part = np.asarray(_in_mode(image.crop((0, top, image.width, min(top + rows, image.height))), mode))
-        if found is None:
-            found = np.empty((image.height, *part.shape[1:]), part.dtype)
-        found[top : top + rows] = part
-    assert found is not None  # an image has one row or more
-    return found
-
-
-def _in_mode(image: Image.Image, mode: str) -> Image.Image:
-    return image if image.mode == mode else image.convert(mode)
-
-
-def _plain_mode(image: Image.Image) -> str:
-    """Return the mode that holds every pixel of a PNG, transparency included."""
-    transparent = "transparency" in image.info
-    if image.mode in ("1", "L"):
-        return "LA" if transparent else "L"
-    if image.mode in ("P", "RGB"):
-        return "RGBA" if transparent else "RGB"
-    return image.mode
-
-
-def _check_chunks(blob: bytes) -> None:
-    """Raise if a PNG is truncated or damaged: Pillow verifies only a few of the checksums."""
-    chunks = list(_chunks(blob))
-    if chunks[0] != b"IHDR" or chunks[-1] != b"IEND":
-        raise ValueError("the PNG is truncated: no IEND chunk")
-    depth, color = _PNG_HEADER.unpack_from(blob, len(_PNG_START) + _PNG_CHUNK.size)[2:]
-    if depth == 16 and color != _GRAY:
-        raise ValueError("expected 8 bits a channel, found 16: Pillow would drop the lower 8. Use codec array.")
-
-
-def _chunks(blob: bytes) -> Iterator[bytes]:
-    memory = memoryview(blob)
-    at = len(_PNG_START)
-    while at + _PNG_CHUNK.size + 4 <= len(blob):
-        length, name = _PNG_CHUNK.unpack_from(blob, at)
-        end = at + _PNG_CHUNK.size + length
-        if end + 4 > len(blob):
-            break
-        if zlib.crc32(memory[at + 4 : end]) != int.from_bytes(memory[end : end + 4], "big"):
-            raise ValueError(f"the checksum of chunk {name!r} at byte {at} does not match")
-        yield name
-        if name == b"IEND":
-            return
-        at = end + 4
-    yield b""
-
-
-def _webp_size(blob: bytes) -> tuple[int, int]:
-    """Return the width and height in a WebP's header.
-
-    Raises:
-        ValueError: The bytes are not a WebP, are truncated, or are an animation.
-    """
-    if blob[:4] != b"RIFF" or blob[8:12] != b"WEBP":
-        raise ValueError(f"expected the bytes of a WebP, found {bytes(blob[:12])!r}")
-    start = _RIFF.size + _WEBP_CHUNK.size
-    if len(blob) < max(start + 10, _RIFF.unpack_from(blob)[1] + 8):
-        raise ValueError("the WebP is truncated")
-    name, data = _WEBP_CHUNK.unpack_from(blob, _RIFF.size)[0], blob[start : start + 10]
-    if name == b"VP8 ":  # RFC 6386, 9.1
-        return (int.from_bytes(data[6:8], "little") & 0x3FFF, int.from_bytes(data[8:10], "little") & 0x3FFF)
-    if name == b"VP8L":  # RFC 9649, 3.4
-        sizes = int.from_bytes(data[1:5], "little")
-        return ((sizes & 0x3FFF) + 1, (sizes >> 14 & 0x3FFF) + 1)
-    if name != b"VP8X":  # RFC 9649, 2.7
-        raise ValueError(f"expected an image in the WebP, found chunk {name!r}")
-    if data[0] & _ANIMATED:
-        raise ValueError("expected a still image, found an animation")
-    return (int.from_bytes(data[4:7], "little") + 1, int.from_bytes(data[7:10], "little") + 1)
 
 
 JPG = Jpg()

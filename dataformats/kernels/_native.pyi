@@ -66,6 +66,18 @@ def engine_read(
 def gather(
     buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /
 ) -> int: ...
+def png_unfilter(rows: BytesLike, row_bytes: int, channels: int, out: NDArray[np.uint8], /) -> bool: ...
+def resample(
+    image: BytesLike,
+    shape: tuple[int, int],
+    box: tuple[float, float, float, float],
+    size: tuple[int, int],
+    part: tuple[int, int, int, int],
+    flip: bool,
+    planes: bool,
+    out: NDArray[np.uint8],
+    /,
+) -> bool: ...
 def wire_find(
     shape: int,
     buffer: BytesLike,

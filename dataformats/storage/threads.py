@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +18,7 @@ __all__ = [
     "ThreadPool",
     "concurrent_map",
     "declare_readers",
+    "for_each",
     "kernel_threads",
     "processors",
     "submit",
@@ -61,6 +63,37 @@ def kernel_threads() -> tuple[Any, int]:
 def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
     """Run `work` in a thread of the shared pool. It must not wait for other work in that pool."""
     return _POOL.executor().submit(work, *arguments, **named)
+
+
+def for_each(work: Callable[[int], None], n: int) -> None:
+    """Call `work` with each number in `[0, n)`, in this thread and in others, as many as `processors` allows.
+
+    Args:
+        work: Computes without the GIL for the most part; thread-safe. An exception is raised here after the last call
+            has ended; that of the lowest number, and numbers above it may be left out.
+        n: How many.
+    """
+    todo = deque(range(n))
+    failed: list[tuple[int, BaseException]] = []
+
+    def run() -> None:
+        while todo and not failed:
+            try:
+                number = todo.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                work(number)
+            except BaseException as error:
+                failed.append((number, error))
+
+    others = [submit(run) for _ in range(min(processors(), n) - 1)]
+    run()
+    for other in others:
+        if not other.cancel():  # one that has not begun is not waited for
+            other.result()
+    if failed:
+        raise min(failed, key=lambda one: one[0])[1]
 
 
 def concurrent_map(function: Callable[[Item], Result], items: Sequence[Item], *, local: bool) -> list[Result]:

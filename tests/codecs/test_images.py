@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from dataformats.batch import Blobs
-from dataformats.codecs import images
+from dataformats.codecs.image_decoders import pillow
 from dataformats.codecs.images import JPEG, JPG, PNG, WEBP, Jpg, Png, Webp
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError
@@ -175,7 +175,7 @@ def test_large_images_are_converted_in_parts(mode: str, options: Any, monkeypatc
         blobs += [(JPG, saved(image.convert("CMYK"), "JPEG"))] if mode == "RGB" else []
     for codec, blob in blobs:
         whole = codec.decode(blob)
-        monkeypatch.setattr(images, "_PART_PIXELS", 70)
+        monkeypatch.setattr(pillow, "PART_PIXELS", 70)
         parts = codec.decode(blob)
         monkeypatch.undo()
         assert (parts.shape, parts.dtype, parts.flags.writeable) == (whole.shape, whole.dtype, True)

@@ -27,6 +27,7 @@ TARGETS: dict[str, Sequence[str]] = {
     "crc": ["checksum/*.c"],
     "example": ["wire/*.c"],
     "gather": ["batch/gather.c"],
+    "images": ["image/*.c"],
     "layout": ["batch/layout.c"],
     "ofrecord": ["wire/*.c"],
     "permutation": ["permute/*.c"],

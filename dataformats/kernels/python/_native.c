@@ -42,6 +42,7 @@ static PyMethodDef methods[] = {
 static PyMethodDef *const tables[] = {
     checksum_methods,   batch_methods,       engine_methods, gather_methods, thread_pool_methods, layout_methods,
     permutation_methods, scan_methods, wire_methods,   wire_columns_methods, wire_write_methods,
+    image_methods,
 };
 
 static int native_exec(PyObject *module) {

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
 from dataformats.kernels.reference.gather import gather
+from dataformats.kernels.reference.images import png_unfilter, resample
 from dataformats.kernels.reference.permutation import permute, permute_back
 from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
@@ -18,6 +19,8 @@ __all__ = [
     "gather",
     "permute",
     "permute_back",
+    "png_unfilter",
+    "resample",
     "scan_ofrecord",
     "scan_tfrecord",
     "scan_tfrecord_header",

@@ -1,0 +1,1 @@
+"""Decode image files: JPEG by libjpeg-turbo, plain PNG by zlib and a kernel, everything else by Pillow."""

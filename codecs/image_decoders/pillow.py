@@ -1,0 +1,46 @@
+"""Images decoded by Pillow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL import Image
+
+__all__ = ["PART_PIXELS", "decoded", "plain_mode"]
+
+PART_PIXELS = 2**20
+"""As many are converted at once."""
+
+
+def decoded(image: Image.Image, mode: str) -> NDArray[Any]:
+    """Return the pixels of an image in a mode; of a large one some rows at a time, because each step makes a copy."""
+    image.load()
+    rows = max(1, PART_PIXELS // image.width)
+    if image.height <= rows:
+        return np.array(_in_mode(image, mode))
+    found: NDArray[Any] | None = None
+    for top in range(0, image.height, rows):
+        part = np.asarray(_in_mode(image.crop((0, top, image.width, min(top + rows, image.height))), mode))
+        if found is None:
+            found = np.empty((image.height, *part.shape[1:]), part.dtype)
+        found[top : top + rows] = part
+    assert found is not None  # an image has one row or more
+    return found
+
+
+def plain_mode(image: Image.Image) -> str:
+    """Return the mode that holds every pixel of a PNG, transparency included."""
+    transparent = "transparency" in image.info
+    if image.mode in ("1", "L"):
+        return "LA" if transparent else "L"
+    if image.mode in ("P", "RGB"):
+        return "RGBA" if transparent else "RGB"
+    return image.mode
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    return image if image.mode == mode else image.convert(mode)

@@ -1,0 +1,52 @@
+"""The pixels of images: the filters of PNG, and resampling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.kernels import reference
+from dataformats.kernels.dispatch import implementation, kernels
+
+if TYPE_CHECKING:
+    from dataformats.kernels.reference import BytesLike
+
+__all__ = ["png_unfilter", "resample", "unfilters_pngs"]
+
+
+def unfilters_pngs() -> bool:
+    """Return True if the kernel is faster than Pillow: the one in C is."""
+    return implementation() == "native"
+
+
+def png_unfilter(rows: BytesLike, row_bytes: int, channels: int, out: NDArray[np.uint8]) -> bool:
+    """Undo the filters of a PNG's rows: see `reference.images.png_unfilter`."""
+    return bool(kernels().png_unfilter(rows, row_bytes, channels, out))
+
+
+def resample(
+    image: NDArray[np.uint8],
+    box: tuple[float, float, float, float],
+    size: tuple[int, int],
+    part: tuple[int, int, int, int],
+    out: NDArray[np.uint8],
+    *,
+    flip: bool,
+    planes: bool,
+) -> None:
+    """Resample a box of an image by Pillow's `BILINEAR`, with antialiasing: see `reference.images.resample`.
+
+    Args:
+        image: uint8 (h, w, 3), contiguous.
+        box: Left, top, right and bottom, in pixels, within the image; rounded to float32.
+        size: Width and height that the box gets.
+        part: Left, top, width and height of the part of it that is computed.
+        out: uint8 (height, width, 3) of the part, contiguous; with `planes`, (3, height, width).
+        flip: Mirror the part, left to right.
+        planes: See `out`.
+    """
+    arguments = (image.reshape(-1), (image.shape[0], image.shape[1]), box, size, part, flip, planes, out.reshape(-1))
+    if not kernels().resample(*arguments):
+        reference.resample(*arguments)

@@ -1,0 +1,76 @@
+/* The wrapper of the kernels for images. */
+#include "python/py_native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "image/png.h"
+#include "image/resample.h"
+
+static PyObject *native_png_unfilter(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer rows, out;
+    Py_ssize_t row_bytes;
+    int channels, done;
+    if (!PyArg_ParseTuple(args, "y*niw*:png_unfilter", &rows, &row_bytes, &channels, &out)) {
+        return NULL;
+    }
+    if (out.len >= RELEASE_GIL_BYTES) {
+        Py_BEGIN_ALLOW_THREADS done = png_unfilter(rows.buf, rows.len, row_bytes, channels, out.buf, out.len);
+        Py_END_ALLOW_THREADS
+    } else {
+        done = png_unfilter(rows.buf, rows.len, row_bytes, channels, out.buf, out.len);
+    }
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&out);
+    return PyBool_FromLong(done);
+}
+
+/* Return 1 if the job was done, 0 if its numbers are out of range, -1 with an exception set. */
+static int run(resample_job *job, const Py_buffer *image, const Py_buffer *out) {
+    const int64_t n_bytes = resample_scratch(job);
+    if (n_bytes < 0 || image->len / 3 / job->width != job->height || image->len % (3 * job->width) != 0 ||
+        out->len != job->part[2] * job->part[3] * 3) {
+        return 0;
+    }
+    void *scratch = room_for(n_bytes, 1);
+    if (scratch == NULL) {
+        return -1;
+    }
+    job->image = image->buf;
+    Py_BEGIN_ALLOW_THREADS resample(job, scratch, out->buf);
+    Py_END_ALLOW_THREADS
+    free(scratch);
+    return 1;
+}
+
+static PyObject *native_resample(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer image, out;
+    Py_ssize_t n[8];
+    resample_job job;
+    memset(&job, 0, sizeof job);
+    if (!PyArg_ParseTuple(args, "y*(nn)(ffff)(nn)(nnnn)ppw*:resample", &image, &n[0], &n[1], &job.box[0], &job.box[1],
+                          &job.box[2], &job.box[3], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7], &job.flip, &job.planes,
+                          &out)) {
+        return NULL;
+    }
+    job.height = n[0];
+    job.width = n[1];
+    memcpy(job.size, (int64_t[]){n[2], n[3]}, sizeof job.size);
+    memcpy(job.part, (int64_t[]){n[4], n[5], n[6], n[7]}, sizeof job.part);
+    const int done = run(&job, &image, &out);
+    PyBuffer_Release(&image);
+    PyBuffer_Release(&out);
+    return done < 0 ? NULL : PyBool_FromLong(done);
+}
+
+PyMethodDef image_methods[] = {
+    {"png_unfilter", native_png_unfilter, METH_VARARGS,
+     "png_unfilter(rows, row_bytes, channels, out, /)\n--\n\n"
+     "Undo the filters of a PNG's rows; return False if they are not valid."},
+    {"resample", native_resample, METH_VARARGS,
+     "resample(image, shape, box, size, part, flip, planes, out, /)\n--\n\n"
+     "Resample a box of an RGB image; return False if a number is out of range."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,96 @@
+"""The kernels for images in plain Python and by Pillow: the specification of the C kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from dataformats.kernels.reference.checksums import BytesLike
+
+__all__ = ["png_unfilter", "resample"]
+
+
+def png_unfilter(rows: BytesLike, row_bytes: int, channels: int, out: NDArray[np.uint8], /) -> bool:
+    """Undo the filters of a PNG's rows: PNG 3rd edition, 9.2.
+
+    Args:
+        rows: Each row: a filter, and `row_bytes` filtered bytes.
+        row_bytes: A multiple of `channels`, at least 1.
+        channels: Bytes of a pixel, 1 to 4.
+        out: uint8[n * row_bytes], for the pixels of n rows.
+
+    Returns:
+        False if a filter is unknown, or the sizes do not fit; `out` is then unspecified.
+    """
+    data = memoryview(cast("Any", rows)).cast("B")
+    if not 1 <= channels <= 4 or row_bytes < 1 or row_bytes % channels or len(out) % row_bytes:
+        return False
+    if len(data) - len(out) != len(out) // row_bytes:
+        return False
+    above = bytearray(row_bytes)
+    for number in range(len(out) // row_bytes):
+        row = data[number * (row_bytes + 1) :][: row_bytes + 1]
+        if row[0] > 4:
+            return False
+        above = _unfiltered(row[0], row[1:], above, channels)
+        out[number * row_bytes :][:row_bytes] = np.frombuffer(above, np.uint8)
+    return True
+
+
+def _unfiltered(kind: int, row: memoryview, above: bytearray, channels: int) -> bytearray:
+    found = bytearray(len(row))
+    for at, value in enumerate(row):
+        left = found[at - channels] if at >= channels else 0
+        corner = above[at - channels] if at >= channels else 0
+        up = above[at]
+        found[at] = (value + (0, left, up, (left + up) // 2, _paeth(left, up, corner))[kind]) % 256
+    return found
+
+
+def _paeth(left: int, up: int, corner: int) -> int:
+    """Return the neighbor that is nearest to their sum, less the corner: 9.4."""
+    near = left + up - corner
+    return min((left, up, corner), key=lambda one: abs(near - one))  # of equals the first
+
+
+def resample(
+    image: BytesLike,
+    shape: tuple[int, int],
+    box: tuple[float, float, float, float],
+    size: tuple[int, int],
+    part: tuple[int, int, int, int],
+    flip: bool,
+    planes: bool,
+    out: NDArray[np.uint8],
+    /,
+) -> bool:
+    """Resample a box of an RGB image by Pillow's `BILINEAR`, with antialiasing: along the rows, then along the columns.
+
+    Args:
+        image: RGB pixels, row after row.
+        shape: Their height and width.
+        box: Left, top, right and bottom, in pixels, within the image.
+        size: Width and height that the box gets.
+        part: Left, top, width and height of the part of it that is computed.
+        flip: Mirror the part, left to right.
+        planes: Store one channel after the other, instead of one pixel after the other.
+        out: uint8[width * height * 3] of the part.
+
+    Returns:
+        True; the C kernel returns False for sizes above its limits.
+    """
+    from PIL import Image  # without it no image was decoded
+
+    pixels = np.frombuffer(cast("bytes", image), np.uint8).reshape(*shape, 3)
+    left, top, width, height = part
+    # In two steps, because some versions of Pillow choose the order of the axes by their costs.
+    narrow = Image.fromarray(pixels).resize(
+        (size[0], shape[0]), Image.Resampling.BILINEAR, (box[0], 0, box[2], shape[0])
+    )
+    whole = np.asarray(narrow.resize(size, Image.Resampling.BILINEAR, (0, box[1], size[0], box[3])))
+    found = whole[top : top + height, left : left + width][:, :: -1 if flip else 1]
+    out[:] = (found.transpose(2, 0, 1) if planes else found).reshape(-1)
+    return True

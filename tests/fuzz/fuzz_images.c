@@ -1,0 +1,60 @@
+/* Any rows of a PNG are unfiltered within their memory, or refused; each job of resampling is refused, or fills its
+ * memory and no more, with pixels within the range of the image. Input: what to choose, then pixels. */
+#include "fuzz.h"
+#include "image/png.h"
+#include "image/resample.h"
+
+static void unfilter(input *in) {
+    const int channels = (int)next_below(in, 6);
+    const int64_t row_bytes = next_below(in, 64), n_out = next_below(in, 512), n = (int64_t)left_in(in);
+    uint8_t *rows = exact_copy(in->at, (size_t)n), *out = exact_room((size_t)n_out);
+    if (png_unfilter(rows, n, row_bytes, channels, out, n_out)) {
+        CHECK(n == n_out + n_out / row_bytes);
+        for (int64_t at = 0; at < n; at += row_bytes + 1) {
+            CHECK(rows[at] <= 4);
+        }
+    }
+    free(rows);
+    free(out);
+}
+
+static void resampled(input *in) {
+    resample_job job = {.height = next_below(in, 40), .width = next_below(in, 40)};
+    for (int i = 0; i < 4; i++) {
+        job.box[i] = (float)next_below(in, 300) / 7.0F;
+        job.part[i] = next_below(in, 40);
+    }
+    job.size[0] = next_below(in, 60);
+    job.size[1] = next_below(in, 60);
+    job.flip = next_byte(in) & 1;
+    job.planes = next_byte(in) & 1;
+    const int64_t n = resample_scratch(&job), n_in = job.height * job.width * 3, n_out = job.part[2] * job.part[3] * 3;
+    if (n < 0) {
+        return;
+    }
+    uint8_t *image = exact_room((size_t)n_in), *scratch = exact_room((size_t)n), *out = exact_room((size_t)n_out);
+    uint8_t least = 255, most = 0;
+    for (int64_t i = 0; i < n_in; i++) {
+        image[i] = next_byte(in);
+        least = image[i] < least ? image[i] : least;
+        most = image[i] > most ? image[i] : most;
+    }
+    job.image = image;
+    resample(&job, scratch, out);
+    for (int64_t i = 0; i < n_out; i++) {
+        CHECK(out[i] >= least && out[i] <= most);
+    }
+    free(image);
+    free(scratch);
+    free(out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    input in = {data, data + size};
+    if (next_byte(&in) & 1) {
+        unfilter(&in);
+    } else {
+        resampled(&in);
+    }
+    return 0;
+}
