@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.errors import Remedy, SpecError, UnknownNameError
+from dataformats.errors import DataFormatsError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes, RecordWriter
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.source import RecordSource, declared_spec
@@ -154,7 +154,14 @@ def _opened(
     if isinstance(source, RecordSource):
         yield source
         return
-    with open_source(source, **options) as opened:
+    try:
+        files = open_source(source, **options)
+    except DataFormatsError as error:
+        remedy = getattr(error, "remedy", None)
+        if isinstance(remedy, Remedy):
+            error.remedy = remedy.for_source()  # type: ignore[attr-defined]  # it has one
+        raise
+    with files as opened:
         yield opened if options.get("spec") is not None else _with_new_types(opened, spec, rename)
 
 

@@ -73,12 +73,21 @@ class Remedy(str):
     def __getnewargs_ex__(self) -> tuple[tuple[str], Mapping[str, Any]]:
         return (self._template,), self._arguments
 
+    def for_source(self) -> Remedy:
+        """Return the remedy for `convert`, whose `source_options` are the arguments of `open`, but `codecs`."""
+        names = {name: name if name == "codecs" else f"from_{name}" for name in self._arguments}
+        template = self._template.format_map({name: f"{{{new}}}" for name, new in names.items()})
+        return Remedy(template, **{names[name]: value for name, value in self._arguments.items()})
+
     def written(self, write: Callable[[str, Any], str]) -> str:
         """Return the text with each argument as `write(name, value)` gives it."""
         return self._template.format_map({name: write(name, value) for name, value in self._arguments.items()})
 
 
 def _in_python(name: str, value: Any) -> str:
+    if name.startswith("from_"):
+        argument, _, text = _in_python(name.removeprefix("from_"), value).partition("=")
+        return f"source_options={{{argument!r}: {text or '...'}}}"
     if value is ...:
         return f"{name}="
     if isinstance(value, Mapping):

@@ -48,7 +48,8 @@ def in_options(message: str, remedy: str | None) -> str:
 def _option(name: str, value: Any) -> str:
     if name == "codecs":
         return "a codec in Python"
+    name = name.replace("_", "-")
     if isinstance(value, Mapping):
         items = " ".join(f"--{name} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
-        return f"{items} (and all other fields)" if name == "spec" else items
+        return f"{items} (and all other fields)" if name.endswith("spec") else items
     return f"--{name}" if value is ... or value is True else f"--{name} {shlex.quote(str(value))}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dataformats.cli.info import SHOWN_FILES, print_more_files, print_spec
-from dataformats.cli.options import AsJson, Format, Paths, one_or_all, reading
+from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
 from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
 
@@ -29,13 +29,15 @@ def index(
     beside: Beside = False,
     text: Text = False,
     format: Format = None,
+    payload: Payload = None,
+    spec: SpecTexts = None,
     as_json: AsJson = False,
 ) -> None:
     """Build or refresh the index of files.
 
     Only TFRecord and OFRecord need one; files of the other formats contain theirs.
     """
-    source = _indexed(one_or_all(paths), "beside" if beside else "cache", reading(format, None, None))
+    source = _indexed(one_or_all(paths), "beside" if beside else "cache", reading(format, payload, spec))
     summary: dict[str, Any] = {
         "format": source.format,
         "records": len(source),
@@ -44,14 +46,14 @@ def index(
     }
     if full:
         summary["spec"] = _inferred(source)
-    print_json(summary) if as_json else _print_summary(summary)
+    print_json(summary) if as_json else _print_summary(summary, source)
 
 
 def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> FileSource:
-    from dataformats.reading.opening import OpenArguments
+    from dataformats.reading.opening import arguments_of
 
     with bar("indexing", "bytes") as progress:
-        source = OpenArguments(path=path, index=where, progress=progress, **options).open()
+        source = arguments_of(path, index=where, progress=progress, **options).open()
         len(source)
     return source
 
@@ -80,7 +82,7 @@ def _text_indexes(source: FileSource) -> list[str]:
     return names
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def _print_summary(summary: dict[str, Any], source: FileSource) -> None:
     fact("format", summary["format"])
     fact("records", summary["records"])
     fact("files", len(summary["files"]))
@@ -90,4 +92,4 @@ def _print_summary(summary: dict[str, Any]) -> None:
     for name in summary["text_indexes"]:
         fact("text index", name)
     if "spec" in summary:
-        print_spec(summary["spec"], True)
+        print_spec(summary["spec"], source.spec_is_inferred, source.opaque_fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ __all__ = [
     "is_spec",
     "list_file",
     "load_sidecar",
+    "remedy_instead_of",
     "save_sidecar",
     "sidecar_bytes",
 ]
@@ -28,7 +29,7 @@ __all__ = [
 _MAX_BYTES = 32 * 2**20
 _VERSION = 1
 SIDECAR_SUFFIX = ".dataformats.json"
-_REMEDY = Remedy("Delete it, or pass {payload} and {spec}.", payload=..., spec=...)
+_REMEDY = Remedy("Delete it, or, if records have a payload, pass {payload} and {spec}.", payload=..., spec=...)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,18 @@ def list_file(name: str, records: int, path: Path, beside: Mapping[str, Path]) -
 def _part(name: str, path: Path) -> dict[str, Any]:
     file = LocalFile(path)
     return {"name": name, "bytes": file.size, "digest": file_digest(file)}
+
+
+def remedy_instead_of(facts: Iterable[str], template: str) -> Remedy:
+    """Return a remedy to pass arguments instead of facts of a sidecar.
+
+    Args:
+        facts: The facts that a call takes from the sidecar: `"payload"`, `"spec"`, or both.
+        template: The text; `{arguments}` is the place of the arguments.
+    """
+    names = sorted(facts)
+    arguments = " and ".join(f"{{{name}}}" for name in names)
+    return Remedy(template.replace("{arguments}", arguments), **dict.fromkeys(names, ...))
 
 
 def is_payload(payload: object) -> bool:

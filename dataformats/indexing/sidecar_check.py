@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.file_digest import file_digest, is_same_file
-from dataformats.indexing.sidecar import Sidecar
+from dataformats.indexing.sidecar import Sidecar, remedy_instead_of
 from dataformats.interfaces.stored_file import Folder, StoredFile
 
 __all__ = ["Comparison", "compare_entry", "compare_file", "compare_files", "fitting_facts", "is_name"]
 
 _MAX_DIGESTS = 64  # spread over the dataset: more would make `open` slow on a cold disk
-_REMEDY = Remedy(
-    "Restore the file, delete the sidecar, or pass the {payload} and {spec} that it has, to read what is there.",
-    payload=...,
-    spec=...,
-)
+_REMEDY = "{file}, delete the sidecar, or pass the {arguments} that it has, to read what is there."
 _MISSING_REMEDY = "Restore the file, delete the sidecar, or pass a glob."
 
 
@@ -64,32 +60,36 @@ class Comparison:
             what = f"the file is missing, and the sidecar {self.sidecar!r} lists it"
             yield FormatError(what, path=name, remedy=_MISSING_REMEDY)
 
-    def errors(self, *, remote: bool = False) -> Iterator[FormatError]:
+    def errors(self, used: Collection[str] = ("payload", "spec"), *, remote: bool = False) -> Iterator[FormatError]:
         """Yield the errors because of which the facts of the sidecar do not hold, at most one for each entry.
 
         Args:
+            used: The facts that the caller uses, for the remedies.
             remote: Compare the digests of files that are not local, too.
         """
         yield from self.missing_errors()
         for file in self.extra:
-            yield FormatError(f"the sidecar {self.sidecar!r} does not list the file", path=file.name, remedy=_REMEDY)
+            what = f"the sidecar {self.sidecar!r} does not list the file"
+            remedy = remedy_instead_of(used, _REMEDY.replace("{file}", "Move the file away"))
+            yield FormatError(what, path=file.name, remedy=remedy)
+        remedy = remedy_instead_of(used, _REMEDY.replace("{file}", "Restore the file"))
         wrong = {}
         for claim in self.claims:
-            if claim.entry not in wrong and (error := self._size_error(claim)) is not None:
+            if claim.entry not in wrong and (error := self._size_error(claim, remedy)) is not None:
                 wrong[claim.entry] = error
         sized = [claim for claim in self.claims if claim.entry not in wrong]
         yield from wrong.values()
-        yield from self._digest_errors(sized, remote)
+        yield from self._digest_errors(sized, remedy, remote)
 
-    def _size_error(self, claim: _Claim) -> FormatError | None:
+    def _size_error(self, claim: _Claim, remedy: Remedy) -> FormatError | None:
         found, expected = sum(file.size for file in claim.files), claim.listed["bytes"]
         if found == expected:
             return None
         kind = TruncatedError if found < expected else FormatError
         what = f"not as long as the sidecar {self.sidecar!r} lists"
-        return kind(what, path=claim.name, expected=f"{expected} bytes", found=f"{found} bytes", remedy=_REMEDY)
+        return kind(what, path=claim.name, expected=f"{expected} bytes", found=f"{found} bytes", remedy=remedy)
 
-    def _digest_errors(self, claims: Sequence[_Claim], remote: bool) -> Iterator[FormatError]:
+    def _digest_errors(self, claims: Sequence[_Claim], remedy: Remedy, remote: bool) -> Iterator[FormatError]:
         here = [claim for claim in claims if remote or claim.files[0].local is not None]
         known = [claim for claim in here if "digest" in claim.listed]
         step = max(1, -(-len(known) // _MAX_DIGESTS))
@@ -99,7 +99,7 @@ class Comparison:
             if claim.entry not in wrong and not is_same_file(claim.listed["digest"], file_digest(file)):
                 wrong.add(claim.entry)
                 what = f"not the file that the sidecar {self.sidecar!r} describes: its content differs"
-                yield FormatError(what, path=file.name, remedy=_REMEDY)
+                yield FormatError(what, path=file.name, remedy=remedy)
 
 
 def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: StoredFile) -> Comparison:

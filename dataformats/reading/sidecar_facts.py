@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dataformats.errors import FormatError, Remedy
-from dataformats.indexing.sidecar import Sidecar, load_sidecar
+from dataformats.errors import FormatError
+from dataformats.indexing.sidecar import Sidecar, load_sidecar, remedy_instead_of
 from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
@@ -95,12 +95,14 @@ class DatasetSidecars:
             facts: dict[str, Any] = {}
             if part.sidecar is not None:
                 facts, found = fitting_facts(part.sidecar, part.compare)
-                for error in found.errors() if used(facts) else found.missing_errors():
+                names = used(facts)
+                for error in found.errors(names) if names else found.missing_errors():
                     report(error)
             first = first or (part, facts)
-            for name in used(first[1]) | used(facts):
+            names = used(first[1]) | used(facts)
+            for name in names:
                 if facts.get(name) != first[1].get(name):
-                    raise _disagreement(name, first, (part, facts))
+                    raise _disagreement(name, first, (part, facts), names)
         return first[1] if first is not None else {}
 
     def _parts(self, files: Sequence[Sequence[StoredFile]]) -> Iterator[_Part]:
@@ -153,7 +155,7 @@ def _folder_name(file: StoredFile) -> str:
 
 
 def _disagreement(
-    name: str, first: tuple[_Part, Mapping[str, Any]], second: tuple[_Part, Mapping[str, Any]]
+    name: str, first: tuple[_Part, Mapping[str, Any]], second: tuple[_Part, Mapping[str, Any]], used: Iterable[str]
 ) -> FormatError:
     (one, expected), (other, found) = first, second
     if one.sidecar is not None and other.sidecar is not None:
@@ -163,5 +165,5 @@ def _disagreement(
     else:
         sidecar = other.sidecar.name if other.sidecar is not None else ""
         what = f"its sidecar {sidecar!r} has the {name}, and no sidecar describes {one.name!r}"
-    remedy = Remedy("Pass {payload} and {spec}.", payload=..., spec=...)
+    remedy = remedy_instead_of(used, "Pass {arguments}.")
     return FormatError(what, path=other.name, expected=expected.get(name), found=found.get(name), remedy=remedy)

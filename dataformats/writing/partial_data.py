@@ -234,7 +234,7 @@ def check_encoding(saved: Mapping[str, Any], facts: Mapping[str, Any], sidecar: 
             f"the encoding of the data that {sidecar!r} describes",
             expected=saved,
             found=dict(facts),
-            remedy="Resume with the same payload and spec, or start again without resume=True.",
+            remedy="Resume with the same format, payload and spec, or start again without resume=True.",
         )
 
 

@@ -218,6 +218,14 @@ def test_index_beside_and_full(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "photos.tfrecord.dataformats.idx").exists()
 
 
+def test_index_says_if_the_spec_is_declared(run: Run, tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "a.tfrecord", "tfrecord", spec={"a": "int32"}) as writer:
+        writer.append({"a": 1})
+    facts = run("index", tmp_path / "a.tfrecord", "--full").facts
+    assert (facts["spec"], facts["field a"]) == ("declared", "int32")
+    assert run("index", PHOTOS, "--full").facts["spec"] == "inferred from the records"
+
+
 def test_index_as_the_tfrecord_package_has_it(run: Run, tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "tfrecord" / "vahidk.tfrecord", tmp_path)
     result = run("index", tmp_path / "vahidk.tfrecord", "--text")
@@ -387,6 +395,21 @@ def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
     assert "field 'name'" in misfit.err
     assert "Pass --spec name=bytes (and all other fields)" in misfit.err
     assert "Pass --payload bytes" in run("head", GOLDEN / "ffrecord" / "base.ffr", "--payload", "example").err
+
+
+def test_remedies_of_convert_are_for_its_source(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "nameless").write_bytes(b"text, no records")
+    unknown = run("convert", tmp_path / "nameless", tmp_path / "x.ffr")
+    assert "Pass --from-format if you know it." in unknown.err
+    with pytest.raises(dataformats.FormatError, match=r"Pass source_options=\{'format': \.\.\.\} if"):
+        dataformats.convert(tmp_path / "nameless", tmp_path / "x.ffr")
+    with dataformats.create(tmp_path / "a.ffr", "ffrecord", spec={"a": "int64"}) as writer:
+        writer.append({"a": 1})
+    shutil.copy(GOLDEN / "ffrecord" / "base.ffr", tmp_path / "a.ffr")
+    stale = run("convert", tmp_path / "a.ffr", tmp_path / "x.ffr")
+    assert "pass --from-payload and --from-spec to read" in stale.err
+    assert "--payload" in run("index", tmp_path / "a.ffr").err
+    assert run("index", tmp_path / "a.ffr", "--payload", "bytes", "--spec", "a=int64").code == 0
 
 
 def test_info_of_single_values(run: Run) -> None:
