@@ -143,6 +143,8 @@ class Spec(Mapping[str, Type]):
     __slots__ = ("_types",)
 
     def __init__(self, types: SpecLike = ()) -> None:  # type: ignore[assignment]  # an empty tuple is an empty mapping
+        if not isinstance(types, Mapping) and types != ():
+            raise SpecError(f"expected a mapping of field to type, found {type(types).__name__}")
         items = dict(types)
         self._types: dict[str, Type] = {}
         for name, text in items.items():

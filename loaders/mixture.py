@@ -125,7 +125,7 @@ def mix(sources: Mapping[str, Any], weights: Mapping[str, int] | None = None, un
 
 def _check_names(sources: object) -> None:
     if not isinstance(sources, Mapping) or not all(isinstance(name, str) for name in sources):
-        raise TypeError(f"mix: expected a dict of sources by name, found {sources!r}")
+        raise TypeError(f"mix: expected a dict of sources by name, found {type(sources).__name__}")
     if not sources:
         raise ValueError("mix: expected at least one source, found none")
 

@@ -104,8 +104,9 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, WritesSing
             **_: Empty.
         """
         check_generation(generation)
-        if path.name.removesuffix(".partial").endswith(BAG):
-            what = f"a {BAG} file holds single values, not fields: expected the name of a folder, found {path.name!r}"
+        name = path.name.removesuffix(".partial")
+        if name.endswith(BAG):
+            what = f"a {BAG} file holds single values, not fields: expected the name of a folder, found {name!r}"
             raise SpecError(what)
         needed = 2 if any(is_sequence(kind) for kind in stored.values()) else 3
         return GranularWriter(path, stored, generation or needed, resume=resume)

@@ -38,7 +38,12 @@ class Compression(StrEnum):
     none = "none"
 
 
-Sources = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, a folder, a URL or a quoted glob.")]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE", help="Files, a folder, a URL or a quoted glob.", default_factory=list, show_default=False
+    ),
+]
 TargetPath = Annotated[
     str,
     typer.Argument(metavar="TARGET", help="The new file; a new folder with --shard-*, and for Granular datasets."),
@@ -110,6 +115,8 @@ def convert(
     from dataformats.converting import convert as converted
     from dataformats.converting import format_of
 
+    if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
+        raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
     new = parsed_spec(spec)
     options: dict[str, Any] = {
         "fields": split_names(fields),

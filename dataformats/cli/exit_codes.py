@@ -8,6 +8,7 @@ from typing import Any
 
 from dataformats.cli.output import printable
 from dataformats.errors import CodecError, DataFormatsError, FormatError, Remedy, SpecError
+from dataformats.storage.descriptors import is_shortage
 
 __all__ = ["CRASH", "FINDING", "USAGE", "exit_code", "in_lines", "in_options"]
 
@@ -31,6 +32,8 @@ def in_lines(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f"{error.filename!r}: "
         text = f"{name}{error.strerror.lower()}"
+        if is_shortage(error) and "ulimit" not in text:
+            text += ". Raise the limit (ulimit -n)"
     elif isinstance(error, MemoryError):
         text = f"not enough memory: {error}" if str(error) else "not enough memory"
     elif isinstance(error, _EXPECTED):

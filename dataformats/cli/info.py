@@ -45,6 +45,8 @@ def info(
 
     The first call builds an index and keeps it.
     """
+    if build_only and paths:
+        raise typer.BadParameter(f"takes no PATH, found {paths[0]!r}", param_hint="--build")
     if build_only:
         print_json(build()) if as_json else print_build(build())
         return

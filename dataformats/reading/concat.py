@@ -12,7 +12,7 @@ from dataformats.batch import RecordBatch, concat_columns, take_column
 from dataformats.errors import SpecError
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
-from dataformats.spec import Spec
+from dataformats.spec import Spec, SpecLike
 
 __all__ = ["check_alike", "concat", "interleave"]
 
@@ -73,7 +73,7 @@ class _Concatenated(RecordSource):
         part = int(np.searchsorted(starts, index, side="right")) - 1
         return self._parts[part].origin(index - int(starts[part]))
 
-    def with_spec(self, spec: Spec) -> RecordSource:
+    def with_spec(self, spec: SpecLike) -> RecordSource:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 
     def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:

@@ -23,7 +23,7 @@ from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
 from dataformats.reading.scan import as_indices, as_numbers, read_parts, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
-from dataformats.spec import VALUE, Spec, Type
+from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.fast_read import PinnedRows
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ class FileSource(RecordSource):
 
     # ---- the same records, otherwise
 
-    def with_spec(self, spec: Spec) -> FileSource:
-        return FileSource(self._arguments, self._backend, self._reader, replace(self._declared, spec=spec))
+    def with_spec(self, spec: SpecLike) -> FileSource:
+        return FileSource(self._arguments, self._backend, self._reader, replace(self._declared, spec=Spec(spec)))
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Use what another process inferred, instead of inferring it again."""

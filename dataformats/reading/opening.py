@@ -123,8 +123,6 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
     Raises:
         SpecError: The spec does not parse.
     """
-    if spec is not None and not isinstance(spec, Mapping):
-        raise SpecError(f"expected a mapping of field to type, found {type(spec).__name__}")
     names = {one.name for one in fields(OpenArguments)} - {"backend_options"}
     known = {name: options.pop(name) for name in names & options.keys()}
     if "max_record_bytes" in known:

@@ -11,7 +11,7 @@ from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.reading.scan import read_parts, scan_by_reading, steps
 from dataformats.reading.stats import FieldStats, field_stats
-from dataformats.spec import VALUE, Spec, Type
+from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
@@ -203,6 +203,9 @@ class RecordSource(ABC):
             return dict.fromkeys(self.spec, True)
         if isinstance(fields, str):
             raise TypeError(f"expected a list of field names, found the string {fields!r}")
+        for name in fields:
+            if not isinstance(name, str):
+                raise TypeError(f"expected names of fields, found {name!r}")
         wanted = dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(fields, True)
         for name, part in wanted.items():
             if name not in self.spec:
@@ -293,7 +296,7 @@ class RecordSource(ABC):
         n = len(self)
         return self.take(range(index * n // count, (index + 1) * n // count))
 
-    def with_spec(self, spec: Spec) -> RecordSource:
+    def with_spec(self, spec: SpecLike) -> RecordSource:
         """Return the same records read under another spec of the same fields.
 
         Raises:

@@ -15,7 +15,7 @@ from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
-from dataformats.spec import VALUE, Spec
+from dataformats.spec import VALUE, Spec, SpecLike
 
 __all__ = ["MapView", "SelectView", "batch_of", "split", "take", "where"]
 
@@ -138,8 +138,8 @@ class SelectView(_View):
     def spec(self) -> Spec:
         return self._parent.spec.select(self._fields)
 
-    def with_spec(self, spec: Spec) -> RecordSource:
-        return SelectView(self._parent.with_spec(Spec({**self._parent.spec, **spec})), self._fields)
+    def with_spec(self, spec: SpecLike) -> RecordSource:
+        return SelectView(self._parent.with_spec({**self._parent.spec, **spec}), self._fields)
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
@@ -184,7 +184,7 @@ class TakeView(_View):
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(int(self._order[index]))
 
-    def with_spec(self, spec: Spec) -> RecordSource:
+    def with_spec(self, spec: SpecLike) -> RecordSource:
         return TakeView(self._parent.with_spec(spec), self._order)
 
     def _to_parent(self, indices: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

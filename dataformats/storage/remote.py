@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 from dataformats.errors import DataFormatsError, MissingExtraError, TruncatedError, UnknownNameError
@@ -25,7 +26,7 @@ __all__ = [
     "is_url",
 ]
 
-_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}  # scheme to the extra that serves it
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hdfs": "arrow"}  # scheme to the extra that serves it
 _PACKAGES = {
     "abfs": "adlfs",
     "abfss": "adlfs",
@@ -62,7 +63,9 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     known = {*registry, *known_implementations}
     for scheme in schemes:
         if scheme not in known:
-            raise UnknownNameError("URL scheme", name=scheme, known=known)
+            shown = get_close_matches(scheme, known) or {"file", *_EXTRAS, *_PACKAGES}  # there are some 70
+            remedy = "Pass a path, or a URL with a scheme that fsspec knows"
+            raise UnknownNameError("URL scheme", name=scheme, known=shown, remedy=remedy)
     try:
         with errors_as_os_error(url):
             fs, path = url_to_fs(url, **options)

@@ -202,7 +202,12 @@ class DatasetWriter(RecordWriter):
 
     def append(self, record: Any) -> None:
         self._require_open()
-        self._output.append(self._encode(record))
+        blob = self._encode(record)
+        try:
+            self._output.append(blob)
+        except OSError as error:
+            self._add_name(error)
+            raise
 
     def append_bytes(self, blob: bytes) -> None:
         """Append one encoded record; only if the format stores one blob per record."""
@@ -220,7 +225,11 @@ class DatasetWriter(RecordWriter):
 
     def flush(self, sync: bool = False) -> None:
         self._require_open()
-        self._output.flush(sync)
+        try:
+            self._output.flush(sync)
+        except OSError as error:
+            self._add_name(error)
+            raise
 
     def __len__(self) -> int:
         return self._output.n_records
@@ -234,11 +243,12 @@ class DatasetWriter(RecordWriter):
             sidecar = self._schema.sidecar()
             facts = {"format": self._schema.backend.name, **(sidecar or {}), "files": manifest}
             self._target.publish(facts, keep=sidecar is not None, sidecars=self._output.sidecars())
-        except BaseException:
+        except BaseException as error:
             try:
                 self.abort()
-            except OSError as error:
-                _LOG.warning("could not abort the writer of %s: %s", self._target.name, error)
+            except OSError as other:
+                _LOG.warning("could not abort the writer of %s: %s", self._target.name, other)
+            self._add_name(error)
             raise
         self._open = False
         self._target.release()
@@ -264,6 +274,11 @@ class DatasetWriter(RecordWriter):
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
             finally:
                 self.abort()
+
+    def _add_name(self, error: BaseException) -> None:
+        """Name the data in an error of the file system, such as a full disk, that names no file."""
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = self._target.name
 
     def _forget(self) -> None:
         """In a forked child, leave everything to the parent."""

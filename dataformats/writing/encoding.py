@@ -109,6 +109,8 @@ class WriteSchema:
         if isinstance(codec, RecordCodec):
             if given is None:
                 raise SpecError(f"the payload {self.payload!r} holds fields", remedy=_NEEDS_SPEC)
+            for kind in given.values():
+                resolver.codec(kind.element)  # raises for an unknown one before anything is written
             return _mapping_encoder(codec.bind(given, resolver).encode)
         if given is not None:
             remedy = Remedy("Leave out {spec} or {payload}.", spec=..., payload=...)

@@ -76,6 +76,12 @@ def test_info_of_the_installation(run: Run) -> None:
     assert as_json["dataformats"] == facts["dataformats"]
 
 
+def test_info_of_the_installation_takes_no_path(run: Run) -> None:
+    result = run("info", "--build", PHOTOS)
+    assert (result.code, result.out) == (2, "")
+    assert "--build: takes no PATH, found " in result.err
+
+
 def test_info_of_nothing(run: Run) -> None:
     result = run("info")
     assert result.code == 2
@@ -244,6 +250,14 @@ def test_index_as_text_is_for_tfrecord(run: Run, tmp_path: Path) -> None:
 # ---- convert
 
 
+@pytest.mark.parametrize("paths", [(), (PHOTOS,)])
+def test_convert_without_a_target(run: Run, paths: tuple[str, ...]) -> None:
+    result = run("convert", *paths)
+    assert result.code == 2
+    assert "TARGET" in result.err
+    assert "SOURCE" not in result.err
+
+
 def test_convert_there_and_back(run: Run, tmp_path: Path) -> None:
     there, back = tmp_path / "digits.ffr", tmp_path / "digits.tfrecord"
     result = run("convert", DIGITS, there, "--spec", "image=uint8[8,8]", "--spec", "label=int64")
@@ -376,7 +390,13 @@ def test_no_pickle(run: Run) -> None:
     assert "does not decode as 'pickle'" in result.err
 
 
+def test_errors_of_a_url_scheme_are_short(run: Run) -> None:
+    assert "unknown URL scheme 'htp' (nearest: http" in run("info", "htp://host/x").err
+    assert len(run("info", "foo://bucket/x").err) < 250
+
+
 def test_errors_name_the_nearest_names(run: Run) -> None:
+    assert "Did you mean 'info'. See" in run("inf", PHOTOS).err
     assert "nearest: ffrecord" in run("verify", PHOTOS, "--format", "ffrecrod").err
     assert "nearest: image" in run("head", PHOTOS, "--fields", "imge").err
 
@@ -407,7 +427,7 @@ def test_remedies_of_convert_are_for_its_source(run: Run, tmp_path: Path) -> Non
         writer.append({"a": 1})
     shutil.copy(GOLDEN / "ffrecord" / "base.ffr", tmp_path / "a.ffr")
     stale = run("convert", tmp_path / "a.ffr", tmp_path / "x.ffr")
-    assert "pass --from-payload and --from-spec to read" in stale.err
+    assert "pass the --from-payload and --from-spec that it has" in stale.err
     assert "--payload" in run("index", tmp_path / "a.ffr").err
     assert run("index", tmp_path / "a.ffr", "--payload", "bytes", "--spec", "a=int64").code == 0
 
