@@ -59,6 +59,8 @@ def load_sidecar(entry: StoredFile | Folder) -> Sidecar | None:
         return None
     try:
         found = json.loads(file.read_all(_MAX_BYTES))
+    except FormatError:
+        raise  # too long, or replaced meanwhile
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the sidecar is not JSON ({error})", path=file.name, remedy=_REMEDY) from error
     finally:
