@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from io import FileIO
 from pathlib import Path
 
-from dataformats.storage.file_lock import FileLock
+from dataformats.storage.file_lock import NO_LINK, FileLock
 from dataformats.storage.rename import exchange, rename_new, replaced_path
 
 __all__ = [
@@ -139,8 +139,12 @@ def write_chunks(path: Path, chunks: Iterable[bytes], *, sync_to_disk: bool = Tr
 
 
 def open_unbuffered(path: Path) -> FileIO:
-    """Return a file for reading and writing, created if it is missing. It closes itself when it is collected."""
-    return FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o666))
+    """Return a file for reading and writing, created if it is missing. It closes itself when it is collected.
+
+    Raises:
+        OSError: The path is a link.
+    """
+    return FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT | NO_LINK, 0o666))
 
 
 def write_all(descriptor: int, data: bytes, offset: int) -> None:

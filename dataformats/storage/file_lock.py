@@ -16,10 +16,10 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FileLock"]
+__all__ = ["NO_LINK", "FileLock"]
 
 _LOG = logging.getLogger("dataformats")
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link beside data from elsewhere may name any file of this machine
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link beside data from elsewhere may name any file of this machine
 _UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EBADF}
 
 
@@ -47,7 +47,7 @@ class FileLock:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
         self.is_exclusive: bool = True
-        flags = os.O_CLOEXEC | (os.O_RDWR | os.O_CREAT | _NO_LINK if create else os.O_RDONLY)
+        flags = os.O_CLOEXEC | (os.O_RDWR | os.O_CREAT | NO_LINK if create else os.O_RDONLY)
         while True:
             self.descriptor = open_patiently(lambda: os.open(path, flags, 0o666))
             after_fork(self, "_close")

@@ -156,6 +156,14 @@ def test_a_temporary_name_that_leads_elsewhere_is_avoided(there: str, tmp_path: 
     assert {path.name for path in tmp_path.iterdir()} <= {"file", "file.partial", "target"}
 
 
+def test_growing_data_are_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"mine")
+    (tmp_path / "x.partial").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="link"):
+        atomic.open_unbuffered(tmp_path / "x.partial")
+    assert (tmp_path / "target").read_bytes() == b"mine"
+
+
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
