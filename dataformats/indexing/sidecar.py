@@ -11,7 +11,6 @@ from typing import Any
 from dataformats.errors import FormatError, Remedy
 from dataformats.indexing.file_digest import file_digest
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "list_file",
     "load_sidecar",
     "remedy_instead_of",
-    "save_sidecar",
     "sidecar_bytes",
 ]
 
@@ -89,13 +87,6 @@ def sidecar_bytes(facts: Mapping[str, Any], previous: Mapping[str, Any] | None =
     if len(text) > _MAX_BYTES and "files" in facts:  # of more than some hundred thousand files
         return sidecar_bytes({name: fact for name, fact in facts.items() if name != "files"}, previous)
     return text
-
-
-def save_sidecar(path: Path, facts: Mapping[str, Any]) -> Path:
-    """Write the sidecar of `path`; return its path."""
-    sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
-    atomic.write_bytes(sidecar, sidecar_bytes(facts))
-    return sidecar
 
 
 def list_file(name: str, records: int, path: Path, beside: Mapping[str, Path]) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dataformats.errors import FormatError
 from dataformats.indexing.sidecar import list_file
 from dataformats.interfaces import BlobWriter, FieldsWriter, HasSidecars
 from dataformats.storage import atomic
@@ -103,7 +104,7 @@ class ShardedFiles(Output):
         self._folder.mkdir(parents=True, exist_ok=True)
         # Beside the folder, so that it survives the renames inside and is never published.
         journal = target.partial.with_name(target.partial.name + _JOURNAL)
-        self._shards = self._resumed(ShardJournal.load(journal)) if resume else []  # the entries of complete shards
+        self._shards = self._resumed(journal) if resume else []  # the entries of complete shards
         self._journal = ShardJournal(journal, self._shards)
         self._file = self._create(resume)
 
@@ -166,8 +167,13 @@ class ShardedFiles(Output):
         self._shards.append(shard)
         partial.rename(path)
 
-    def _resumed(self, listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the entries of the complete shards of an interrupted writer; delete what is behind them."""
+    def _resumed(self, journal: Path) -> list[dict[str, Any]]:
+        """Return the entries of the complete shards of an interrupted writer; delete what is behind them.
+
+        Raises:
+            FormatError: A complete shard is damaged, or the journal does not list it.
+        """
+        listed = ShardJournal.load(journal)
         for number, name in enumerate(self._names(len(listed))):  # it may have died while renaming them
             if (self._folder / name).exists():
                 (self._folder / name).rename(self._folder / _number(number))
@@ -177,6 +183,10 @@ class ShardedFiles(Output):
             if not path.exists():
                 break
             shards.append(check_shard(entry, path, sum(shard["records"] for shard in shards)))
+        unlisted = self._folder / _number(len(listed))
+        if unlisted.exists():  # a shard is listed before it has this name
+            what = f"the journal is missing, or does not list the complete shard {str(unlisted)!r}"
+            raise FormatError(what, path=str(journal), remedy="Restore it, or start again without resume=True")
         self._remove_later(len(shards))
         return shards
 

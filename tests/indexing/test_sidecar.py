@@ -9,7 +9,7 @@ import pytest
 
 from dataformats.indexing.index_cache import cache_folder
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
-from dataformats.indexing.sidecar import Sidecar, load_sidecar, save_sidecar
+from dataformats.indexing.sidecar import Sidecar, load_sidecar, sidecar_bytes
 from dataformats.storage.files import LocalFile, LocalFolder
 
 
@@ -32,7 +32,7 @@ def test_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     (tmp_path / "link").symlink_to(folder)
     assert load_sidecar(LocalFolder(folder)) is None
-    save_sidecar(folder, {"spec": {"x": "int64"}})
+    (tmp_path / "folder.dataformats.json").write_bytes(sidecar_bytes({"spec": {"x": "int64"}}))
     expected = Sidecar(str(tmp_path / "folder.dataformats.json"), {"spec": {"x": "int64"}})
     monkeypatch.chdir(folder)
     for path in (folder, Path("."), Path("../folder"), tmp_path / "link", folder / "..", Path("/")):

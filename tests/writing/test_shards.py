@@ -120,6 +120,16 @@ def test_shards_behind_a_missing_one_are_written_again(interrupted: Path, caplog
     assert len(list(interrupted.iterdir())) == 4
 
 
+def test_complete_shards_are_kept_if_the_journal_is_missing(interrupted: Path) -> None:
+    journal = interrupted.with_name("x.partial.shards.journal")
+    listed = journal.read_bytes()
+    journal.unlink()
+    with pytest.raises(dataformats.FormatError, match="00000"):
+        resumed_numbers(interrupted)
+    journal.write_bytes(listed)
+    assert resumed_numbers(interrupted) == list(range(14))
+
+
 def test_a_journal_of_counts_alone_is_read(interrupted: Path) -> None:
     """As the version before wrote it."""
     interrupted.with_name("x.partial.shards.journal").write_text("[4, 4]")
