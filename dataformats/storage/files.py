@@ -86,12 +86,16 @@ class LocalFile(StoredFile):
         found = (str(info.st_size), str(info.st_mtime_ns)) if info.st_nlink else ("no such file",)
         if found != self.identity:
             raise FormatError(
-                "the file was replaced or changed while it was open (size, time)",
+                "the file was replaced or changed while it was open",
                 path=self.name,
-                expected=self.identity,
-                found=found,
+                expected=_state(self.identity),
+                found=_state(found),
                 remedy="Open the dataset again.",
             )
+
+
+def _state(identity: tuple[str, ...]) -> str:
+    return "{} bytes, written at {} ns".format(*identity) if len(identity) > 1 else identity[0]
 
 
 class LocalFolder(Folder):

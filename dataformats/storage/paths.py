@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,6 +87,10 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
         files = {name: LocalFile(Path(name)) for name in names if os.path.isfile(name)}
         folders = [] if files else [LocalFolder(Path(name)) for name in names if os.path.isdir(name)]
         return _glob_entries(text, files, folders)
+    partial = path.with_name(f"{path.name}.partial") if path.name else path
+    if not path.exists() and partial.exists():
+        what = "not complete: a writer is open, or was interrupted and can continue with create(..., resume=True)"
+        raise FileNotFoundError(errno.ENOENT, f"No such file, only {partial.name!r}, which is {what}", str(path))
     return [LocalFile(path)]
 
 

@@ -269,3 +269,11 @@ def test_a_sidecar_with_an_invalid_format_names_itself(tmp_path: Path) -> None:
     (tmp_path / "e.tfrecord.dataformats.json").write_text('{"version": 1, "format": {}}')
     with pytest.raises(dataformats.FormatError, match=r"e\.tfrecord\.dataformats\.json.*invalid 'format'"):
         dataformats.open(tmp_path / "e.tfrecord")
+
+
+def test_a_missing_file_with_partial_data_says_so(tmp_path: Path) -> None:
+    writer = dataformats.create(tmp_path / "x.ffr", "ffrecord", resume=True)
+    writer.append(b"data")
+    writer.abort()
+    with pytest.raises(FileNotFoundError, match=r"x\.ffr\.partial.*resume=True"):
+        dataformats.open(tmp_path / "x.ffr")

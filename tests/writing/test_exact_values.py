@@ -51,7 +51,7 @@ def expected(kind: str, value: Any) -> Any:
     """What a value that was taken must come back as: by the rules of DESIGN alone."""
     codec, _, dims = kind.rstrip("?").partition("[")
     if codec not in NUMBERS:
-        return value if not dims else list(value)
+        return value if not dims else value.tolist() if isinstance(value, np.ndarray) else list(value)
     array = np.asarray(value, dtype=None if np.size(value) else codec)
     if not np.size(value):
         array = np.zeros(array.shape, codec)
