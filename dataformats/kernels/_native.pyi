@@ -93,7 +93,13 @@ def wire_find(
 ) -> int: ...
 def wire_survey(shape: int, features: NDArray[np.int64], survey: NDArray[np.int64], /) -> int: ...
 def wire_numbers(
-    shape: int, buffer: BytesLike, features: NDArray[np.int64], out: NDArray[np.uint8], kind: int, /
+    shape: int,
+    buffer: BytesLike,
+    features: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    kind: int,
+    portable: bool = False,
+    /,
 ) -> int: ...
 def wire_places(
     shape: int,

@@ -74,7 +74,7 @@ static void check_numbers(wire_shape shape, const uint8_t *record, int64_t size,
                           const wire_value *value) {
     const int64_t width = wire_width(value->kind), n_bytes = value->count * width;
     uint8_t *out = exact_room((size_t)n_bytes);
-    CHECK(wire_numbers(shape, record, size, found, 1, value->kind, out, n_bytes) == -1);
+    CHECK(wire_numbers(shape, record, size, found, 1, value->kind, out, n_bytes, wire_choose_block()) == -1);
     for (int64_t i = 0; i < value->count; i++) {
         const uint64_t number = integer_of(value, i); /* of floats: their bits */
         CHECK(memcmp(out + i * width, &number, (size_t)width) == 0);

@@ -16,7 +16,8 @@ static void take_integers(wire_shape shape, const uint8_t *buffer, int64_t n_byt
     if (kind == WIRE_INTEGERS || kind == WIRE_INT32S) {
         const int64_t n_out = count * width - (count > 0 && (n_bytes & 4) != 0);
         uint8_t *out = exact_room((size_t)n_out);
-        wire_integers(shape, buffer, n_bytes, features, n, kind, (wire_range){-100, 100, width}, out, n_out);
+        wire_integers(shape, buffer, n_bytes, features, n, kind, (wire_range){-100, 100, width}, out, n_out,
+                      wire_choose_block());
         free(out);
     }
 }
@@ -41,8 +42,13 @@ static void take_kind(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, 
         }
         free(steps);
     } else {
-        uint8_t *out = exact_room((size_t)(count * width));
-        result = wire_numbers(shape, buffer, n_bytes, features, n, kind, out, count * width);
+        const size_t n_out = (size_t)(count * width);
+        uint8_t *out = exact_room(n_out), *again = exact_room(n_out);
+        result = wire_numbers(shape, buffer, n_bytes, features, n, kind, out, count * width, wire_choose_block());
+        CHECK(result == wire_numbers(shape, buffer, n_bytes, features, n, kind, again, count * width,
+                                     wire_block_portable));
+        CHECK(result >= 0 || memcmp(out, again, n_out) == 0);
+        free(again);
         free(out);
         take_integers(shape, buffer, n_bytes, features, n, kind, count);
     }
@@ -78,7 +84,8 @@ static wire_value as_value(wire_shape shape, const uint8_t *buffer, int64_t n_by
         free(starts);
         free(lengths);
     } else {
-        CHECK(wire_numbers(shape, buffer, n_bytes, feature, 1, kind, room, feature->count * width) == -1);
+        CHECK(wire_numbers(shape, buffer, n_bytes, feature, 1, kind, room, feature->count * width,
+                           wire_choose_block()) == -1);
     }
     return value;
 }
@@ -165,7 +172,7 @@ static void check_column(wire_shape shape, const records *batch, const wire_feat
     void *values = column.is_sliced ? NULL : exact_room((size_t)column.n_bytes);
     int64_t *offsets = exact_room(n_offsets * 8);
     const int filled = wire_column_fill(shape, batch->buffer, batch->n_bytes, &target, features, batch->n, &column,
-                                        values, offsets);
+                                        values, offsets, wire_choose_block());
     const int is_exact =
         column.kind == WIRE_BYTES ? target.letter != 'b' && target.output != WIRE_TEXT : target.letter == 'f';
     CHECK(filled || !is_exact);
@@ -199,13 +206,13 @@ static void check_dense(wire_shape shape, const records *batch, const wire_names
     wire_dense dense[MOST_NAMES] = {{0}};
     dense[name] = wire_dense_of(&target, values);
     const int64_t failed = wire_find_dense(shape, batch->buffer, batch->n_bytes, batch->starts, batch->lengths,
-                                           batch->n, names, dense, scratch, others, strays);
+                                           batch->n, names, dense, wire_choose_block(), scratch, others, strays);
     CHECK(failed == -1 || failed == batch->n);
     wire_column column;
     features += name * batch->n;
     wire_columns_fit(&target, 1, features, batch->n, batch->starts, batch->lengths, (wire_slice){0, 0}, &column);
     if (column.fits && wire_column_fill(shape, batch->buffer, batch->n_bytes, &target, features, batch->n, &column,
-                                        expected, NULL)) {
+                                        expected, NULL, wire_choose_block())) {
         CHECK(failed == -1 && memcmp(values, expected, n_bytes) == 0);
     }
     for (int64_t i = 0; failed < 0 && i < batch->n; i++) {

@@ -20,6 +20,8 @@ int cpu_any(void) { return 1; }
 /* Of EBX and ECX after CPUID with EAX = 7 and ECX = 0. */
 #define HAS_AVX512F (1u << 16)
 #define HAS_AVX512BW (1u << 30)
+#define HAS_VBMI (1u << 1)
+#define HAS_VBMI2 (1u << 6)
 #define HAS_VPCLMULQDQ (1u << 10)
 /* Bits of XCR0: the system saves the state of SSE, AVX, and the three states of AVX-512. Intel SDM, volume 1, section
  * 13.3. */
@@ -46,14 +48,20 @@ static int system_saves_zmm(void) {
     return (eax & SAVES_ZMM) == SAVES_ZMM;
 }
 
-int cpu_has_vpclmul(void) {
+/* Return whether the system saves the registers of AVX-512, and the processor has F, BW and these bits of ECX. */
+static int has_avx512(unsigned wanted) {
     unsigned eax, ebx, ecx, edx;
-    return has_all(HAS_SSE41 | HAS_SSE42 | HAS_PCLMULQDQ) && system_saves_zmm() &&
-           __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & HAS_AVX512F) && (ebx & HAS_AVX512BW) &&
-           (ecx & HAS_VPCLMULQDQ);
+    return system_saves_zmm() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & HAS_AVX512F) &&
+           (ebx & HAS_AVX512BW) && (ecx & wanted) == wanted;
 }
+
+int cpu_has_vpclmul(void) { return has_all(HAS_SSE41 | HAS_SSE42 | HAS_PCLMULQDQ) && has_avx512(HAS_VPCLMULQDQ); }
+
+int cpu_has_vbmi2(void) { return has_avx512(HAS_VBMI | HAS_VBMI2); }
 #else
 int cpu_has_vpclmul(void) { return 0; }
+
+int cpu_has_vbmi2(void) { return 0; }
 
 int cpu_has_pclmul(void) { return 0; }
 

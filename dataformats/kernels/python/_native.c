@@ -49,6 +49,7 @@ static int native_exec(PyObject *module) {
     native_state *state = state_of(module);
     state->crc32c = crc_choose(crc32c_variants);
     state->crc32 = crc_choose(crc32_variants);
+    state->varints = wire_choose_block();
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

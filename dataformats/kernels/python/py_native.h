@@ -16,6 +16,7 @@
 #include "checksum/crc.h"
 #include "io/read.h"
 #include "io/thread_pool.h"
+#include "wire/wire_varints.h"
 
 /* Below this many bytes, releasing and taking the GIL costs more than the work. */
 #define RELEASE_GIL_BYTES 32768
@@ -23,6 +24,7 @@
 typedef struct {
     crc_kernel *crc32c;
     crc_kernel *crc32;
+    wire_block_kernel *varints;
 } native_state;
 
 native_state *state_of(PyObject *module);

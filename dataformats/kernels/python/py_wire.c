@@ -187,9 +187,9 @@ static int take_kind(PyObject *object) {
 
 static PyObject *native_wire_numbers(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     static const wanted numbers[] = {{"buffer", 'B', 0}, {"features", 'q', 0}, {"out", 'B', PyBUF_WRITABLE}};
-    (void)module;
+    wire_block_kernel *block = n_args > 5 && args[5] == Py_True ? wire_block_portable : state_of(module)->varints;
     held taken;
-    if (check_count("wire_numbers", n_args, 5, 5) < 0) {
+    if (check_count("wire_numbers", n_args, 5, 6) < 0) {
         return NULL;
     }
     const int kind = take_kind(args[4]);
@@ -200,7 +200,7 @@ static PyObject *native_wire_numbers(PyObject *module, PyObject *const *args, Py
     const Py_buffer *v = taken.views;
     int64_t failed;
     Py_BEGIN_ALLOW_THREADS failed = wire_numbers((wire_shape)shape, v[0].buf, v[0].len, v[1].buf, v[1].len / ROW,
-                                                 kind, v[2].buf, v[2].len);
+                                                 kind, v[2].buf, v[2].len, block);
     Py_END_ALLOW_THREADS
     return answer(&taken, failed);
 }
@@ -251,7 +251,8 @@ PyMethodDef wire_methods[] = {
     FAST(wire_find, "wire_find(shape, buffer, starts, lengths, names, ends, parts, features, surveys, strays, /)\n"
                     "--\n\nFind features; return -1, or the number of the first record that does not parse."),
     FAST(wire_survey, "wire_survey(shape, features, survey, /)\n--\n\nWrite a summary of features."),
-    FAST(wire_numbers, "wire_numbers(shape, buffer, features, out, kind, /)\n--\n\nWrite all numbers of a kind."),
+    FAST(wire_numbers, "wire_numbers(shape, buffer, features, out, kind, portable=False, /)\n--\n\n"
+                       "Write all numbers of a kind; by portable C only, for tests, or by the kernel for this machine."),
     FAST(wire_places,
          "wire_places(shape, buffer, features, starts, lengths, /)\n--\n\nWrite the places of bytes values."),
     FAST(wire_steps, "wire_steps(shape, buffer, lists, out, /)\n--\n\nWrite the features in lists."),

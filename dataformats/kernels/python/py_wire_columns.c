@@ -45,6 +45,7 @@ typedef struct {
     Py_buffer buffer, starts, lengths;
     int64_t n_records;
     wire_slice slice;
+    wire_block_kernel *block;
     void *memory;
     wire_feature *features;
     wire_column *columns;
@@ -173,7 +174,7 @@ static void fit(batch *b, int is_dense) {
 static int find(batch *b) {
     const plan *p = b->plan;
     int64_t failed = wire_find_dense(p->shape, b->buffer.buf, b->buffer.len, b->starts.buf, b->lengths.buf,
-                                     b->n_records, &p->names, b->dense, b->scratch, b->features, b->strays);
+                                     b->n_records, &p->names, b->dense, b->block, b->scratch, b->features, b->strays);
     const int is_dense = failed < 0;
     if (failed == b->n_records) {
         failed = wire_find(p->shape, b->buffer.buf, b->buffer.len, b->starts.buf, b->lengths.buf, b->n_records,
@@ -193,7 +194,7 @@ static void fill(batch *b) {
             b->columns[i].fits =
                 wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i],
                                  b->features + i * b->n_records, b->n_records, &b->columns[i],
-                                 out->first_view.buf, out->second_view.buf);
+                                 out->first_view.buf, out->second_view.buf, b->block);
         }
     }
 }
@@ -366,9 +367,9 @@ static PyObject *columns_of(batch *b) {
 }
 
 static PyObject *native_wire_columns(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
-    (void)module;
     batch b;
     memset(&b, 0, sizeof b);
+    b.block = state_of(module)->varints;
     PyObject *columns =
         check_count("wire_columns", n_args, 5, 5) < 0 || take(args, &b) < 0 ? NULL : columns_of(&b);
     let_go(&b);
@@ -405,7 +406,7 @@ static PyObject *number_of(const batch *b, int64_t i) {
     uint8_t bytes[8];
     if (b->columns[i].n_bytes > (int64_t)sizeof bytes ||
         !wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i], &b->features[i], 1,
-                          &b->columns[i], bytes, NULL)) {
+                          &b->columns[i], bytes, NULL, b->block)) {
         return NULL;
     }
     return number_in(bytes, &b->targets[i]);
@@ -420,7 +421,7 @@ static PyObject *array_of(const batch *b, int64_t i) {
     out->first = made(b, f->new_array, column->values, column->n_bytes, &out->first_view);
     if (out->first == NULL ||
         !wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i], &b->features[i], 1, column,
-                          out->first_view.buf, offsets)) {
+                          out->first_view.buf, offsets, b->block)) {
         return NULL;
     }
     if (f->form == ROW) {
@@ -500,9 +501,9 @@ static PyObject *record_of(batch *b) {
 }
 
 static PyObject *native_wire_record(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
-    (void)module;
     batch b;
     memset(&b, 0, sizeof b);
+    b.block = state_of(module)->varints;
     PyObject *record = NULL;
     if (check_count("wire_record", n_args, 2, 2) == 0 && (b.plan = PyCapsule_GetPointer(args[0], PLAN)) != NULL &&
         take_bytes(args[1], &b.buffer) == 0) {

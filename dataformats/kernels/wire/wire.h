@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/wire_varints.h"
+
 typedef enum { WIRE_EXAMPLE, WIRE_SEQUENCE_EXAMPLE, WIRE_OFRECORD, WIRE_SHAPES } wire_shape;
 
 /* The kind of a feature. WIRE_ABSENT: the record has none of that name. WIRE_MISSING: a feature without a list. */
@@ -85,11 +87,12 @@ wire_survey wire_survey_of(const wire_feature *features, int64_t n_features);
 
 /* The functions below take features that `wire_find` or `wire_steps` found in the same buffer. They return -1, or the
  * number of the first feature that is of another kind, is outside the buffer, or has another number of values than its
- * `count`; or n_features if `out` has another size than all values together. Features without a kind are skipped. */
+ * `count`; or n_features if `out` has another size than all values together. Features without a kind are skipped.
+ * `block` is from wire_choose_block. */
 
 /* Write all numbers of a kind, one feature after the other: little-endian, as wide as the kind's own. */
 int64_t wire_numbers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
-                     int64_t n_features, int kind, uint8_t *out, int64_t n_out_bytes);
+                     int64_t n_features, int kind, uint8_t *out, int64_t n_out_bytes, wire_block_kernel *block);
 
 /* The integers that a column can hold: little-endian, in `width` bytes, 1, 2, 4 or 8. */
 typedef struct {
@@ -100,7 +103,8 @@ typedef struct {
 /* Write all integers of a kind, WIRE_INTEGERS or WIRE_INT32S. Also returns the number of the first feature with an
  * integer out of range. */
 int64_t wire_integers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
-                      int64_t n_features, int kind, wire_range range, uint8_t *out, int64_t n_out_bytes);
+                      int64_t n_features, int kind, wire_range range, uint8_t *out, int64_t n_out_bytes,
+                      wire_block_kernel *block);
 
 /* Return the bytes of one number of a kind. */
 int wire_width(int kind);

@@ -207,7 +207,7 @@ static void write_places(const wire_feature *features, int64_t n_records, int64_
 
 int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_target *target,
                      const wire_feature *features, int64_t n_records, const wire_column *column, void *values,
-                     int64_t *offsets) {
+                     int64_t *offsets, wire_block_kernel *block) {
     if (target->output == WIRE_PLACED) {
         write_places(features, n_records, values, offsets);
         return 1;
@@ -224,8 +224,9 @@ int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, c
     }
     const int is_any = target->letter == 'i' && target->width == 8 && column->kind == WIRE_INTEGERS;
     if (is_any || is_unparsed(column->kind)) {
-        return wire_numbers(shape, buffer, n_bytes, features, n_records, column->kind, values, column->n_bytes) < 0;
+        return wire_numbers(shape, buffer, n_bytes, features, n_records, column->kind, values, column->n_bytes,
+                            block) < 0;
     }
     return wire_integers(shape, buffer, n_bytes, features, n_records, column->kind, range_of(target), values,
-                         column->n_bytes) < 0;
+                         column->n_bytes, block) < 0;
 }

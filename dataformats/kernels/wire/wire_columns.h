@@ -55,7 +55,7 @@ wire_dense wire_dense_of(const wire_target *target, uint8_t *values);
  * value, or if it is not exact. */
 int64_t wire_find_dense(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
                         const int64_t *lengths, int64_t n_records, const wire_names *names, const wire_dense *dense,
-                        int64_t *scratch, wire_feature *features, uint8_t *strays);
+                        wire_block_kernel *block, int64_t *scratch, wire_feature *features, uint8_t *strays);
 
 /* Compute the column of each of n_targets, whose features are rows of n_records from `wire_find`.
  *
@@ -72,6 +72,6 @@ void wire_columns_fit(const wire_target *targets, int64_t n_targets, const wire_
  * UTF-8. */
 int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_target *target,
                      const wire_feature *features, int64_t n_records, const wire_column *column, void *values,
-                     int64_t *offsets);
+                     int64_t *offsets, wire_block_kernel *block);
 
 #endif

@@ -10,6 +10,7 @@ typedef struct {
     const uint8_t *buffer;
     int64_t n_bytes;
     const wire_names *names;
+    wire_block_kernel *block;
     const wire_dense *dense; /* NULL: all features go to rows */
     int64_t *after; /* the name that followed each one last time: records mostly have the same order */
     int64_t *seen;  /* the last record with each wanted name */
@@ -58,7 +59,7 @@ static int put_dense(const finder *f, const wire_dense *dense, const wire_featur
     wire_column column;
     wire_columns_fit(target, 1, found, 1, NULL, NULL, (wire_slice){0, 0}, &column);
     return column.fits &&
-           wire_column_fill(f->shape, f->buffer, f->n_bytes, target, found, 1, &column, out, NULL);
+           wire_column_fill(f->shape, f->buffer, f->n_bytes, target, found, 1, &column, out, NULL, f->block);
 }
 
 static inline const wire_dense *dense_of(const finder *f, int64_t name) {
@@ -304,8 +305,8 @@ static int walk_record(finder *f, wire_span record) {
 
 int64_t wire_find_dense(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
                         const int64_t *lengths, int64_t n_records, const wire_names *names, const wire_dense *dense,
-                        int64_t *scratch, wire_feature *features, uint8_t *strays) {
-    finder f = {.shape = shape, .buffer = buffer, .n_bytes = n_bytes, .names = names, .dense = dense,
+                        wire_block_kernel *block, int64_t *scratch, wire_feature *features, uint8_t *strays) {
+    finder f = {.shape = shape, .buffer = buffer, .n_bytes = n_bytes, .names = names, .block = block, .dense = dense,
                 .after = scratch, .seen = scratch + names->n_names + 1, .features = features, .strays = strays,
                 .n_records = n_records};
     for (int64_t i = 0; i <= 2 * names->n_names; i++) {
@@ -332,7 +333,8 @@ int64_t wire_find_dense(wire_shape shape, const uint8_t *buffer, int64_t n_bytes
 int64_t wire_find(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
                   const int64_t *lengths, int64_t n_records, const wire_names *names, int64_t *scratch,
                   wire_feature *features, uint8_t *strays) {
-    return wire_find_dense(shape, buffer, n_bytes, starts, lengths, n_records, names, NULL, scratch, features, strays);
+    return wire_find_dense(shape, buffer, n_bytes, starts, lengths, n_records, names, NULL, NULL, scratch, features,
+                           strays);
 }
 
 wire_survey wire_survey_of(const wire_feature *features, int64_t n_features) {

@@ -29,6 +29,7 @@ static int take_feature(wire_shape shape, const wire_feature *feature, wire_span
 
 typedef struct {
     uint8_t *at, *end;
+    wire_block_kernel *block;
 } room;
 
 int wire_width(int kind) { return kind == WIRE_INTEGERS || kind == WIRE_DOUBLES ? 8 : 4; }
@@ -44,20 +45,25 @@ static int take_bits(void *to, wire_span piece) {
     return 1;
 }
 
-static inline void store(uint8_t *at, const uint64_t *values, int n, int width) {
+/* Write the first `width` bytes of integers of eight bytes. */
+static inline void store(uint8_t *at, const uint8_t *values, int n, int width) {
     for (int i = 0; i < n; i++) {
-        wire_store(at + i * width, values[i], width);
+        memcpy(at + i * width, values + 8 * i, (size_t)width);
     }
 }
 
 static inline int take_varints(room *out, wire_span piece, int width) {
-    uint64_t values[WIRE_BLOCK];
+    uint8_t values[8 * WIRE_BLOCK];
     while (piece.at < piece.end) {
-        const int n = wire_read_varints(&piece, values);
-        if (n < 0 || out->end - out->at < n * width) {
+        const ptrdiff_t left = out->end - out->at;
+        uint8_t *to = width == 8 && left >= (ptrdiff_t)sizeof values ? out->at : values;
+        const int n = wire_read_varints(out->block, &piece, to);
+        if (n < 0 || left < n * width) {
             return 0;
         }
-        store(out->at, values, n, width);
+        if (to == values) {
+            store(out->at, values, n, width);
+        }
         out->at += n * width;
     }
     return 1;
@@ -74,7 +80,7 @@ typedef struct {
     int is_half;
 } range_room;
 
-static inline void store_any(uint8_t *at, const uint64_t *values, int n, int width) {
+static inline void store_any(uint8_t *at, const uint8_t *values, int n, int width) {
     if (width == 1) {
         store(at, values, n, 1);
     } else if (width == 2) {
@@ -87,11 +93,12 @@ static inline void store_any(uint8_t *at, const uint64_t *values, int n, int wid
 }
 
 /* Return whether all integers are in range; of a kind that is half as wide, change them to their own values. */
-static inline int are_in_range(uint64_t *values, int n, wire_range range, int is_half) {
+static inline int are_in_range(uint8_t *values, int n, wire_range range, int is_half) {
     int out_of_range = 0;
     for (int i = 0; i < n; i++) {
-        const int64_t value = is_half ? (int32_t)(uint32_t)values[i] : (int64_t)values[i];
-        values[i] = (uint64_t)value;
+        const uint64_t found = wire_word(values + 8 * i);
+        const int64_t value = is_half ? (int32_t)(uint32_t)found : (int64_t)found;
+        wire_store(values + 8 * i, (uint64_t)value, 8);
         out_of_range |= (value < range.least) | (value > range.most);
     }
     return !out_of_range;
@@ -100,9 +107,9 @@ static inline int are_in_range(uint64_t *values, int n, wire_range range, int is
 static int take_in_range(void *to, wire_span piece) {
     range_room *out = to;
     const int width = out->range.width;
-    uint64_t values[WIRE_BLOCK];
+    uint8_t values[8 * WIRE_BLOCK];
     while (piece.at < piece.end) {
-        const int n = wire_read_varints(&piece, values);
+        const int n = wire_read_varints(out->left.block, &piece, values);
         if (n < 0 || out->left.end - out->left.at < n * width || !are_in_range(values, n, out->range, out->is_half)) {
             return 0;
         }
@@ -131,15 +138,16 @@ static int64_t take_all(wire_shape shape, const uint8_t *buffer, int64_t n_bytes
 }
 
 int64_t wire_numbers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
-                     int64_t n_features, int kind, uint8_t *out, int64_t n_out_bytes) {
+                     int64_t n_features, int kind, uint8_t *out, int64_t n_out_bytes, wire_block_kernel *block) {
     wire_take *take = kind == WIRE_INTEGERS ? take_int64s : kind == WIRE_INT32S ? take_int32s : take_bits;
-    room left = {out, out + n_out_bytes};
+    room left = {out, out + n_out_bytes, block};
     return take_all(shape, buffer, n_bytes, features, n_features, kind, wire_width(kind), take, &left);
 }
 
 int64_t wire_integers(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_feature *features,
-                      int64_t n_features, int kind, wire_range range, uint8_t *out, int64_t n_out_bytes) {
-    range_room to = {{out, out + n_out_bytes}, range, kind == WIRE_INT32S};
+                      int64_t n_features, int kind, wire_range range, uint8_t *out, int64_t n_out_bytes,
+                      wire_block_kernel *block) {
+    range_room to = {{out, out + n_out_bytes, block}, range, kind == WIRE_INT32S};
     return take_all(shape, buffer, n_bytes, features, n_features, kind, range.width, take_in_range, &to.left);
 }
 

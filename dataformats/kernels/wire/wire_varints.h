@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "checksum/cpu.h"
 #include "wire/wire_reader.h"
 
 #define WIRE_BLOCK 64 /* the most varints that are read at once */
@@ -46,8 +47,23 @@ static inline void wire_store(uint8_t *at, uint64_t value, int width) {
 /* Return how many varints lie back to back in exactly these bytes, or -1. */
 int64_t wire_count_varints(wire_span span);
 
+#define WIRE_SLACK 8 /* bytes behind a block that are readable */
+
+/* Read the varints that end in the first `n_bytes`, 1 to WIRE_BLOCK, of a block, whatever the bytes behind them. Write
+ * `n_values` little-endian uint64; the rest of `values[0 .. 8 * WIRE_BLOCK)` may be overwritten. Return the bytes of
+ * these varints; or 0 if none ends there, or one has more than ten bytes. */
+typedef int wire_block_kernel(const uint8_t *at, int n_bytes, uint8_t *values, int *n_values);
+
+wire_block_kernel wire_block_portable;
+#ifdef DATAFORMATS_AVX512
+wire_block_kernel wire_block_vbmi; /* AVX-512 with VBMI2: eight values at once, of at most eight bytes each */
+#endif
+
+/* Return the kernel for this machine. */
+wire_block_kernel *wire_choose_block(void);
+
 /* Read the next varints off the front of a span that is not empty: at least one, at most WIRE_BLOCK. Return how many,
- * or -1 if they are malformed. */
-int wire_read_varints(wire_span *span, uint64_t *values);
+ * or -1 if they are malformed. `values`: as of a kernel. */
+int wire_read_varints(wire_block_kernel *block, wire_span *span, uint8_t *values);
 
 #endif
