@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,25 +41,27 @@ def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: 
         extents: Where the blobs lie.
         max_bytes: The most bytes of a blob.
     """
-    length, n = extents.length, len(extents)
-    if n == 0 or extents.problems or not 0 <= int(length.min()) <= int(length.max()) <= max_bytes:
+    length = extents.length
+    if not len(extents) or extents.problems or length.min() < 0 or length.max() > max_bytes:
         return None
-    begin, end = extents.offset - extents.head, extents.offset + length + extents.tail
-    numbers = np.unique(extents.file).tolist()
+    numbers = [int(extents.file[0])] if (extents.file == extents.file[0]).all() else np.unique(extents.file).tolist()
     if len(numbers) > _MAX_FILES or not 0 <= numbers[0] <= numbers[-1] < len(files):
         return None
     addresses, sizes = np.zeros(len(files), np.uint64), np.zeros(len(files), np.int64)
-    offset, windows = extents.offset.copy(), []
+    offset, windows = extents.offset - extents.head, []
     for number in numbers:
         here = slice(None) if len(numbers) == 1 else extents.file == number
-        first, last = int(begin[here].min()), int(end[here].max())
-        window = _decompressed(files[number], first, last, _SPREAD * int((end[here] - begin[here]).sum()))
+        begin, size = offset[here], length[here] + (extents.head + extents.tail)
+        first, last = int(begin.min()), int((begin + size).max())
+        window = _decompressed(files[number], first, last, _SPREAD * int(size.sum()))
         if window is None:
             return None
         addresses[number], sizes[number] = window.ctypes.data, len(window)
         offset[here] -= first
         windows.append(window)
-    return Windows(replace(extents, offset=offset), (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
+    around = (extents.head, extents.tail, extents.stored, extents.check)
+    moved = Extents(extents.file, offset + extents.head, length, *around)
+    return Windows(moved, (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
 
 
 def _decompressed(file: StoredFile, first: int, last: int, most: int) -> NDArray[np.uint8] | None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
@@ -91,12 +89,19 @@ class DecompressedFile(StoredFile):
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
         if not len(out):
             return 0
-        with self._turn(offset, offset + len(out)):
-            try:
-                return self._read_into(offset, out)
-            except DamageError:
-                self._use_reference()
-                return self._read_into(offset, out)
+        read = (offset, offset + len(out))
+        with self._lock:
+            self._reads.append(read)
+        try:
+            self._wait_for_neighbors(offset)
+            return self._read_into(offset, out)
+        except DamageError:
+            self._use_reference()
+            return self._read_into(offset, out)
+        finally:
+            with self._ended:
+                self._reads.remove(read)
+                self._ended.notify_all()
 
     def _read_into(self, offset: int, out: memoryview) -> int:
         cursor = self._at(offset)
@@ -115,23 +120,13 @@ class DecompressedFile(StoredFile):
             raise self.damage or self._broken(cursor, "the decompressed data were truncated", TruncatedError)
         return done
 
-    @contextmanager
-    def _turn(self, offset: int, end: int) -> Iterator[None]:
-        """Register a read; first wait for other reads that are about to end where it could continue."""
-        mine = (offset, end)
-        with self._lock:
-            self._reads.append(mine)
-        try:
-            with self._ended:
-                for _ in range(_PATIENCE):
-                    if not self._will_be_nearer(offset):
-                        break
-                    self._ended.wait()
-            yield
-        finally:
-            with self._ended:
-                self._reads.remove(mine)
-                self._ended.notify_all()
+    def _wait_for_neighbors(self, offset: int) -> None:
+        """Wait while another read is about to end where one from `offset` on could continue."""
+        with self._ended:
+            for _ in range(_PATIENCE):
+                if len(self._reads) == 1 or not self._will_be_nearer(offset):
+                    break
+                self._ended.wait()
 
     def _will_be_nearer(self, offset: int) -> bool:
         """True if a read under way ends before `offset`, and nearer to it than any decompressor is now."""
