@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, RecordBatch
 from dataformats.errors import FormatError
+from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.batch import Batch
 from dataformats.loaders.collate import plain, rows_of, stacked
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, Progress, Timings
-from dataformats.loaders.record_read import describe_record, read_records
+from dataformats.loaders.record_read import FieldDecoding, describe_record, read_records
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, check_returned
+from dataformats.reading.source import OnCorrupt
 from dataformats.spec import VALUE
 from dataformats.storage.threads import IO_WAIT
 
@@ -45,6 +47,7 @@ class BatchBuilder:
         on_corrupt: What happens with a damaged record.
         pad_to: Number of rows that a batch is padded to; 0 for no padding.
         holes: Component to int64[n], the indices of its records that are left out unread.
+        decode: Operations that decode fields; the sources give the stored bytes of these.
         convert: Last step, in the thread that builds the batch; see `OutputFormat.start`.
     """
 
@@ -56,6 +59,7 @@ class BatchBuilder:
     pad_to: int = 0
     holes: Mapping[int, Numbers] = field(default_factory=dict)
     convert: Callable[[Any], Any] | None = None
+    decode: Decode = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.on_corrupt not in ("raise", "skip", "quarantine"):
@@ -103,10 +107,10 @@ class BatchBuilder:
             component = None if component is None else component[present]
             positions, indices = positions[present], indices[present]
         begin, waited = time.perf_counter(), IO_WAIT.seconds
+        on_corrupt: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
+        decoding = FieldDecoding(self.decode, self.randomness.of_operation, positions) if self.decode else None
         try:
-            records, rows, failed = read_records(
-                self.sources, component, indices, "raise" if self.on_corrupt == "raise" else "omit"
-            )
+            records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decoding)
         except FormatError as error:
             _add_note(
                 error,

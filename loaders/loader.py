@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
 from dataformats.loaders.integer_arguments import checked_int
@@ -31,6 +32,7 @@ from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
+from dataformats.reading.field_operations import with_stored_bytes
 from dataformats.reading.fingerprint import HasFingerprint, earlier_fingerprint
 
 __all__ = ["Loader"]
@@ -62,6 +64,8 @@ class Loader:
         workers: How many workers build batches; 0: the caller's own thread does.
         worker_type: `"thread"` or `"process"`; processes are for transforms that are slow in Python.
         prefetch: Batches that each worker builds ahead, at least 1.
+        decode: Field to the operation that decodes it instead of its codec, as `{"image": RandomResizedCrop(224)}`:
+            see `dataformats.images`. Its random numbers depend on seed and position alone.
         transform: `transform(record)` or `transform(record, rng)`; `rng` is a `numpy.random.Generator` whose
             numbers depend on seed and position alone.
         batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with that of the first position.
@@ -112,6 +116,7 @@ class Loader:
         workers: int = 2,
         worker_type: Literal["thread", "process"] = "thread",
         prefetch: int = 2,
+        decode: Decode | None = None,
         transform: Callable[..., Any] | None = None,
         batch_transform: Callable[..., Any] | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
@@ -134,7 +139,9 @@ class Loader:
             )
         self._rank, self._world_size = resolve(rank, world_size)
         self._mixture = source if isinstance(source, Mixture) else None
-        self._sources = tuple(map(as_readable, (source,) if self._mixture is None else self._mixture.sources))
+        decode = dict(decode or {})
+        sources = (source,) if self._mixture is None else self._mixture.sources
+        self._sources = tuple(with_stored_bytes(as_readable(one), decode) for one in sources)
         self._plan = self._make_plan(Shuffle.of(shuffle, block_records, window_blocks), seed)
         self._steps = Steps(self._plan.n, batch_size * self._world_size, drop_last, Skips())
         self._batch_size = batch_size
@@ -152,6 +159,7 @@ class Loader:
             batch_size if pad_last else 0,
             quarantined_indices(quarantine, self._sources),
             output.start if starts_in_worker else None,
+            decode,
         )
         self._session = PrefetchSession(
             PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Randomness"]
 
 _LOG = logging.getLogger("dataformats")
-_OF_RECORDS, _OF_BATCHES, _OF_COLLATES = 0, 1, 2
+_OF_RECORDS, _OF_BATCHES, _OF_COLLATES, _OF_OPERATIONS = 0, 1, 2, 3
 
 
 class Randomness:
@@ -54,6 +54,10 @@ class Randomness:
     def of_collate(self, position: int) -> np.random.Generator:
         """Return the generator for collating the batch that begins at `position`; see `at`."""
         return self._local.at(_OF_COLLATES, position)
+
+    def of_operation(self, position: int) -> np.random.Generator:
+        """Return the generator of operations on fields of the record at `position`; see `at`."""
+        return self._local.at(_OF_OPERATIONS, position)
 
     @contextmanager
     def torch_draws(self) -> Iterator[None]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dataformats.kernels import crc32, png_unfilter, unfilters_pngs
+from dataformats.storage.decompressor import fast_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,10 +76,11 @@ def fill(header: PngHeader, out: NDArray[Any]) -> bool:
     """
     row_bytes = header.width * header.channels
     n_bytes = header.height * (row_bytes + 1)
-    inflate = zlib.decompressobj()
+    library: Any = fast_library()
+    inflate = library.decompressobj()
     try:
         rows = inflate.decompress(header.data, n_bytes + 1)
-    except zlib.error:
+    except library.error:
         return False
     if len(rows) != n_bytes or not inflate.eof or inflate.unused_data:
         return False

@@ -17,6 +17,7 @@ from dataformats.interfaces.capabilities import (
     WritesSingleValues,
 )
 from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
+from dataformats.interfaces.field_operation import Decode, FieldOperation
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
 from dataformats.interfaces.reader import (
     Check,
@@ -40,8 +41,10 @@ __all__ = [
     "CachesIndexes",
     "Check",
     "Codec",
+    "Decode",
     "Extents",
     "FieldCodecs",
+    "FieldOperation",
     "FieldsBackend",
     "FieldsWriter",
     "FileWriter",

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, concat_columns, take_column
 from dataformats.errors import SpecError
+from dataformats.interfaces import Decode
+from dataformats.reading.field_operations import read_decoded
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.spec import Spec, SpecLike
@@ -82,7 +84,15 @@ class _Concatenated(RecordSource):
         owner = np.searchsorted(self._starts, numbers, side="right") - 1
         return numbers, ((part, np.flatnonzero(owner == part)) for part in np.unique(owner).tolist())
 
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
+        if decode:
+            return read_decoded(self, indices, fields, on_corrupt, decode)
         numbers, owners = self._owners(indices)
         starts = self._starts
         batches, places = [], []

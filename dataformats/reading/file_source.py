@@ -15,10 +15,11 @@ from dataformats.batch import RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, CachesIndexes, FieldsBackend, Located, Reader
+from dataformats.interfaces import Backend, CachesIndexes, Decode, FieldsBackend, Located, Reader
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
+from dataformats.reading.field_operations import read_decoded
 from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
 from dataformats.reading.scan import as_indices, as_numbers, read_parts, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
@@ -63,14 +64,22 @@ class FileSource(RecordSource):
         backend: The format.
         reader: The opened files.
         declared: What the call or a sidecar declares about the records.
+        blobs: Of another source of these files, to share; `None` opens them.
     """
 
-    def __init__(self, arguments: OpenArguments, backend: Backend, reader: Reader, declared: DeclaredSchema) -> None:
+    def __init__(
+        self,
+        arguments: OpenArguments,
+        backend: Backend,
+        reader: Reader,
+        declared: DeclaredSchema,
+        blobs: BlobReader | None = None,
+    ) -> None:
         self._arguments = arguments
         self._backend = backend
         self._reader = reader
         self._declared = declared
-        self._blobs = BlobReader(reader, arguments.io, arguments.cache, arguments.max_record_bytes)
+        self._blobs = blobs or BlobReader(reader, arguments.io, arguments.cache, arguments.max_record_bytes)
         self._schema = DatasetSchema(backend, reader, declared, arguments.index, self._blobs.samples)
         self._n: int | None = None
         self._fingerprints: dict[bool, str] = {}
@@ -153,7 +162,8 @@ class FileSource(RecordSource):
     # ---- the same records, otherwise
 
     def with_spec(self, spec: SpecLike) -> FileSource:
-        return FileSource(self._arguments, self._backend, self._reader, replace(self._declared, spec=Spec(spec)))
+        declared = replace(self._declared, spec=Spec(spec))
+        return FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Use what another process inferred, instead of inferring it again."""
@@ -198,7 +208,15 @@ class FileSource(RecordSource):
                 decoder.masks[fields] = known
         return known
 
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
+        if decode:
+            return read_decoded(self, indices, fields, on_corrupt, decode)
         if on_corrupt not in ("raise", "omit"):
             raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
         return self._read(indices, fields, on_corrupt)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
+from dataformats.interfaces import Decode
 from dataformats.reading.scan import read_parts, scan_by_reading, steps
 from dataformats.reading.stats import FieldStats, field_stats
 from dataformats.spec import VALUE, Spec, SpecLike, Type
@@ -76,13 +77,21 @@ class RecordSource(ABC):
         """
 
     @abstractmethod
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
         """Return the records at `indices`, in that order, repeats included, as one batch.
 
         Args:
             indices: int[n], each in `[0, len)`.
             fields: Names, or one mask; `None` reads all. `mask(fields)` resolves them.
             on_corrupt: `"raise"` the error of the first damaged record, or `"omit"` it and note it in `batch.failed`.
+            decode: Field to the operation that decodes it instead of its codec: see `dataformats.images`. A source of
+                your own may leave this argument out; a `Loader` does not pass it.
 
         Raises:
             IndexError: An index is out of range `[0, len)`.

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
+from dataformats.interfaces import Decode
+from dataformats.reading.field_operations import read_decoded
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec, SpecLike
@@ -108,7 +110,15 @@ class _View(RecordSource):
     def __len__(self) -> int:
         return len(self._parent)
 
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
+        if decode:
+            return read_decoded(self, indices, fields, on_corrupt, decode)
         return self._parent.read(indices, fields, on_corrupt)
 
     def _read_record(self, number: int, fields: Fields) -> Any:
@@ -141,7 +151,15 @@ class SelectView(_View):
     def with_spec(self, spec: SpecLike) -> RecordSource:
         return SelectView(self._parent.with_spec({**self._parent.spec, **spec}), self._fields)
 
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
+        if decode:
+            return read_decoded(self, indices, fields, on_corrupt, decode)
         return self._parent.read(indices, self.mask(fields), on_corrupt)
 
     def _read_record(self, number: int, fields: Fields) -> Any:
@@ -192,7 +210,15 @@ class TakeView(_View):
         order = self._order
         return mine, order.start + order.step * mine if isinstance(order, range) else order[mine]
 
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
+        if decode:
+            return read_decoded(self, indices, fields, on_corrupt, decode)
         mine, theirs = self._to_parent(indices)
         batch = self._parent.read(theirs, fields, on_corrupt)
         if not batch.failed:
@@ -240,7 +266,15 @@ class MapView(_View):
             raise SpecError("records of map() have no declared fields: call select() before map()")
         return {}
 
-    def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
+        if decode:
+            return read_decoded(self, indices, fields, on_corrupt, decode)
         self.mask(fields)
         batch = self._parent.read(indices, None, on_corrupt)
         return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)

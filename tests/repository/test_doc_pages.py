@@ -20,6 +20,7 @@ PUBLIC = (
     "dataformats",
     "dataformats.batch",
     "dataformats.errors",
+    "dataformats.images",
     "dataformats.interfaces",
     "dataformats.loaders.pytorch",
     "dataformats.registry",

@@ -30,6 +30,7 @@ LEVELS = {
     "codecs": 8,
     "loaders": 8,
     "cli": 9,
+    "images": 9,
     "compat": 9,
     "interop": 9,
     "testing": 9,

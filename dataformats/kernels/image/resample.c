@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     span *spans;
     weight_pair *weights; /* `most` for each output */
-    int64_t most, begin, stop; /* inputs [begin, stop) are used */
+    int64_t most;
 } axis;
 
 static int64_t aligned(int64_t n) { return (n + 15) / 16 * 16; }
@@ -66,16 +66,10 @@ static void weigh(double center, double support, int64_t n_inputs, double *room,
 static void fill_axis(axis *of, float from, float to, int64_t size, int64_t first, int64_t n, int64_t n_inputs,
                       double *room) {
     const double scale = (double)(to - from) / (double)size, support = support_of(from, to, size);
-    of->begin = n_inputs;
-    of->stop = 0;
     for (int64_t i = 0; i < n; i++) {
-        span *place = &of->spans[i];
-        weigh(from + ((double)(first + i) + 0.5) * scale, support, n_inputs, room, place, of->weights + i * of->most);
-        const int64_t stop = place->first + 2 * place->n_pairs;
-        of->begin = place->first < of->begin ? place->first : of->begin;
-        of->stop = stop > of->stop ? stop : of->stop;
+        const double center = from + ((double)(first + i) + 0.5) * scale;
+        weigh(center, support, n_inputs, room, &of->spans[i], of->weights + i * of->most);
     }
-    of->stop = of->stop > n_inputs ? n_inputs : of->stop;
 }
 
 static inline uint8_t rounded(int32_t high, int32_t low) {
@@ -138,17 +132,33 @@ static inline void pixel(const uint8_t *at, const uint8_t *end, const weight_pai
 #endif
 }
 
-/* One row of n bytes from rows of scratch memory, `stride` bytes apart; writes up to PAD bytes more. */
-static void column_sums(const uint8_t *rows, int64_t stride, int64_t n, const weight_pair *weights, int32_t n_pairs,
+/* The last rows, of 3 * width bytes each: row y of the image is at y % n_rows; n_rows is a power of 2. */
+typedef struct {
+    uint8_t *rows;
+    int64_t n_rows, stride;
+} ring;
+
+static inline uint8_t *row_of(const ring *of, int64_t y) { return of->rows + (y & (of->n_rows - 1)) * of->stride; }
+
+/* Return how many rows a ring has for sums of so many pairs of rows. */
+static int64_t ring_rows(int64_t most_pairs_of_rows) {
+    int64_t n = 2;
+    while (n < 2 * most_pairs_of_rows) {
+        n *= 2;
+    }
+    return n;
+}
+
+/* One row of n bytes from rows of a ring, from `first` on; writes up to PAD bytes more. */
+static void column_sums(const ring *of, int64_t first, int64_t n, const weight_pair *weights, int32_t n_pairs,
                         uint8_t *out) {
 #if defined(__SSE2__)
     const __m128i zero = _mm_setzero_si128();
     for (int64_t x = 0; x < n; x += 8) {
         __m128i high[2] = {zero, zero}, low[2] = {zero, zero};
-        const uint8_t *at = rows + x;
-        for (int32_t i = 0; i < n_pairs; i++, at += 2 * stride) {
-            const __m128i both = _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)at),
-                                                   _mm_loadl_epi64((const __m128i *)(at + stride)));
+        for (int32_t i = 0; i < n_pairs; i++) {
+            const __m128i both = _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(row_of(of, first + 2 * i) + x)),
+                                                   _mm_loadl_epi64((const __m128i *)(row_of(of, first + 2 * i + 1) + x)));
             const __m128i pairs[2] = {_mm_unpacklo_epi8(both, zero), _mm_unpackhi_epi8(both, zero)};
             const __m128i w_high = broadcast(weights[i].high), w_low = broadcast(weights[i].low);
             for (int half = 0; half < 2; half++) {
@@ -162,10 +172,10 @@ static void column_sums(const uint8_t *rows, int64_t stride, int64_t n, const we
 #else
     for (int64_t x = 0; x < n; x++) {
         int32_t high = 0, low = 0;
-        const uint8_t *at = rows + x;
-        for (int32_t i = 0; i < n_pairs; i++, at += 2 * stride) {
-            high += at[0] * weights[i].high[0] + at[stride] * weights[i].high[1];
-            low += at[0] * weights[i].low[0] + at[stride] * weights[i].low[1];
+        for (int32_t i = 0; i < n_pairs; i++) {
+            const uint8_t one = row_of(of, first + 2 * i)[x], other = row_of(of, first + 2 * i + 1)[x];
+            high += one * weights[i].high[0] + other * weights[i].high[1];
+            low += one * weights[i].low[0] + other * weights[i].low[1];
         }
         out[x] = rounded(high, low);
     }
@@ -212,10 +222,8 @@ int64_t resample_scratch(const resample_job *job) {
     if (!is_valid(job)) {
         return -1;
     }
-    const double support = support_of(job->box[1], job->box[3], job->size[1]);
-    int64_t n_rows = (int64_t)((double)job->part[3] * support + 2 * support) + 4; /* inputs of the part's rows */
-    n_rows = n_rows < job->height ? n_rows : job->height;
-    return lay_axes(job, axes, &room, NULL) + (n_rows + 2) * stride_of(job);
+    const int64_t n_axes = lay_axes(job, axes, &room, NULL);
+    return n_axes + (ring_rows(axes[1].most) + 1) * stride_of(job);
 }
 
 /* Put a row of pixels in its place. */
@@ -233,31 +241,39 @@ static void place_row(const resample_job *job, const uint8_t *row, int64_t y, ui
     }
 }
 
+/* Resample a row of the image along its length. */
+static void narrow_row(const resample_job *job, const axis *across, int64_t y, uint8_t *out) {
+    const uint8_t *row = job->image + y * job->width * 3, *end = job->image + job->height * job->width * 3;
+    const int64_t width = job->part[2];
+    for (int64_t x = 0; x < width; x++) {
+        /* In the order of the places, because each writes a byte of the next one. */
+        const int64_t from = job->flip ? width - 1 - x : x;
+        pixel(row + 3 * across->spans[from].first, end, across->weights + from * across->most,
+              across->spans[from].n_pairs, out + 3 * x);
+    }
+}
+
 void resample(const resample_job *job, void *scratch, uint8_t *out) {
     axis axes[2];
     double *room;
     uint8_t *rows = (uint8_t *)scratch + lay_axes(job, axes, &room, scratch);
-    const int64_t n_inputs[2] = {job->width, job->height}, stride = stride_of(job), width = job->part[2];
+    const int64_t n_inputs[2] = {job->width, job->height};
     for (int i = 0; i < 2; i++) {
-        fill_axis(&axes[i], job->box[i], job->box[i + 2], job->size[i], job->part[i], job->part[i + 2], n_inputs[i], room);
+        fill_axis(&axes[i], job->box[i], job->box[i + 2], job->size[i], job->part[i], job->part[i + 2], n_inputs[i],
+                  room);
     }
-    const axis *across = &axes[0], *down = &axes[1];
-    const uint8_t *end = job->image + job->height * job->width * 3;
-    const int64_t n_rows = down->stop - down->begin;
-    for (int64_t y = 0; y < n_rows; y++) {
-        const uint8_t *row = job->image + (down->begin + y) * job->width * 3;
-        for (int64_t x = 0; x < width; x++) {
-            /* In the order of the places, because each writes a byte of the next one. */
-            const int64_t from = job->flip ? width - 1 - x : x;
-            pixel(row + 3 * across->spans[from].first, end, across->weights + from * across->most,
-                  across->spans[from].n_pairs, rows + y * stride + 3 * x);
-        }
-    }
-    memset(rows + n_rows * stride, 0, (size_t)stride); /* the second of a pair with weight 0 */
-    uint8_t *line = rows + (n_rows + 1) * stride;
+    const axis *down = &axes[1];
+    const ring last = {rows, ring_rows(down->most), stride_of(job)};
+    uint8_t *line = rows + last.n_rows * last.stride;
+    memset(rows, 0, (size_t)(last.n_rows * last.stride)); /* the second row of a pair may have weight 0 */
+    int64_t next = down->spans[0].first;
     for (int64_t y = 0; y < job->part[3]; y++) {
-        column_sums(rows + (down->spans[y].first - down->begin) * stride, stride, 3 * width,
-                    down->weights + y * down->most, down->spans[y].n_pairs, line);
+        const span *of = &down->spans[y];
+        const int64_t stop = of->first + 2 * of->n_pairs;
+        for (next = next < of->first ? of->first : next; next < stop && next < job->height; next++) {
+            narrow_row(job, &axes[0], next, row_of(&last, next));
+        }
+        column_sums(&last, of->first, 3 * job->part[2], down->weights + y * down->most, of->n_pairs, line);
         place_row(job, line, y, out);
     }
 }

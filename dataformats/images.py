@@ -1,0 +1,314 @@
+"""Image operations for training: decode images of any size cropped and resized, and no more of them than needed.
+
+Pass them as `decode=` to a `Loader` or to `read`, for a field of type `jpg`, `png`, `webp`, or `bytes` that holds such
+images. The geometry is torchvision's. The result is RGB: gray becomes RGB, an alpha channel is dropped, and EXIF
+orientation is not applied.
+
+**Resampling** is bilinear with antialiasing: Pillow's `resize(size, BILINEAR, box)`, to the bit. A JPEG is decoded at
+1/2, 1/4 or 1/8 of its size if the crop still has at least the pixels of the result.
+
+**Random numbers** depend, in a `Loader`, on its seed and the position of the record in the run alone: two fields with
+equal operations get the same crop, and a resumed run gets the crops that an uninterrupted one would. In `read` they
+depend on the operation's `seed` and the index that is read.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from dataformats.batch import Blobs, Column
+from dataformats.codecs.image_decoders.jpeg import DIVISORS
+from dataformats.codecs.images import MAX_PIXELS, decode_scaled
+from dataformats.interfaces import FieldOperation
+from dataformats.kernels import resample
+from dataformats.kernels.buffers import rows
+from dataformats.storage.threads import for_each
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CenterCrop", "RandomResizedCrop", "Resize"]
+
+_TRIES = 10
+_MOST_SIZE = 16_384
+_MOST_RESIZED = 65_536
+
+Size = int | tuple[int, int]
+"""Height and width in pixels; one number is both."""
+
+Layout = Literal["channels_last", "channels_first"]
+
+
+class _Geometry(NamedTuple):
+    """What an operation makes of an image.
+
+    Attributes:
+        box: Left, top, right and bottom, in pixels: this part of the image is resampled
+        size: to this width and height, of which
+        part: left, top, width and height are computed, and put
+        place: at this left and top of the result, which is 0 elsewhere.
+    """
+
+    box: tuple[float, float, float, float]
+    size: tuple[int, int]
+    part: tuple[int, int, int, int]
+    place: tuple[int, int] = (0, 0)
+
+
+class _Operation(FieldOperation):
+    """An operation on images."""
+
+    flip: float
+    layout: Layout
+    seed: int
+
+    @abstractmethod
+    def shape(self, height: int, width: int) -> tuple[int, int]:
+        """Return height and width of the result for an image of this size."""
+
+    @abstractmethod
+    def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
+        """Return what is made of an image of this size; `draw` returns the next random number in [0, 1)."""
+
+    @property
+    def fixed(self) -> bool:
+        """True if all results have the same size."""
+        return True
+
+    def decode_batch(self, blobs: Blobs, generator: Callable[[int], np.random.Generator]) -> Column:
+        """Return uint8 (n, h, w, 3) or (n, 3, h, w); if the results differ in size, a list of them."""
+        out: Any = rows(np.dtype(np.uint8), self._shape(self.shape(1, 1)))(len(blobs)) if self.fixed else None
+        found: list[Any] = [None] * len(blobs) if out is None else list(out)
+
+        def decode(row: int) -> None:
+            found[row] = self._decode(bytes(blobs.view(row)), lambda: generator(row), found[row])
+
+        for_each(decode, len(blobs))
+        if out is not None:
+            return out  # type: ignore[no-any-return]
+        return np.stack(found) if len({image.shape for image in found}) == 1 else found
+
+    def _decode(
+        self, blob: bytes, generator: Callable[[], np.random.Generator], out: NDArray[np.uint8] | None
+    ) -> NDArray[np.uint8]:
+        def planned(height: int, width: int) -> tuple[_Geometry, bool]:
+            draw = generator().random
+            return self.geometry(height, width, draw), self.flip > 0 and draw() < self.flip
+
+        image, (height, width), divisor = decode_scaled(blob, lambda *size: _divisor(planned(*size)[0]))
+        geometry, flip = planned(height, width)
+        if max(geometry.size) > _MOST_RESIZED or geometry.size[0] * geometry.size[1] > MAX_PIXELS:
+            raise ValueError(f"the image of {width} x {height} would be resized to {'{} x {}'.format(*geometry.size)}")
+        if out is None:
+            out = np.empty(self._shape(self.shape(height, width)), np.uint8)
+        left, top, right, bottom = (edge / divisor for edge in geometry.box)
+        place = _place(out, geometry, self.layout, flip=flip)
+        part = place if place.flags.c_contiguous else np.empty(place.shape, np.uint8)
+        planes = self.layout == "channels_first"
+        resample(image, (left, top, right, bottom), geometry.size, geometry.part, part, flip=flip, planes=planes)
+        if part is not place:
+            out[...] = 0
+            place[...] = part
+        return out
+
+    def _shape(self, size: tuple[int, int]) -> tuple[int, ...]:
+        return (3, *size) if self.layout == "channels_first" else (*size, 3)
+
+    def _check(self) -> None:
+        if not 0 <= self.flip <= 1:
+            raise ValueError(f"flip: expected a probability from 0 to 1, found {self.flip!r}")
+        if self.layout not in ("channels_last", "channels_first"):
+            raise ValueError(f"layout: expected 'channels_last' or 'channels_first', found {self.layout!r}")
+        if self.seed < 0:
+            raise ValueError(f"seed: expected a whole number of at least 0, found {self.seed!r}")
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(_Operation):
+    """A random part of each image, resized, as `torchvision.transforms.v2.RandomResizedCrop` chooses it.
+
+    Args:
+        size: Height and width of the result; one number is both.
+        scale: The part of the image's area, from and to.
+        ratio: Width by height of the part, from and to.
+        flip: The probability that the result is mirrored, left to right.
+        layout: `"channels_last"`: uint8 (n, h, w, 3), or `"channels_first"`: uint8 (n, 3, h, w).
+        seed: For `read`: its random numbers depend on this seed and the index. A `Loader` has its own.
+
+    Example:
+        >>> import dataformats
+        >>> from dataformats.images import RandomResizedCrop
+        >>> photos = dataformats.open("tests/golden/real/photos.tfrecord")
+        >>> loader = dataformats.Loader(photos, 4, decode={"image": RandomResizedCrop(224, flip=0.5)})
+        >>> next(iter(loader))["image"].shape
+        (4, 224, 224, 3)
+    """
+
+    size: Size
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.0
+    layout: Layout = "channels_last"
+    seed: int = 0
+    name = "RandomResizedCrop"
+
+    def __post_init__(self) -> None:
+        _sizes(self.size)
+        for name, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
+            if not 0 < low <= high < math.inf:
+                raise ValueError(f"{name}: expected two positive numbers in order, found {(low, high)}")
+        self._check()
+
+    def shape(self, height: int, width: int) -> tuple[int, int]:
+        return _sizes(self.size)
+
+    def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
+        left, top, crop_width, crop_height = self._crop(height, width, draw)
+        rows, columns = _sizes(self.size)
+        box = (left, top, left + crop_width, top + crop_height)
+        return _Geometry(box, (columns, rows), (0, 0, columns, rows))
+
+    def _crop(self, height: int, width: int, draw: Callable[[], float]) -> tuple[int, int, int, int]:
+        """Return left, top, width and height of the part."""
+        low, high = (math.log(bound) for bound in self.ratio)
+        for _ in range(_TRIES):
+            area = height * width * (self.scale[0] + (self.scale[1] - self.scale[0]) * draw())
+            ratio = math.exp(low + (high - low) * draw())
+            crop_width, crop_height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < crop_width <= width and 0 < crop_height <= height:
+                top = int(draw() * (height - crop_height + 1))
+                return int(draw() * (width - crop_width + 1)), top, crop_width, crop_height
+        crop_width, crop_height = width, height  # no try fits: the largest part of a permitted ratio, in the center
+        if width / height < self.ratio[0]:
+            crop_height = max(1, round(width / self.ratio[0]))
+        elif width / height > self.ratio[1]:
+            crop_width = max(1, round(height * self.ratio[1]))
+        return (width - crop_width) // 2, (height - crop_height) // 2, crop_width, crop_height
+
+
+@dataclass(frozen=True)
+class CenterCrop(_Operation):
+    """The center of each image, resized before if `resize` is given, as torchvision's `Resize` and `CenterCrop` do.
+
+    Args:
+        size: Height and width of the result; one number is both. Outside of a smaller image, the result is 0.
+        resize: The shorter side of the resized image, or its height and width; `None`: the image is not resized.
+        flip: The probability that the result is mirrored, left to right.
+        layout: `"channels_last"`: uint8 (n, h, w, 3), or `"channels_first"`: uint8 (n, 3, h, w).
+        seed: See `RandomResizedCrop`.
+
+    Example:
+        >>> import dataformats
+        >>> from dataformats.images import CenterCrop
+        >>> photos = dataformats.open("tests/golden/real/photos.tfrecord")
+        >>> photos.read([0, 1], decode={"image": CenterCrop(224, resize=256)})["image"].shape
+        (2, 224, 224, 3)
+    """
+
+    size: Size
+    resize: Size | None = None
+    flip: float = 0.0
+    layout: Layout = "channels_last"
+    seed: int = 0
+    name = "CenterCrop"
+
+    def __post_init__(self) -> None:
+        _sizes(self.size)
+        if self.resize is not None:
+            _sizes(self.resize)
+        self._check()
+
+    def shape(self, height: int, width: int) -> tuple[int, int]:
+        return _sizes(self.size)
+
+    def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
+        rows, columns = (height, width) if self.resize is None else _resized(height, width, self.resize)
+        top, part_rows, below = _centered(rows, _sizes(self.size)[0])
+        left, part_columns, beside = _centered(columns, _sizes(self.size)[1])
+        part = (left, top, part_columns, part_rows)
+        return _Geometry((0, 0, width, height), (columns, rows), part, (beside, below))
+
+
+@dataclass(frozen=True)
+class Resize(_Operation):
+    """Each image resized, as `torchvision.transforms.v2.Resize` does.
+
+    Args:
+        size: The shorter side of the result, or its height and width. With one number, images of different ratios
+            get different sizes: the column is then a list.
+        flip: The probability that the result is mirrored, left to right.
+        layout: `"channels_last"`: uint8 (n, h, w, 3), or `"channels_first"`: uint8 (n, 3, h, w).
+        seed: See `RandomResizedCrop`.
+
+    Example:
+        >>> import dataformats
+        >>> from dataformats.images import Resize
+        >>> photos = dataformats.open("tests/golden/real/photos.tfrecord")
+        >>> photos.read([0, 1], decode={"image": Resize((64, 96), layout="channels_first")})["image"].shape
+        (2, 3, 64, 96)
+    """
+
+    size: Size
+    flip: float = 0.0
+    layout: Layout = "channels_last"
+    seed: int = 0
+    name = "Resize"
+
+    def __post_init__(self) -> None:
+        _sizes(self.size)
+        self._check()
+
+    @property
+    def fixed(self) -> bool:
+        return not isinstance(self.size, int)
+
+    def shape(self, height: int, width: int) -> tuple[int, int]:
+        return _resized(height, width, self.size)
+
+    def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
+        rows, columns = _resized(height, width, self.size)
+        return _Geometry((0, 0, width, height), (columns, rows), (0, 0, columns, rows))
+
+
+def _sizes(size: Any) -> tuple[int, int]:
+    """Return height and width."""
+    found = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, tuple | list) else ()
+    if len(found) != 2 or not all(isinstance(one, int) and 1 <= one <= _MOST_SIZE for one in found):
+        raise ValueError(f"size: expected one whole number or (height, width), 1 to {_MOST_SIZE}, found {size!r}")
+    return found[0], found[1]
+
+
+def _resized(height: int, width: int, size: Size) -> tuple[int, int]:
+    """Return height and width of a resized image; of one number, it is the shorter side."""
+    if not isinstance(size, int):
+        return _sizes(size)
+    return (size, int(size * width / height)) if height <= width else (int(size * height / width), size)
+
+
+def _centered(length: int, wanted: int) -> tuple[int, int, int]:
+    """Return where the center of a length begins, its length, and where it is put in a result of the wanted length."""
+    if wanted > length:
+        return 0, length, (wanted - length) // 2
+    return round((length - wanted) / 2), wanted, 0
+
+
+def _divisor(geometry: _Geometry) -> int:
+    """Return the largest one at which the box has at least the pixels of its size."""
+    left, top, right, bottom = geometry.box
+    most = min((right - left) / geometry.size[0], (bottom - top) / geometry.size[1])
+    return next((divisor for divisor in DIVISORS if divisor <= most), 1)
+
+
+def _place(out: NDArray[np.uint8], geometry: _Geometry, layout: Layout, *, flip: bool) -> NDArray[np.uint8]:
+    """Return the view of a result that the part fills."""
+    (left, top), (_, _, width, height) = geometry.place, geometry.part
+    pixels = out.transpose(1, 2, 0) if layout == "channels_first" else out
+    left = pixels.shape[1] - left - width if flip else left
+    place = pixels[top : top + height, left : left + width]
+    return place.transpose(2, 0, 1) if layout == "channels_first" else place

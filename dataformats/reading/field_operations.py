@@ -1,0 +1,160 @@
+"""Read fields by operations: the stored bytes are read as a column, and each operation makes another one of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dataformats.batch import Blobs, Column, Ragged, RecordBatch, take_column
+from dataformats.columns.codec_resolver import as_bytes
+from dataformats.columns.field_decoder import words
+from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
+from dataformats.interfaces import Decode, FieldOperation
+from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
+from dataformats.spec import NUMBER_TYPES, Type
+
+__all__ = ["Generators", "decode_fields", "read_decoded", "with_stored_bytes"]
+
+Generators = Callable[[FieldOperation, int], np.random.Generator]
+"""The generator of an operation for a row of a batch."""
+
+Source = TypeVar("Source")
+
+_WITH_BYTES: weakref.WeakKeyDictionary[RecordSource, dict[frozenset[str], RecordSource]] = weakref.WeakKeyDictionary()
+
+
+def with_stored_bytes(source: Source, decode: Decode) -> Source:
+    """Return a source of the same records with the stored bytes of these fields; it shares files and memory.
+
+    Records without a spec, which are results of a function, are left as they are: their values must be bytes.
+
+    Raises:
+        UnknownNameError: The source has no such field.
+        SpecError: A field does not store bytes, or not one value for each record.
+        TypeError: Something is not an operation.
+    """
+    spec = declared_spec(source) if isinstance(source, RecordSource) else None
+    for name, operation in decode.items():
+        if not isinstance(operation, FieldOperation):
+            raise TypeError(f"decode: expected an operation for {name!r}, found {operation!r}")
+        if spec is not None:
+            if name not in spec:
+                raise UnknownNameError("field", name=name, known=spec)
+            _check_type(spec[name], name)
+    if spec is None or not isinstance(source, RecordSource) or all(spec[name].codec == "bytes" for name in decode):
+        return source
+    known = _WITH_BYTES.setdefault(source, {})
+    names = frozenset(decode)
+    if names not in known:
+        known[names] = source.with_spec(as_bytes(spec, names))
+    return cast("Source", known[names])
+
+
+def read_decoded(
+    source: RecordSource, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt, decode: Decode
+) -> RecordBatch:
+    """Read a source with `decode=`: see `RecordSource.read`. Random numbers depend on seed and index alone."""
+    batch = with_stored_bytes(source, decode).read(indices, fields, on_corrupt)
+    numbers = batch.indices
+
+    def generator(operation: FieldOperation, row: int) -> np.random.Generator:
+        return np.random.default_rng((operation.seed, int(numbers[row])))
+
+    return decode_fields(source, batch, decode, generator, on_corrupt)
+
+
+def decode_fields(
+    source: Any, batch: RecordBatch, decode: Decode, generators: Generators, on_corrupt: OnCorrupt
+) -> RecordBatch:
+    """Return a batch whose columns of stored bytes are decoded by operations.
+
+    Args:
+        source: Names the file of a record, by `origin`.
+        batch: From `with_stored_bytes`.
+        decode: The operations; those of fields that the batch lacks are left out.
+        generators: Of the rows of this batch.
+        on_corrupt: As in `RecordSource.read`.
+
+    Raises:
+        CodecError: A value does not decode.
+        SpecError: A field does not hold bytes.
+    """
+    blobs = {name: _blobs(batch.columns[name], name) for name in decode if name in batch.columns}
+
+    def decoded(name: str, rows: NDArray[np.int64]) -> Column:
+        operation = decode[name]
+        return operation.decode_batch(blobs[name].take(rows), lambda row: generators(operation, int(rows[row])))
+
+    rows = np.arange(len(batch))
+    try:
+        columns = {name: decoded(name, rows) for name in blobs}
+        return replace(batch, columns={**batch.columns, **columns})
+    except (MemoryError, MissingExtraError):
+        raise  # the machine or the installation causes these, not a record
+    except Exception as error:
+        failed = _failures(blobs, decoded, rows)
+        if not failed:
+            raise error
+    errors = {
+        row: _located(source, int(batch.indices[row]), None if batch.single else name, decode[name], cause)
+        for row, (name, cause) in failed.items()
+    }
+    if on_corrupt == "raise":
+        first = min(errors)
+        raise errors[first] from errors[first].__cause__
+    kept = np.setdiff1d(rows, list(errors))
+    columns = {name: take_column(column, kept) for name, column in batch.columns.items() if name not in blobs}
+    columns = {name: columns[name] if name in columns else decoded(name, kept) for name in batch.columns}
+    by_index = {int(batch.indices[row]): error for row, error in errors.items()}
+    return RecordBatch(columns, batch.indices[kept], {**batch.failed, **by_index}, batch.single)
+
+
+def _failures(
+    names: Iterable[str], decoded: Callable[[str, NDArray[np.int64]], Column], rows: NDArray[np.int64]
+) -> dict[int, tuple[str, Exception]]:
+    """Return the rows that do not decode, each with a field and its error."""
+    failed: dict[int, tuple[str, Exception]] = {}
+    for row in rows.tolist():
+        for name in names:
+            try:
+                decoded(name, np.array([row]))
+            except (MemoryError, MissingExtraError):
+                raise
+            except Exception as error:
+                failed.setdefault(row, (name, error))
+    return failed
+
+
+def _located(source: Any, index: int, field: str | None, operation: FieldOperation, cause: Exception) -> CodecError:
+    path, number = source.origin(index) or (None, index)
+    error = CodecError(words(cause), codec=operation.name, field=field, index=number, path=path)
+    error.__cause__ = cause
+    return error
+
+
+def _blobs(column: Any, name: str) -> Blobs:
+    """Return the bytes that a column holds.
+
+    Raises:
+        SpecError: It holds something else, or a record lacks the field.
+    """
+    if isinstance(column, Ragged) and column.item == "bytes" and isinstance(column.values, np.ndarray):
+        if column.present is None or column.present.all():
+            return Blobs(column.values, column.offsets[:-1], column.lengths)
+    elif isinstance(column, list) and all(isinstance(value, bytes) for value in column):
+        return Blobs.join(column)
+    raise SpecError("an operation decodes bytes, one value for each record; found something else", field=name)
+
+
+def _check_type(kind: Type, name: str) -> None:
+    if kind.dims or kind.optional or kind.codec in NUMBER_TYPES:
+        raise SpecError(
+            f"an operation decodes bytes, one value for each record; found the type {kind}",
+            field=name,
+            remedy=Remedy("Pass {spec} if all records have one.", spec={name: "bytes"}),
+        )
