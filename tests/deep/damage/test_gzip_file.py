@@ -2,10 +2,15 @@
 
 import random
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dataformats.storage import decompressor
+from dataformats.storage.decompressor import ReferenceDecompressor
+from dataformats.storage.gzip_file import DecompressedFile
 from tests.storage.test_gzip_file import KINDS, WBITS, close, compress, opened, plain_bytes
 
 
@@ -51,3 +56,77 @@ def test_what_can_be_had_before_damage_does_not_depend_on_how_it_is_read(tmp_pat
                 assert not pieces or b"".join(pieces) == expected[: len(pieces) * step]
                 assert file.pread(0, 10_000) == expected
             close(file)
+
+
+EXTRA, NAME, COMMENT, HEADER_CRC = 4, 8, 16, 1  # flags of RFC 1952
+
+
+def member(noise: random.Random, kind: str) -> bytes:
+    """A file, or a member of one, with any features of its format."""
+    data = plain_bytes(noise.choice([0, 1, 600, 5000]), noise.randrange(99))
+    strategy = noise.choice([zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_FIXED, zlib.Z_RLE])
+    window = noise.choice([9, 12, 15])
+    state = zlib.compressobj(noise.randrange(10), zlib.DEFLATED, window if kind == "zlib" else -window, 8, strategy)
+    body = state.compress(data[:300]) + state.flush(
+        noise.choice([zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH])
+    )
+    body += state.compress(data[300:]) + state.flush()
+    if kind == "zlib":
+        return body
+    flags = noise.choice([0, EXTRA, NAME, COMMENT, HEADER_CRC, EXTRA | NAME | HEADER_CRC, 32])
+    head = bytes([0x1F, 0x8B, 8, flags, 0, 0, 0, 0, 0, 3])
+    head += b"\x05\0extra" * bool(flags & EXTRA) + b"name\0" * bool(flags & NAME) + b"comment\0" * bool(flags & COMMENT)
+    head += (zlib.crc32(head) & 0xFFFF).to_bytes(2, "little") * bool(flags & HEADER_CRC)
+    return head + body + zlib.crc32(data).to_bytes(4, "little") + len(data).to_bytes(4, "little")
+
+
+def mutated(noise: random.Random, whole: bytes) -> bytes:
+    data = bytearray(whole)
+    for _ in range(noise.choice([0, 1, 1, 2])):
+        at = noise.randrange(len(data) or 1)
+        change = noise.choice(["flip", "cut", "drop", "insert", "append"])
+        if change == "flip" and data:
+            data[at] ^= 1 << noise.randrange(8)
+        elif change == "cut":
+            del data[at:]
+        elif change == "drop":
+            del data[at : at + noise.randrange(1, 20)]
+        elif change == "insert":
+            data[at:at] = noise.randbytes(noise.randrange(1, 20))
+        else:
+            data += noise.choice([b"x", bytes(20), b"\x1f\x8b", b"\x1f\x8b\x08\0", noise.randbytes(30)])
+    return bytes(data)
+
+
+def described(file: DecompressedFile, noise: random.Random) -> Any:
+    """Everything that can be learned about a file, by reads in any order."""
+    pieces = [file.pread(noise.randrange(12_000), noise.choice([1, 100, 5000])) for _ in range(noise.choice([0, 3]))]
+    damage = file.damage if file.size >= 0 else None
+    error = None if damage is None else (type(damage), damage.what, damage.offset_bytes, damage.expected, damage.found)
+    return file.size, file.pread(0, 10**6), pieces, error
+
+
+def zlib_ng() -> Any:
+    return pytest.importorskip("zlib_ng.zlib_ng")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("library", [lambda: zlib, zlib_ng], ids=["zlib", "zlib_ng"])
+def test_values_and_errors_of_damaged_files_are_those_of_the_reference(
+    tmp_path: Path, kind: str, library: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = library()
+    monkeypatch.setattr(decompressor, "fast_library", lambda: chosen)
+    n_damaged = 0
+    for seed in range(400):
+        noise = random.Random(seed)
+        whole = b"".join(member(noise, kind) for _ in range(noise.choice([1, 1, 3]) if kind == "gzip" else 1))
+        data, order = mutated(noise, whole), noise.randrange(1000)
+        found = described(opened(tmp_path, data, kind), random.Random(order))
+        reference = opened(tmp_path, data, kind)
+        reference._use_reference()
+        assert type(reference._checkpoints[0]) is ReferenceDecompressor
+        assert found == described(reference, random.Random(order)), f"seed {seed}"
+        n_damaged += found[-1] is not None
+        reference.release()
+    assert n_damaged > 100
