@@ -76,6 +76,7 @@ def resample(
     flip: bool,
     planes: bool,
     out: NDArray[np.uint8],
+    portable: bool = False,
     /,
 ) -> bool: ...
 def wire_find(

@@ -40,7 +40,11 @@ static void resampled(input *in) {
         most = image[i] > most ? image[i] : most;
     }
     job.image = image;
-    resample(&job, scratch, out);
+    resample(&job, &resample_portable, scratch, out);
+    uint8_t *again = exact_copy(out, (size_t)n_out);
+    resample(&job, resample_choose(), scratch, out);
+    CHECK(n_out == 0 || memcmp(again, out, (size_t)n_out) == 0);
+    free(again);
     for (int64_t i = 0; i < n_out; i++) {
         CHECK(out[i] >= least && out[i] <= most);
     }

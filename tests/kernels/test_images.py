@@ -20,6 +20,9 @@ except ImportError:
     _native = None  # test_choice.py fails then, if the compiled kernels were asked for
 
 KERNELS = [reference] if _native is None else [reference, _native]
+RESAMPLES = [kernel.resample for kernel in KERNELS]
+if _native is not None:
+    RESAMPLES.append(lambda *arguments: _native.resample(*arguments, True))  # the portable variant
 
 
 @given(st.data())
@@ -67,9 +70,9 @@ def test_resampling_is_that_of_pillow(data: st.DataObject) -> None:
     box = (left, top, right, bottom)
     whole = by_pillow(image, (columns, rows), box)
     expected = whole[above : above + part[3], first : first + part[2]][:, :: -1 if flip else 1]
-    for kernel in KERNELS:
+    for one in RESAMPLES:
         out = np.zeros(part[2] * part[3] * 3, np.uint8)
-        assert kernel.resample(image.tobytes(), (height, width), box, (columns, rows), part, flip, planes, out)
+        assert one(image.tobytes(), (height, width), box, (columns, rows), part, flip, planes, out)
         found = out.reshape(3, *expected.shape[:2]).transpose(1, 2, 0) if planes else out.reshape(expected.shape)
         assert np.array_equal(found, expected)
 

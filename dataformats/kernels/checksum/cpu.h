@@ -20,6 +20,7 @@ int cpu_has_pclmul(void);       /* x86-64: SSE4.1 and PCLMULQDQ */
 int cpu_has_sse42_pclmul(void); /* x86-64: SSE4.2 (it has the crc32 instruction) and PCLMULQDQ */
 int cpu_has_vpclmul(void);      /* x86-64: AVX-512 F and BW and VPCLMULQDQ, and all of sse42_pclmul */
 int cpu_has_vbmi2(void);        /* x86-64: AVX-512 F, BW, VBMI and VBMI2 */
+int cpu_has_avx2(void);          /* x86-64 */
 int cpu_has_arm_crc(void);      /* arm64: the CRC32 extension */
 
 #endif

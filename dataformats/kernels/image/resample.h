@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "image/resample_rows.h"
+
 typedef struct {
     const uint8_t *image;  /* RGB, height * width * 3 */
     int64_t height, width; /* at least 1 */
@@ -20,8 +22,8 @@ typedef struct {
  * in the image, and parts in the size. */
 int64_t resample_scratch(const resample_job *job);
 
-/* Do the job, which `resample_scratch` has accepted. `out` has part[2] * part[3] * 3 bytes; `scratch` is aligned for
+/* Do the job, which `resample_scratch` has accepted, with a variant that runs here. `out` has part[2] * part[3] * 3 bytes; `scratch` is aligned for
  * doubles. */
-void resample(const resample_job *job, void *scratch, uint8_t *out);
+void resample(const resample_job *job, const resample_variant *variant, void *scratch, uint8_t *out);
 
 #endif

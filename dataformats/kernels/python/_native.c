@@ -50,6 +50,7 @@ static int native_exec(PyObject *module) {
     state->crc32c = crc_choose(crc32c_variants);
     state->crc32 = crc_choose(crc32_variants);
     state->varints = wire_choose_block();
+    state->resample = resample_choose();
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

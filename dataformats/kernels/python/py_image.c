@@ -27,7 +27,7 @@ static PyObject *native_png_unfilter(PyObject *module, PyObject *args) {
 }
 
 /* Return 1 if the job was done, 0 if its numbers are out of range, -1 with an exception set. */
-static int run(resample_job *job, const Py_buffer *image, const Py_buffer *out) {
+static int run(const resample_variant *variant, resample_job *job, const Py_buffer *image, const Py_buffer *out) {
     const int64_t n_bytes = resample_scratch(job);
     if (n_bytes < 0 || image->len / 3 / job->width != job->height || image->len % (3 * job->width) != 0 ||
         out->len != job->part[2] * job->part[3] * 3) {
@@ -38,28 +38,28 @@ static int run(resample_job *job, const Py_buffer *image, const Py_buffer *out) 
         return -1;
     }
     job->image = image->buf;
-    Py_BEGIN_ALLOW_THREADS resample(job, scratch, out->buf);
+    Py_BEGIN_ALLOW_THREADS resample(job, variant, scratch, out->buf);
     Py_END_ALLOW_THREADS
     free(scratch);
     return 1;
 }
 
 static PyObject *native_resample(PyObject *module, PyObject *args) {
-    (void)module;
     Py_buffer image, out;
     Py_ssize_t n[8];
     resample_job job;
+    int portable = 0;
     memset(&job, 0, sizeof job);
-    if (!PyArg_ParseTuple(args, "y*(nn)(ffff)(nn)(nnnn)ppw*:resample", &image, &n[0], &n[1], &job.box[0], &job.box[1],
+    if (!PyArg_ParseTuple(args, "y*(nn)(ffff)(nn)(nnnn)ppw*|p:resample", &image, &n[0], &n[1], &job.box[0], &job.box[1],
                           &job.box[2], &job.box[3], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7], &job.flip, &job.planes,
-                          &out)) {
+                          &out, &portable)) {
         return NULL;
     }
     job.height = n[0];
     job.width = n[1];
     memcpy(job.size, (int64_t[]){n[2], n[3]}, sizeof job.size);
     memcpy(job.part, (int64_t[]){n[4], n[5], n[6], n[7]}, sizeof job.part);
-    const int done = run(&job, &image, &out);
+    const int done = run(portable ? &resample_portable : state_of(module)->resample, &job, &image, &out);
     PyBuffer_Release(&image);
     PyBuffer_Release(&out);
     return done < 0 ? NULL : PyBool_FromLong(done);
@@ -70,7 +70,7 @@ PyMethodDef image_methods[] = {
      "png_unfilter(rows, row_bytes, channels, out, /)\n--\n\n"
      "Undo the filters of a PNG's rows; return False if they are not valid."},
     {"resample", native_resample, METH_VARARGS,
-     "resample(image, shape, box, size, part, flip, planes, out, /)\n--\n\n"
-     "Resample a box of an RGB image; return False if a number is out of range."},
+     "resample(image, shape, box, size, part, flip, planes, out, portable=False, /)\n--\n\n"
+     "Resample a box of an RGB image, perhaps by the portable variant; return False if a number is out of range."},
     {NULL, NULL, 0, NULL},
 };

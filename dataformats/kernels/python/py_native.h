@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "checksum/crc.h"
+#include "image/resample_rows.h"
 #include "io/read.h"
 #include "io/thread_pool.h"
 #include "wire/wire_varints.h"
@@ -25,6 +26,7 @@ typedef struct {
     crc_kernel *crc32c;
     crc_kernel *crc32;
     wire_block_kernel *varints;
+    const resample_variant *resample;
 } native_state;
 
 native_state *state_of(PyObject *module);
