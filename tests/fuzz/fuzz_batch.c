@@ -1,5 +1,5 @@
-/* A batch is read exactly if all its extents fit, all blobs are sound and no file has changed, from memory and by every
- * engine: then each byte is in its place. Otherwise it fails, and nothing is written elsewhere. Input: files, then
+/* A batch is read exactly if all its extents fit, all blobs are sound and no file has changed, from memory, by every
+ * engine and from a map: then each byte is in its place. Otherwise it fails, and nothing is written elsewhere. Input: files, then
  * fields and their extents. The content of all files is the same, with frames where the extents say. */
 #include "fuzz_file.h"
 
@@ -36,6 +36,8 @@ static uint8_t original[FILE_BYTES], content[FILE_BYTES];
 static int64_t n_different; /* bytes at the front of `content`, and of the file, that may differ from the original */
 static int disk_file;
 static char disk_path[64];
+static file_map disk_map;
+static map_copier *copier; /* NULL if the system has none */
 static crc_kernel *crc32, *crc32c;
 
 static void remove_file(void) { unlink(disk_path); }
@@ -44,6 +46,10 @@ static void prepare(void) {
     fill(original, FILE_BYTES);
     disk_file = new_file(original, FILE_BYTES, disk_path);
     atexit(remove_file);
+    copier = map_copier_open();
+    if (copier != NULL) {
+        CHECK(map_file(disk_file, FILE_BYTES + 100, &disk_map) == 0); /* some files are said to be as long */
+    }
     crc32 = crc_choose(crc32_variants);
     crc32c = crc_choose(crc32c_variants);
 }
@@ -58,8 +64,11 @@ static void take_files(described *d) {
         const uint8_t how = next_byte(&d->in);
         const int64_t shorter = how >= 192 ? next_below(&d->in, d->most_bytes) : 0;
         batch_file *file = &d->files[i];
-        *file = (batch_file){NULL, how % 16 == 1 ? BATCH_SKIP : how % 32 == 2 ? -1 : disk_file, 0, -1};
+        *file = (batch_file){NULL, how % 16 == 1 ? BATCH_SKIP : how % 32 == 2 ? -1 : disk_file, 0, -1, NULL};
         file->n_bytes = how % 32 == 3 ? FILE_BYTES : d->most_bytes - shorter; /* an unchanged file is as long as this */
+        if (copier != NULL && file->fd == disk_file && how % 8 > 4) {
+            file->map = &disk_map;
+        }
         if (how % 2 == 0) {
             file->memory = original; /* replaced by a copy when its content is known */
         } else if (how % 64 == 5) {
@@ -338,11 +347,11 @@ static int read_left(batch *plan, read_engine *engine) {
 static int read_all(batch *plan, read_engine *engine, int64_t n_shares) {
     uint8_t *scratch = exact_room((size_t)plan->n_scratch);
     read_part *parts = exact_room(READ_MAX_PARTS * sizeof *parts);
-    int result = 0;
+    int result = 0, waited = 0;
     for (int64_t share = 0; result == 0 && share < n_shares; share++) {
         result = batch_copy(plan, share, n_shares);
         if (result == 0 && plan->n_runs > 0) {
-            result = batch_try(plan, engine, share, n_shares, scratch, parts);
+            result = batch_try(plan, engine, share, n_shares, scratch, parts, copier, &waited);
         }
     }
     free(scratch);

@@ -21,6 +21,11 @@
 #define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* scratch memory for each blob that is read to its place */
 #define RUN_EFFORT 4096       /* bytes whose copy costs as much as a system call; reading costs twice a copy */
 #define GROUP 64             /* blobs that are copied together */
+#define PREFETCHED_BYTES 4096 /* longer blobs come as fast without */
+#define NEAR_BYTES (64 << 10) /* are prefetched at once */
+#define LINE_BYTES 64
+#define PROBED_RUNS 8           /* are copied first: if they have to be waited for, the others are not */
+#define MAPPED_BYTES (32 << 10) /* of longer runs, reading takes less time than copying from a mapping */
 
 /* ---- planning */
 
@@ -245,20 +250,38 @@ static int deliver(const batch *plan, const batch_field *field, const arrival *a
 
 /* ---- from memory */
 
+/* Begin to bring bytes into the second-level cache, many lines at once: of short blobs here and there, the processor
+ * would wait for one after the other. Safe for a page that a truncated file has lost. */
+static void prefetch(const uint8_t *from, int64_t n_bytes) {
+#ifdef __GNUC__
+    const uint8_t *line = from - (uintptr_t)from % LINE_BYTES;
+    for (; line < from + n_bytes; line += LINE_BYTES) {
+        __builtin_prefetch(line, 0, 2);
+    }
+#else
+    (void)from, (void)n_bytes;
+#endif
+}
+
 /* Copy those of the rows `[first, stop)` that are in memory. */
 static int copy_rows(const batch *plan, const batch_field *field, int64_t first, int64_t stop) {
     arrival arrivals[GROUP];
-    int64_t n = 0;
+    int64_t n = 0, n_bytes = 0;
     for (int64_t row = first; row < stop; row++) {
         const uint8_t *memory = plan->files[field->extents.file[row]].memory;
+        const int64_t length = field->extents.length[row];
         if (memory != NULL || is_nothing(field, row)) {
             arrivals[n++] = (arrival){row, memory == NULL ? field->out : memory + field->extents.offset[row]};
         }
-        if (n == GROUP || (n > 0 && row == stop - 1)) {
+        if (memory != NULL && length <= PREFETCHED_BYTES) {
+            n_bytes += length;
+            prefetch(memory + field->extents.offset[row] - field->head, field->head + length + field->tail);
+        }
+        if (n == GROUP || n_bytes >= NEAR_BYTES || (n > 0 && row == stop - 1)) {
             if (!deliver(plan, field, arrivals, n)) {
                 return 0;
             }
-            n = 0;
+            n = n_bytes = 0;
         }
     }
     return 1;
@@ -326,23 +349,39 @@ static int verify(const batch *plan, const batch_span *span, const uint8_t *fram
     return framing_is_sound(plan, field, span->row, framing, framing + BATCH_MAX_FRAMING, crc);
 }
 
-/* Copy blobs from scratch memory to their places. */
-static int deliver_scratch(const batch *plan, const batch_run *run, const uint8_t *scratch) {
-    const batch_span *first = &plan->spans[run->first];
+/* Blobs of one field on the way to their places. */
+typedef struct {
+    int32_t field;
+    int64_t n;
     arrival arrivals[GROUP];
-    int64_t n = 0;
+} delivery;
+
+static int deliver_rest(const batch *plan, delivery *some) {
+    const int64_t n = some->n;
+    some->n = 0;
+    return n == 0 || deliver(plan, &plan->fields[some->field], some->arrivals, n);
+}
+
+/* Copy the blobs of a run, which lie in memory from `from` on, to their places; some of them later. */
+static int deliver_memory(const batch *plan, const batch_run *run, const uint8_t *from, delivery *some) {
+    const batch_span *first = &plan->spans[run->first];
     for (int64_t i = 0; i < run->n; i++) {
         const batch_span *span = first + i;
-        const batch_field *field = &plan->fields[span->field];
-        arrivals[n++] = (arrival){span->row, scratch + (span->start - first->start) + field->head};
-        if (n == GROUP || i == run->n - 1 || span[1].field != span->field) {
-            if (!deliver(plan, field, arrivals, n)) {
-                return 0;
-            }
-            n = 0;
+        if ((some->n == GROUP || some->field != span->field) && !deliver_rest(plan, some)) {
+            return 0;
         }
+        some->field = span->field;
+        some->arrivals[some->n++] =
+            (arrival){span->row, from + (span->start - first->start) + plan->fields[span->field].head};
     }
     return 1;
+}
+
+static int deliver_scratch(const batch *plan, const batch_run *run, const uint8_t *scratch) {
+    delivery some;
+    some.field = 0;
+    some.n = 0;
+    return deliver_memory(plan, run, scratch, &some) && deliver_rest(plan, &some);
 }
 
 static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch) {
@@ -363,12 +402,24 @@ static int read_warm(read_request *request) {
     return request_try(request) == REQUEST_READ && request->error == 0 && request->done == request->length;
 }
 
+/* Return whether a map is of the file behind the descriptor, which still has all bytes: others read as zeros. */
+static int is_mapped_whole(const batch_file *file, const struct stat *info) {
+    return (uint64_t)info->st_dev == file->map->device && (uint64_t)info->st_ino == file->map->inode &&
+           info->st_size >= file->n_bytes;
+}
+
 static int unchanged(const batch_file *file) {
     struct stat info;
+    if (file->mtime_ns < 0 && file->map == NULL) {
+        return 1;
+    }
+    if (fstat(file->fd, &info) != 0 || (file->map != NULL && !is_mapped_whole(file, &info))) {
+        return 0;
+    }
     if (file->mtime_ns < 0) {
         return 1;
     }
-    if (fstat(file->fd, &info) != 0 || info.st_nlink == 0) {
+    if (info.st_nlink == 0) {
         return 0;
     }
 #ifdef __APPLE__
@@ -392,13 +443,86 @@ static int all_unchanged(const batch *plan) {
     return 1;
 }
 
+static int64_t bytes_of(const batch *plan, const batch_run *run) {
+    return plan->spans[run->first + run->n - 1].stop - plan->spans[run->first].start;
+}
+
+int batch_is_short(const batch *plan, const batch_run *run) { return bytes_of(plan, run) <= MAPPED_BYTES; }
+
+static int is_mapped(const batch *plan, const batch_run *run) {
+    return plan->files[plan->spans[run->first].file].map != NULL && batch_is_short(plan, run);
+}
+
+/* Return the place of a run in its mapped file, with the bytes around it that make copying fast. */
+static read_part piece_of(const batch *plan, const batch_run *run) {
+    const batch_span *first = &plan->spans[run->first];
+    const batch_file *file = &plan->files[first->file];
+    const int64_t begin = first->start & -(int64_t)MAP_COPY_ALIGN, stop = first->start + bytes_of(plan, run);
+    const int64_t end = (stop + MAP_COPY_ALIGN - 1) & -(int64_t)MAP_COPY_ALIGN; /* no further than its page */
+    return (read_part){(void *)(uintptr_t)(file->map->memory + begin), (size_t)(end - begin)};
+}
+
+/* Copy and verify as many of the runs [first, end) as one call takes, at most READ_MAX_PARTS. Return their number, or -1
+ * if a blob is invalid. */
+static int64_t copy_mapped(const batch *plan, int64_t first, int64_t end, map_copier *copier, read_part *parts) {
+    int64_t n = 0, n_bytes = 0;
+    while (first + n < end && is_mapped(plan, &plan->runs[first + n])) {
+        parts[n] = piece_of(plan, &plan->runs[first + n]);
+        n_bytes += (int64_t)parts[n].n_bytes;
+        if (n_bytes > MAP_COPY_BYTES) {
+            break;
+        }
+        prefetch(parts[n].base, (int64_t)parts[n].n_bytes);
+        n++;
+    }
+    const uint8_t *from = n == 0 ? NULL : map_copy(copier, parts, (int)n);
+    delivery some;
+    some.field = 0;
+    some.n = 0;
+    for (int64_t i = 0; from != NULL && i < n; i++) {
+        batch_run *run = &plan->runs[first + i];
+        if (!deliver_memory(plan, run, from + plan->spans[run->first].start % MAP_COPY_ALIGN, &some)) {
+            return -1;
+        }
+        run->is_done = 1;
+        from += parts[i].n_bytes;
+    }
+    return from == NULL ? 0 : deliver_rest(plan, &some) ? n : -1;
+}
+
+/* Copy and verify the first of the runs [first, end) that are short and mapped, until one has to be waited for. Return
+ * their number, or -1 if a blob is invalid. */
+static int64_t try_mapped(const batch *plan, int64_t first, int64_t end, map_copier *copier, read_part *parts,
+                          int *waited) {
+    const int64_t waits = map_waits();
+    int64_t n = 0, more = 1;
+    while (more > 0 && first + n < end && !*waited) {
+        const int64_t most = n == 0 ? PROBED_RUNS : READ_MAX_PARTS, left = end - first - n;
+        more = copy_mapped(plan, first + n, first + n + (left < most ? left : most), copier, parts);
+        n += more;
+        *waited = map_waits() != waits;
+    }
+    return more < 0 ? -1 : n;
+}
+
 int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
-              read_part *parts) {
+              read_part *parts, map_copier *copier, int *waited) {
     const int try_first = read_tries_first(engine);
     if (engine != NULL && !try_first) {
         return 0;
     }
-    for (int64_t i = plan->n_runs * share / n_shares; i < plan->n_runs * (share + 1) / n_shares; i++) {
+    const int64_t end = plan->n_runs * (share + 1) / n_shares;
+    for (int64_t i = plan->n_runs * share / n_shares; i < end; i++) {
+        if (copier != NULL && !*waited && is_mapped(plan, &plan->runs[i])) {
+            const int64_t n = try_mapped(plan, i, end, copier, parts, waited);
+            if (n < 0) {
+                return -1;
+            }
+            i += n;
+            if (i == end) {
+                break;
+            }
+        }
         batch_run *run = &plan->runs[i];
         read_request request;
         place_request(plan, run, scratch, &request, parts);
@@ -442,9 +566,14 @@ int batch_read(const batch *plan, read_engine *engine, int64_t n, uint8_t *scrat
 
 #else
 
+int batch_is_short(const batch *plan, const batch_run *run) {
+    (void)plan, (void)run;
+    return 0;
+}
+
 int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
-              read_part *parts) {
-    (void)engine, (void)share, (void)n_shares, (void)scratch, (void)parts;
+              read_part *parts, map_copier *copier, int *waited) {
+    (void)engine, (void)share, (void)n_shares, (void)scratch, (void)parts, (void)copier, (void)waited;
     return plan->n_runs == 0 ? 0 : -1; /* the caller uses the reference path */
 }
 

@@ -10,6 +10,7 @@
 
 #include "checksum/crc.h"
 #include "batch/layout.h"
+#include "io/map_copy.h"
 #include "io/read.h"
 
 /* How a blob is verified. */
@@ -26,6 +27,7 @@ typedef struct {
     int fd;                /* BATCH_SKIP: this call reads nothing from it */
     int64_t n_bytes;
     int64_t mtime_ns; /* of the file when it was opened; below 0: not checked */
+    const file_map *map; /* of the same file, all of it; NULL: it is not mapped */
 } batch_file;
 
 /* A part at the same place of all blobs that goes to a separate array: a picture within a record, for example.
@@ -91,11 +93,15 @@ int64_t batch_effort(const batch *plan);
 /* Copy and verify the blobs of files in memory. Return 0, or -1 if one is invalid. */
 int batch_copy(const batch *plan, int64_t share, int64_t n_shares);
 
+/* Return whether a run is short enough to be copied from a mapped file. */
+int batch_is_short(const batch *plan, const batch_run *run);
+
 /* If the engine tries cached data first: read and verify, run by run, the runs that need no waiting. Without an engine:
  * read all runs, one system call after the other. `scratch`: `n_scratch` bytes, used for each run; `parts`:
- * READ_MAX_PARTS. Return 0, or -1 if something failed. */
+ * READ_MAX_PARTS. Short runs of mapped files are copied by `copier`, unless it is NULL, until a page has to be waited
+ * for: then `waited` is set. Return 0, or -1 if something failed. */
 int batch_try(const batch *plan, const read_engine *engine, int64_t share, int64_t n_shares, uint8_t *scratch,
-              read_part *parts);
+              read_part *parts, map_copier *copier, int *waited);
 
 /* Move the remaining runs to the front. Return their number; `n_scratch`: the scratch memory for all of them. */
 int64_t batch_left(batch *plan, int64_t *n_scratch);

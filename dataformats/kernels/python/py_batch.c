@@ -16,11 +16,13 @@ typedef struct {
 typedef struct {
     uint8_t *scratch;
     read_part *parts;
+    map_copier *copier;
 } worker_room;
 
 /* Everything that a read holds. */
 typedef struct {
     const laid_out *laid;
+    held_files *known; /* NULL: without maps */
     out_views *outs;
     batch_file *files;
     batch_field *fields;
@@ -30,6 +32,9 @@ typedef struct {
     int n_workers;
     int64_t n_shares;
     atomic_int outcome; /* FAILED, NO_MEMORY, or 0 */
+    int has_maps;       /* some files are mapped */
+    atomic_int waited;  /* for a page of a map */
+    int64_t n_left;     /* runs that were not in the page cache */
     uint8_t *scratch;
     read_request *requests;
     read_part *parts;
@@ -39,6 +44,15 @@ typedef struct {
 #define NO_MEMORY 2
 #define SHARE_BYTES (64 << 10)   /* of cost, done by one thread at a time */
 #define SHARED_BYTES (768 << 10) /* for less, waking threads costs more than they gain */
+
+static void free_left(batch_arguments *held) {
+    free(held->scratch);
+    free(held->requests);
+    free(held->parts);
+    held->scratch = NULL;
+    held->requests = NULL;
+    held->parts = NULL;
+}
 
 static void release(batch_arguments *held) {
     for (int64_t i = 0; held->outs != NULL && i < held->laid->n_fields; i++) {
@@ -53,11 +67,12 @@ static void release(batch_arguments *held) {
     for (int i = 0; held->workers != NULL && i < held->n_workers; i++) {
         free(held->workers[i].scratch);
         free(held->workers[i].parts);
+        if (held->workers[i].copier != NULL) {
+            read_give_copier(held->engine, held->workers[i].copier);
+        }
     }
     free(held->workers);
-    free(held->scratch);
-    free(held->requests);
-    free(held->parts);
+    free_left(held);
 }
 
 /* Fill the outputs of a field from a tuple: its array, the slice's array or None, the slice's begin and bytes. */
@@ -173,16 +188,24 @@ static void do_share(void *context, int64_t share, int worker) {
             return;
         }
     }
+    if (held->has_maps && room->copier == NULL) {
+        room->copier = read_take_copier(held->engine);
+    }
+    int waited = atomic_load_explicit(&held->waited, memory_order_relaxed);
     if (batch_copy(plan, share, held->n_shares) < 0 ||
-        (plan->n_runs > 0 && batch_try(plan, held->engine, share, held->n_shares, room->scratch, room->parts) < 0)) {
+        (plan->n_runs > 0 && batch_try(plan, held->engine, share, held->n_shares, room->scratch, room->parts,
+                                       held->has_maps ? room->copier : NULL, &waited) < 0)) {
         atomic_store(&held->outcome, FAILED);
+    }
+    if (waited) {
+        atomic_store(&held->waited, 1);
     }
 }
 
 /* Read the runs that need waiting. */
 static int read_left(batch_arguments *held) {
     int64_t n_scratch;
-    const int64_t n = batch_left(&held->plan, &n_scratch);
+    const int64_t n = held->n_left = batch_left(&held->plan, &n_scratch);
     if (n > 0) {
         held->scratch = malloc((size_t)n_scratch + 1);
         held->requests = malloc((size_t)n * sizeof *held->requests);
@@ -194,11 +217,8 @@ static int read_left(batch_arguments *held) {
     return batch_read(&held->plan, held->engine, n, held->scratch, held->requests, held->parts) < 0 ? FAILED : 0;
 }
 
-/* Plan and do the read, without the GIL, with threads if it is large. Return FAILED, NO_MEMORY or 0. */
-static int run(batch_arguments *held, thread_pool *pool) {
-    if (batch_plan(&held->plan) < 0) {
-        return FAILED;
-    }
+/* Do the read that was planned, with threads if it is large. Return FAILED, NO_MEMORY or 0. */
+static int run_planned(batch_arguments *held, thread_pool *pool) {
     const int64_t n_bytes = batch_effort(&held->plan);
     held->n_shares = held->n_workers > 1 && n_bytes >= SHARED_BYTES ? n_bytes / SHARE_BYTES : 1;
     if (held->n_shares == 1) {
@@ -208,6 +228,57 @@ static int run(batch_arguments *held, thread_pool *pool) {
     }
     const int outcome = atomic_load(&held->outcome);
     return outcome != 0 || held->plan.n_runs == 0 ? outcome : read_left(held);
+}
+
+/* Map the files with short runs, if the last read found everything in the page cache. */
+static void add_maps(batch_arguments *held) {
+    const batch *plan = &held->plan;
+    int32_t last = -1;
+    if (held->known == NULL || atomic_load(&held->known->warmth) != WARMTH_WARM || plan->n_runs == 0 ||
+        (held->workers[0].copier = read_take_copier(held->engine)) == NULL) {
+        return;
+    }
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        const int32_t number = plan->spans[plan->runs[i].first].file;
+        if (number != last && batch_is_short(plan, &plan->runs[i])) {
+            batch_file *file = &held->files[number];
+            file->map = map_of(held->known, number, file->fd, file->n_bytes);
+            held->has_maps |= file->map != NULL;
+            last = number;
+        }
+    }
+}
+
+/* Read again without maps, after a failure with them. */
+static int run_again(batch_arguments *held, thread_pool *pool) {
+    for (int64_t i = 0; i < held->plan.n_files; i++) {
+        held->files[i].map = NULL;
+    }
+    held->has_maps = 0;
+    atomic_store(&held->outcome, 0);
+    free_left(held);
+    const int outcome = batch_plan(&held->plan) < 0 ? FAILED : run_planned(held, pool);
+    if (outcome == 0) {
+        atomic_store(&held->known->warmth, WARMTH_NEVER); /* another file has the name, or the system refuses */
+    }
+    return outcome;
+}
+
+/* Plan and do the read, without the GIL. Return FAILED, NO_MEMORY or 0. */
+static int run(batch_arguments *held, thread_pool *pool) {
+    if (batch_plan(&held->plan) < 0) {
+        return FAILED;
+    }
+    add_maps(held);
+    const int outcome = run_planned(held, pool);
+    if (outcome == FAILED && held->has_maps) {
+        return run_again(held, pool);
+    }
+    if (held->known != NULL && held->plan.n_runs > 0 && atomic_load(&held->known->warmth) != WARMTH_NEVER) {
+        const int is_warm = outcome == 0 && held->n_left == 0 && !atomic_load(&held->waited);
+        atomic_store(&held->known->warmth, is_warm ? WARMTH_WARM : WARMTH_UNKNOWN);
+    }
+    return outcome;
 }
 
 static PyObject *native_read_laid(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
@@ -236,6 +307,7 @@ static PyObject *native_read_laid(PyObject *module, PyObject *const *args, Py_ss
     }
     held.plan.crc32 = state_of(module)->crc32;
     held.plan.crc32c = state_of(module)->crc32c;
+    held.known = files_in(held.laid->held);
     int outcome;
     Py_BEGIN_ALLOW_THREADS outcome = run(&held, pool);
     Py_END_ALLOW_THREADS release(&held);

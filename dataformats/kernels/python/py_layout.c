@@ -80,7 +80,17 @@ const batch_field *extents_in(PyObject *capsule) {
 
 /* ---- files */
 
+#define MOST_MAPS 256
+
 static void free_files(held_files *held) {
+    for (int64_t i = 0; held->maps != NULL && i < held->n; i++) {
+        file_map *map = atomic_load(&held->maps[i]);
+        if (map != NULL) {
+            unmap_file(map);
+            free(map);
+        }
+    }
+    free(held->maps);
     PyBuffer_Release(&held->memories);
     PyBuffer_Release(&held->sizes);
     PyBuffer_Release(&held->mtimes);
@@ -98,6 +108,11 @@ static int take_files(PyObject *const *args, held_files *held) {
     held->n = held->sizes.len / 8;
     if (held->memories.len / 8 != held->n || held->mtimes.len / 8 != held->n) {
         PyErr_SetString(PyExc_ValueError, "memories, sizes and mtimes must be equally long");
+        return -1;
+    }
+    held->maps = calloc((size_t)held->n + 1, sizeof *held->maps);
+    if (held->maps == NULL) {
+        PyErr_NoMemory();
         return -1;
     }
     return 0;
@@ -119,11 +134,31 @@ static PyObject *native_hold_files(PyObject *module, PyObject *const *args, Py_s
     return capsule;
 }
 
-const held_files *files_in(PyObject *capsule) { return PyCapsule_GetPointer(capsule, FILES); }
+held_files *files_in(PyObject *capsule) { return PyCapsule_GetPointer(capsule, FILES); }
+
+const file_map *map_of(held_files *files, int64_t number, int fd, int64_t n_bytes) {
+    file_map *known = atomic_load(&files->maps[number]);
+    if (known != NULL || atomic_load(&files->n_maps) >= MOST_MAPS) {
+        return known;
+    }
+    file_map *map = malloc(sizeof *map);
+    if (map == NULL || map_file(fd, n_bytes, map) < 0) {
+        free(map);
+        atomic_store(&files->n_maps, MOST_MAPS); /* it would fail again */
+        return NULL;
+    }
+    if (!atomic_compare_exchange_strong(&files->maps[number], &known, map)) {
+        unmap_file(map); /* another thread was faster */
+        free(map);
+        return known;
+    }
+    atomic_fetch_add(&files->n_maps, 1);
+    return map;
+}
 
 batch_file file_at(const held_files *files, int64_t number) {
     return (batch_file){(const uint8_t *)(uintptr_t)((const uint64_t *)files->memories.buf)[number], -1,
-                        ((const int64_t *)files->sizes.buf)[number], ((const int64_t *)files->mtimes.buf)[number]};
+                        ((const int64_t *)files->sizes.buf)[number], ((const int64_t *)files->mtimes.buf)[number], NULL};
 }
 
 /* ---- the layout */

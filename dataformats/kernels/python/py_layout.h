@@ -1,6 +1,8 @@
 #ifndef DATAFORMATS_PY_LAYOUT_H
 #define DATAFORMATS_PY_LAYOUT_H
 
+#include <stdatomic.h>
+
 #include "batch/batch.h"
 #include "python/py_native.h"
 
@@ -8,7 +10,13 @@
 typedef struct {
     Py_buffer memories, sizes, mtimes;
     int64_t n;
+    file_map *_Atomic *maps; /* of each file, NULL if it is not mapped; they last as long as the capsule */
+    atomic_int n_maps;
+    atomic_int warmth;
 } held_files;
+
+/* Whether files are copied from maps: if the read before found everything in the page cache. */
+enum { WARMTH_UNKNOWN, WARMTH_WARM, WARMTH_NEVER };
 
 /* The extents of the blobs of some records, and their places in memory. */
 typedef struct {
@@ -30,9 +38,12 @@ laid_out *laid_in(PyObject *capsule);
 const batch_field *extents_in(PyObject *capsule);
 
 /* Return the files in a capsule of `hold_files`, or NULL with an exception set. The capsule must stay referenced. */
-const held_files *files_in(PyObject *capsule);
+held_files *files_in(PyObject *capsule);
 
 /* Return a file, without a descriptor. */
 batch_file file_at(const held_files *files, int64_t number);
+
+/* Return a file mapped, now if necessary; NULL if that is not possible, or too many are. Thread-safe. */
+const file_map *map_of(held_files *files, int64_t number, int fd, int64_t n_bytes);
 
 #endif

@@ -15,8 +15,10 @@ from dataformats.kernels import implementation
 from dataformats.storage.engines import describe
 
 CALLS = {
-    "x86_64": {"io_setup": 206, "io_submit": 209, "io_getevents": 208, "preadv2": 327, "fadvise64": 221},
-    "aarch64": {"io_setup": 0, "io_submit": 2, "io_getevents": 4, "preadv2": 286, "fadvise64": 223},
+    "x86_64": {"io_setup": 206, "io_submit": 209, "io_getevents": 208, "preadv2": 327, "fadvise64": 221}
+    | {"memfd_create": 319, "pwritev": 296},
+    "aarch64": {"io_setup": 0, "io_submit": 2, "io_getevents": 4, "preadv2": 286, "fadvise64": 223}
+    | {"memfd_create": 279, "pwritev": 70},
 }.get(platform.machine(), {})
 CALLS |= {"io_uring_setup": 425, "io_uring_enter": 426}
 SIZE = 4_000_000
@@ -186,6 +188,24 @@ def test_no_reads_that_do_not_wait(path: Path, number: str) -> None:
     """As on file systems that cannot tell what is in memory."""
     script = f"forbid({CALLS['preadv2']}, errno.{number})\nfor name in ('auto', 'threads'):\n    check(name)\n"
     run(path, script + "    check(name, 40)")
+
+
+@pytest.mark.parametrize("call", ["memfd_create", "pwritev"])
+@pytest.mark.parametrize("number", ["EPERM", "ENOSYS"])
+def test_no_copies_of_maps(path: Path, call: str, number: str) -> None:
+    run(
+        path,
+        f"""
+from pathlib import Path
+from tests.storage import test_mapped_copies as test
+path = Path(path)
+forbid({CALLS[call]}, errno.{number})
+files = test.file_set(path)
+for _ in range(4):
+    assert test.read(files, test.extents(test.FEW)) == [test.expected(test.FEW, content.tobytes())]
+assert test.maps(path) == {int(call == "pwritev")}
+""",
+    )
 
 
 def test_no_advice(path: Path) -> None:
