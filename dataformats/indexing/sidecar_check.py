@@ -82,7 +82,7 @@ class Comparison:
         yield from self._digest_errors(sized, remedy, remote)
 
     def _size_error(self, claim: _Claim, remedy: Remedy) -> FormatError | None:
-        found, expected = sum(file.size for file in claim.files), claim.listed["bytes"]
+        found, expected = sum([file.size for file in claim.files]), claim.listed["bytes"]
         if found == expected:
             return None
         kind = TruncatedError if found < expected else FormatError
@@ -159,15 +159,14 @@ def compare_files(
     found = Comparison(sidecar)
     if not listed:
         return found
-    places = {_place(folder, file): file for file in files}
-    heads = {place.partition("/")[0]: file for place, file in reversed(places.items())}
-    if len(listed) == 1 and "digest" not in listed[0] and listed[0]["name"] not in heads:
+    inside: dict[str, dict[str, StoredFile]] = {}  # of each entry of the folder, the files by their places in it
+    for file in files:
+        head, _, rest = _place(folder, file).partition("/")
+        inside.setdefault(head, {})[rest] = file
+    if len(listed) == 1 and "digest" not in listed[0] and listed[0]["name"] not in inside:
+        places = {_place(folder, file): file for of_head in inside.values() for file in of_head.values()}
         _compare_folder(found, 0, listed[0], folder, places)  # the folder itself
         return found
-    inside: dict[str, dict[str, StoredFile]] = {}
-    for place, file in places.items():
-        head, _, rest = place.partition("/")
-        inside.setdefault(head, {})[rest] = file
     for number, entry in enumerate(listed):
         name = entry["name"]
         if name not in inside:
@@ -177,7 +176,7 @@ def compare_files(
         else:
             _compare_folder(found, number, entry, _joined(folder, name), inside[name])
     known = {entry["name"] for entry in listed}
-    found.extra += [file for head, file in heads.items() if head not in known]
+    found.extra += [next(iter(inside[head].values())) for head in inside if head not in known]
     return found
 
 

@@ -14,6 +14,8 @@ __all__ = [
     "natural_key",
 ]
 
+_NUMBERS = re.compile(r"(\d+)")
+
 
 class StoredFile(ABC):
     """One file to read. Thread-safe, usable after a fork.
@@ -132,5 +134,5 @@ class Folder(ABC):
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Return a sort key that puts `x-2` before `x-10`."""
-    parts = re.split(r"(\d+)", name)
-    return tuple((0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts)
+    parts = _NUMBERS.split(name)  # text and numbers in turn
+    return tuple([(0, int(part), part) if place % 2 else (1, 0, part) for place, part in enumerate(parts)])

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dataformats.errors import FormatError
 from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile, LocalFolder
@@ -84,7 +85,7 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
         import glob
 
         names = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
-        files = {name: LocalFile(Path(name)) for name in names if os.path.isfile(name)}
+        files = {name: file for name in names if (file := _regular_file(name)) is not None}
         folders = [] if files else [LocalFolder(Path(name)) for name in names if os.path.isdir(name)]
         return _glob_entries(text, files, folders)
     partial = path.with_name(f"{path.name}.partial") if path.name else path
@@ -92,6 +93,14 @@ def _from_local(text: str) -> list[StoredFile | Folder]:
         what = "not complete: a writer is open, or was interrupted and can continue with create(..., resume=True)"
         raise FileNotFoundError(errno.ENOENT, f"No such file, only {partial.name!r}, which is {what}", str(path))
     return [LocalFile(path)]
+
+
+def _regular_file(name: str) -> LocalFile | None:
+    """Return a file that a glob found; `None` for anything else."""
+    try:
+        return LocalFile(Path(name))
+    except (OSError, FormatError):
+        return None
 
 
 def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
