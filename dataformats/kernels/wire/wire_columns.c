@@ -137,7 +137,9 @@ static wire_range range_of(const wire_target *target) {
 }
 
 wire_dense wire_dense_of(const wire_target *target, uint8_t *values) {
-    return (wire_dense){target, range_of(target), target->size * target->width, values};
+    const int kind = target->letter != 'f' ? WIRE_INTEGERS : target->width == 4 ? WIRE_FLOATS : WIRE_ABSENT;
+    return (wire_dense){target, range_of(target), target->size * target->width, target->size == 1 ? kind : WIRE_ABSENT,
+                        values};
 }
 
 static void write_offsets(const wire_target *target, const wire_feature *features, int64_t n_records,
@@ -151,6 +153,8 @@ static void write_offsets(const wire_target *target, const wire_feature *feature
     }
 }
 
+#define SHORT 16
+
 /* The one bytes value of each record, back to back. */
 static int join(const uint8_t *buffer, int64_t n_bytes, const wire_feature *features, int64_t n_records,
                 uint8_t *out, const uint8_t *end) {
@@ -159,7 +163,9 @@ static int join(const uint8_t *buffer, int64_t n_bytes, const wire_feature *feat
         if (begin < 0 || length < 0 || features[i].end > n_bytes || length > end - out) {
             return 0;
         }
-        if (length > 0) {
+        if (length <= SHORT && end - out >= SHORT && n_bytes - begin >= SHORT) {
+            memcpy(out, buffer + begin, SHORT); /* without a call; the next value overwrites the rest */
+        } else if (length > 0) {
             memcpy(out, buffer + begin, (size_t)length);
         }
         out += length;

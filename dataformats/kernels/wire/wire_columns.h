@@ -43,9 +43,10 @@ typedef struct {
 /* A column that is filled while records are parsed: WIRE_DENSE, n_records rows. */
 typedef struct {
     const wire_target *target;
-    wire_range range;    /* of its integers */
+    wire_range range; /* of its integers */
     int64_t row_bytes;
-    uint8_t *values;     /* NULL: the features go to their rows */
+    int scalar;      /* the kind of list that may be read without a loop, WIRE_FLOATS or WIRE_INTEGERS; else WIRE_ABSENT */
+    uint8_t *values; /* NULL: the features go to their rows */
 } wire_dense;
 
 wire_dense wire_dense_of(const wire_target *target, uint8_t *values);

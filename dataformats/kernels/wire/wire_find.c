@@ -71,13 +71,21 @@ static inline void see(finder *f, int64_t name) {
     f->seen[name] = f->record;
 }
 
-static inline void put(finder *f, int64_t name, const wire_feature *found) {
+/* `found` is copied member by member: the processor would wait for a copy of wider words than were just written. */
+static inline void put(finder *f, int64_t name, wire_feature found) {
     const wire_dense *dense = dense_of(f, name);
     see(f, name);
     if (dense == NULL) {
-        f->features[name * f->n_records + f->record] = *found;
+        wire_feature *row = &f->features[name * f->n_records + f->record];
+        row->begin = found.begin;
+        row->end = found.end;
+        row->count = found.count;
+        row->kind = found.kind;
+        row->form = found.form;
+        row->replaced = found.replaced;
     } else {
-        f->misfits |= !put_dense(f, dense, found);
+        const wire_feature copy = found;
+        f->misfits |= !put_dense(f, dense, &copy);
     }
 }
 
@@ -96,76 +104,127 @@ static void put_absent(finder *f) {
 
 /* ---- entries as encoders write them */
 
-static inline int is_same(const uint8_t *a, const uint8_t *b, ptrdiff_t n_bytes) {
-    if (n_bytes < 8) {
-        int differ = 0;
-        for (ptrdiff_t i = 0; i < n_bytes; i++) {
-            differ |= a[i] ^ b[i];
-        }
-        return !differ;
-    }
-    for (ptrdiff_t i = 0; i < n_bytes - 8; i += 8) {
-        if (wire_word(a + i) != wire_word(b + i)) {
-            return 0;
-        }
-    }
-    return wire_word(a + n_bytes - 8) == wire_word(b + n_bytes - 8);
+static inline uint32_t half_word(const uint8_t *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+static inline int is_same(const uint8_t *a, const uint8_t *b, ptrdiff_t n_bytes) {
+    if (n_bytes >= 8) {
+        for (ptrdiff_t i = 0; i < n_bytes - 8; i += 8) {
+            if (wire_word(a + i) != wire_word(b + i)) {
+                return 0;
+            }
+        }
+        return wire_word(a + n_bytes - 8) == wire_word(b + n_bytes - 8);
+    }
+    if (n_bytes >= 4) {
+        return half_word(a) == half_word(b) && half_word(a + n_bytes - 4) == half_word(b + n_bytes - 4);
+    }
+    int differ = 0;
+    for (ptrdiff_t i = 0; i < n_bytes; i++) {
+        differ |= a[i] ^ b[i];
+    }
+    return !differ;
+}
+
+/* The bytes of such an entry, lowest first: tag, length, tag, length of the name; behind the name, tag, length, tag of
+ * the list, length, tag, length. The numbers are of an entry without a name and without values. */
+#define HEAD (WIRE_TAG(1, WIRE_DELIMITED) | WIRE_TAG(1, WIRE_DELIMITED) << 16)
+#define HEAD_MASK 0xFFFF00FFu
+#define VALUE (WIRE_TAG(2, WIRE_DELIMITED) | 4 << 8 | 2 << 24 | (uint64_t)WIRE_TAG(1, WIRE_DELIMITED) << 32)
+#define VALUE_MASK 0x0000FFFFFF00FFFFu
+#define VALUE_STEP 0x0000010001000100u /* with each byte of the values, three lengths grow */
+
 /* Return the piece of an entry, and its kind, if it has this name, and then one list in one piece, all lengths in a byte
- * each. `entry`: a map that begins with the entry. Else return an empty span at NULL. */
+ * each. `map` begins with the entry, and has two bytes or more behind its values' begin. Else the piece is NULL. */
 static inline wire_span plain_piece(wire_shape shape, wire_span map, wire_span name, int *kind) {
     const wire_span none = {NULL, NULL};
     const ptrdiff_t n_name = name.end - name.at, left = map.end - map.at;
-    const uint8_t *at = map.at, *value = at + 4 + n_name;
-    if (left < n_name + 10 || at[1] > left - 2 || at[1] < n_name + 8 || at[1] > 127) {
+    if (left < n_name + 12) {
         return none;
     }
-    const int n_bytes = at[1] - (int)n_name - 8;
-    if ((at[0] ^ WIRE_TAG(1, WIRE_DELIMITED)) | (at[2] ^ WIRE_TAG(1, WIRE_DELIMITED)) | (at[3] ^ n_name) |
-        (value[0] ^ WIRE_TAG(2, WIRE_DELIMITED)) | (value[1] ^ (n_bytes + 4)) | (value[3] ^ (n_bytes + 2)) |
-        (value[4] ^ WIRE_TAG(1, WIRE_DELIMITED)) | (value[5] ^ n_bytes)) {
+    const uint32_t head = half_word(map.at);
+    const ptrdiff_t n_entry = head >> 8 & 0xFF, n_bytes = n_entry - n_name - 8;
+    const uint8_t *value = map.at + 4 + n_name;
+    const uint64_t word = wire_word(value);
+    if (n_bytes < 0 || n_entry > 127 || n_entry > left - 2 || (head & HEAD_MASK) != (HEAD | (uint32_t)n_name << 24) ||
+        (word & VALUE_MASK) != VALUE + (uint64_t)n_bytes * VALUE_STEP || !is_same(map.at + 4, name.at, n_name)) {
         return none;
     }
-    *kind = wire_list_kind(shape, value[2]);
-    return is_same(at + 4, name.at, n_name) ? (wire_span){value + 6, value + 6 + n_bytes} : none;
+    *kind = wire_list_kind(shape, word >> 16 & 0xFF);
+    return (wire_span){value + 6, value + 6 + n_bytes};
 }
 
-/* Take such an entry with the expected name off the front of a map of context features. Return 0 if there is none. */
-static int take_plain_entry(finder *f, wire_span *map) {
-    const int64_t name = f->after[f->last];
-    int kind;
-    if (name < 0 || f->names->parts[name] != 0) {
+/* Write the value of a plain piece to a column of numbers. Return 0 if it needs the general way. */
+static inline int put_plain(const wire_dense *dense, int64_t record, int kind, wire_span piece, const uint8_t *end,
+                            int *misfits) {
+    const ptrdiff_t n_bytes = piece.end - piece.at;
+    uint8_t *out = dense->values + record * dense->row_bytes;
+    if (kind != dense->scalar) {
         return 0;
     }
-    const wire_span piece = plain_piece(f->shape, *map, wire_name_of(f->names, name), &kind);
-    if (piece.at == NULL || kind == WIRE_MISSING) {
+    if (kind == WIRE_FLOATS) {
+        if (n_bytes == 4) {
+            memcpy(out, piece.at, 4);
+        }
+        return n_bytes == 4;
+    }
+    if (n_bytes < 1 || n_bytes > 8 || end - piece.at < 8) {
         return 0;
     }
-    const int n_bytes = (int)(piece.end - piece.at), is_wanted = name < f->names->n_wanted;
-    const wire_dense *dense = is_wanted ? dense_of(f, name) : NULL;
-    if (kind == WIRE_INTEGERS && n_bytes > 0 && n_bytes <= 8 && map->end - piece.at >= 8 && dense != NULL &&
-        dense->target->size == 1 && dense->target->letter != 'f') {
-        const uint64_t word = wire_word(piece.at);
-        if (!wire_is_varint(word, n_bytes)) {
-            return 0;
-        }
-        see(f, name);
-        f->misfits |= !put_integer(dense, wire_varint_in(word, n_bytes),
-                                   dense->values + f->record * dense->row_bytes);
-    } else {
-        const int64_t count = wire_values_in(kind, piece);
-        if (count < 0) {
-            return 0;
-        }
-        if (is_wanted) {
-            const int64_t begin = count == 0 ? 0 : piece.at - f->buffer;
-            put(f, name, &(wire_feature){begin, count == 0 ? 0 : begin + n_bytes, count, kind, WIRE_VALUES, 0});
-        }
+    const uint64_t word = wire_word(piece.at);
+    if (!wire_is_varint(word, (int)n_bytes)) {
+        return 0;
     }
-    f->last = name;
-    map->at = piece.end;
+    *misfits |= !put_integer(dense, wire_varint_in(word, (int)n_bytes), out);
     return 1;
+}
+
+/* Take such entries with the expected names off the front of a map of context features, as many as there are. */
+static void take_plain_entries(finder *f, wire_span *left) {
+    const wire_names names = *f->names; /* copies: bytes that are written could be anything else */
+    const wire_dense *const dense_columns = f->dense;
+    const int64_t *const after = f->after;
+    int64_t *const seen = f->seen;
+    const int64_t record = f->record;
+    const wire_shape shape = f->shape;
+    wire_span map = *left;
+    int64_t last = f->last, n_seen = 0;
+    int misfits = 0;
+    for (;;) {
+        const int64_t name = after[last];
+        int kind;
+        if (name < 0 || names.parts[name] != 0) {
+            break;
+        }
+        const wire_span piece = plain_piece(shape, map, wire_name_of(&names, name), &kind);
+        if (piece.at == NULL || kind == WIRE_MISSING) {
+            break;
+        }
+        const int is_wanted = name < names.n_wanted;
+        const wire_dense *dense =
+            is_wanted && dense_columns != NULL && dense_columns[name].values != NULL ? &dense_columns[name] : NULL;
+        if (dense != NULL && put_plain(dense, record, kind, piece, map.end, &misfits)) {
+            n_seen += seen[name] != record;
+            seen[name] = record;
+        } else {
+            const int64_t count = wire_values_in(kind, piece);
+            if (count < 0) {
+                break;
+            }
+            if (is_wanted) {
+                const int64_t begin = count == 0 ? 0 : piece.at - f->buffer;
+                const int64_t end = count == 0 ? 0 : piece.end - f->buffer;
+                put(f, name, (wire_feature){begin, end, count, kind, WIRE_VALUES, 0});
+            }
+        }
+        last = name;
+        map.at = piece.end;
+    }
+    f->last = last;
+    f->n_seen += n_seen;
+    f->misfits |= misfits;
+    *left = map;
 }
 
 /* ---- any entries */
@@ -228,7 +287,7 @@ static void note(finder *f, int part, wire_span whole, const entry *found) {
         const wire_feature feature = part == 1 ? (wire_feature){whole.at - f->buffer, whole.end - f->buffer,
                                                                 found->n_steps, WIRE_STEPS, WIRE_ENTRY, 0}
                                                : wire_feature_of(&found->run, f->buffer, WIRE_ENTRY, whole);
-        put(f, found->name, &feature);
+        put(f, found->name, feature);
     }
 }
 
@@ -268,8 +327,11 @@ static int walk_map(finder *f, int part, wire_span map) {
     while (map.at < map.end) {
         uint32_t tag;
         wire_span inner;
-        if (part == 0 && take_plain_entry(f, &map)) {
-            continue;
+        if (part == 0) {
+            take_plain_entries(f, &map);
+            if (map.at == map.end) {
+                break;
+            }
         }
         if (!wire_tag(&map, &tag)) {
             return 0;
