@@ -114,6 +114,33 @@ def test_batches() -> None:
     assert list(single) == ["a", "b"]
 
 
+def test_iteration_gives_the_records_of_indexing() -> None:
+    held = np.array([True, False, True])
+    columns: dict[str, Any] = {
+        "number": np.array([1, 2, 3], np.uint8),
+        "half": np.array([0.5, 1, 2], np.float16),
+        "flag": held,
+        "complex": np.array([1j, 2, 3]),
+        "matrix": np.arange(6).reshape(3, 2),
+        "tokens": shifted([[1], [], [2, 3]]),
+        "text": strings(["a", "", "é" * 3]).take(np.array([2, 1, 0])),
+        "bytes": Ragged(np.frombuffer(b"_abc", np.uint8)[1:], np.array([0, 1, 1, 3]), "bytes"),
+        "every other byte": Ragged(np.frombuffer(b"a_b_c", np.uint8)[::2], np.array([0, 1, 1, 3]), "utf8"),
+        "nested": Ragged(ragged([[1], [2, 3], []]), np.array([0, 2, 2, 3])),
+        "list": [np.float32(1), "x", None],
+        "maybe": Nullable(np.arange(3), held),
+        "maybe in list": Nullable(["a", None, np.int64(3)], held),
+        "maybe tokens": Ragged(np.arange(3), np.array([0, 1, 1, 3]), present=held),
+    }
+    for names in ([*columns], [*columns][:11], []):
+        batch = RecordBatch({name: columns[name] for name in names}, np.arange(3))
+        assert repr(list(batch)) == repr([batch[position] for position in range(3)])
+    for column in columns.values():
+        single = RecordBatch({"value": column}, np.arange(3), single=True)
+        assert repr(list(single)) == repr([single[position] for position in range(3)])
+        assert repr(list(column)) == repr([column[position] for position in range(3)])
+
+
 def test_blobs() -> None:
     blobs = Blobs.join([b"one", b"", b"three"])
     assert list(blobs) == [b"one", b"", b"three"]
