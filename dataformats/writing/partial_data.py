@@ -104,11 +104,13 @@ class PartialData:
         Raises:
             TargetExistsError: Something has the name, and `replace` is False.
         """
-        now = {**{self._final.with_name(name): path for name, path in sidecars.items()}, self._final: self.path}
+        beside = {self._final.with_name(name): path for name, path in sidecars.items()}
+        beside = {final: path for final, path in beside.items() if path is not None or os.path.lexists(final)}
+        now = {**beside, self._final: self.path}
         if any(map(os.path.lexists, now)):
             self._mark_complete(now)
         try:
-            if sidecars:
+            if beside:
                 atomic.publish_together(now, replace=replace)
             else:
                 atomic.publish(self.path, self._final, replace=replace)

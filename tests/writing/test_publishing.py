@@ -64,6 +64,10 @@ CASES = {
     "rows": (rows("x.tfrecord", "tfrecord", "int64", NUMBERS), rows("x.tfrecord", "tfrecord", "utf8", ["a", "b"])),
     "dataset": (rows("x", "granular", "int64", NUMBERS), rows("x", "granular", "float32", FLOATS)),
     "bag": (values("x.bag", "granular", "int64", NUMBERS), values("x.bag", "granular", "float64", FLOATS)),
+    "bag-of-one-file": (
+        values("x.bag", "granular", "int64", NUMBERS, generation=2),
+        values("x.bag", "granular", "float64", FLOATS, generation=2),
+    ),
     "older-bag": (
         values("x.bag", "granular", "int64", NUMBERS),
         values("x.bag", "granular", "float64", FLOATS, generation=2),
