@@ -24,6 +24,7 @@ _MIN_CHECKPOINTS = 4
 _ALL_CHECKPOINTS = 8192  # of all files of the process, approximately
 _CURSORS = 4
 _PATIENCE = 16  # reads that another one waits for at most
+_PATIENCE_S = 1.0  # an interrupt may leave a read that never ends
 _SHARE = 8  # of `max_record_bytes`: longer records need a file that is not much smaller
 _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
@@ -59,7 +60,7 @@ class DecompressedFile(StoredFile):
         self._ended = threading.Condition(self._lock)  # of a read
         self._seeking = threading.Lock()
         self._cursors: list[Decompressor] = []  # where recent reads ended: a sequential reader continues there
-        self._reads: list[tuple[int, int]] = []  # under way: from, to
+        self._reads: dict[int, tuple[int, int]] = {}  # of each thread, the read under way: from, to
 
     @property
     def stored(self) -> StoredFile:
@@ -89,10 +90,10 @@ class DecompressedFile(StoredFile):
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
         if not len(out):
             return 0
-        read = (offset, offset + len(out))
-        with self._lock:
-            self._reads.append(read)
+        thread = threading.get_ident()
         try:
+            with self._lock:
+                self._reads[thread] = (offset, offset + len(out))
             self._wait_for_neighbors(offset)
             return self._read_into(offset, out)
         except DamageError:
@@ -100,7 +101,7 @@ class DecompressedFile(StoredFile):
             return self._read_into(offset, out)
         finally:
             with self._ended:
-                self._reads.remove(read)
+                self._reads.pop(thread, None)
                 self._ended.notify_all()
 
     def _read_into(self, offset: int, out: memoryview) -> int:
@@ -124,15 +125,15 @@ class DecompressedFile(StoredFile):
         """Wait while another read is about to end where one from `offset` on could continue."""
         with self._ended:
             for _ in range(_PATIENCE):
-                if len(self._reads) == 1 or not self._will_be_nearer(offset):
+                is_alone = len(self._reads) == 1
+                if is_alone or not self._will_be_nearer(offset) or not self._ended.wait(_PATIENCE_S):
                     break
-                self._ended.wait()
 
     def _will_be_nearer(self, offset: int) -> bool:
         """True if a read under way ends before `offset`, and nearer to it than any decompressor is now."""
         cursors = [cursor.position for cursor in self._cursors if cursor.position <= offset]
         now = max([self._checkpoint_before(offset).position, *cursors])
-        return any(now < end <= offset for _, end in self._reads)
+        return any(now < end <= offset for _, end in self._reads.values())
 
     def _use_reference(self) -> None:
         """Decompress from the start, by the reference, and from then on."""

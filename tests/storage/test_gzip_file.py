@@ -208,14 +208,22 @@ def test_threads_that_take_turns_decompress_hardly_a_byte_twice(
 def test_a_read_waits_for_one_that_ends_where_it_begins(tmp_path: Path, decompressed_bytes: list[int]) -> None:
     data = plain_bytes(200_000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
-    file._reads.append((0, 100_000))  # as if another thread had begun it
+    file._reads[-1] = (0, 100_000)  # as if another thread had begun it
     with ThreadPoolExecutor(1) as threads:
         second = threads.submit(file.pread, 100_000, 100_000)
         with pytest.raises(TimeoutError):
             second.result(0.05)
-        file._reads.pop(0)
+        del file._reads[-1]
         assert file.pread(0, 100_000) + second.result(10) == data
     assert sum(decompressed_bytes) == len(data)
+
+
+def test_a_read_that_never_ends_holds_no_other_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflate, "_PATIENCE_S", 0.01)
+    data = plain_bytes(2000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    file._reads[-1] = (0, 1000)
+    assert file.pread(1000, 1000) == data[1000:]
 
 
 def test_release_and_fork_forget_where_reads_ended(tmp_path: Path) -> None:
