@@ -38,12 +38,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def declare_readers(n_readers: int) -> None:
+def declare_readers(n_readers: int, *, processes: bool = False) -> None:
     """Declare that this thread is one of `n_readers` concurrent readers, so that each uses its share of processors.
 
     Waking other threads in the middle of a batch costs more than it gains if those read batches of their own.
+
+    Args:
+        n_readers: How many.
+        processes: Each of them is a process of its own.
     """
     _THREAD.readers = n_readers
+    if processes:
+        _SHARED.n_processes = n_readers
 
 
 def processors() -> int:
@@ -66,34 +72,112 @@ def submit(work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Futur
 
 
 def for_each(work: Callable[[int], None], n: int) -> None:
-    """Call `work` with each number in `[0, n)`, in this thread and in others, as many as `processors` allows.
+    """Call `work` with each number in `[0, n)`, in this thread and in others, on all processors of this process.
+
+    Several threads may do so at once: they share the processors, and a thread that has finished leaves its processor
+    to the others.
 
     Args:
         work: Computes without the GIL for the most part; thread-safe. An exception is raised here after the last call
             has ended; that of the lowest number, and numbers above it may be left out.
         n: How many.
     """
-    todo = deque(range(n))
-    failed: list[tuple[int, BaseException]] = []
+    _SHARED.run(_Job(work, n))
 
-    def run() -> None:
-        while todo and not failed:
+
+class _Job:
+    """The calls of one `for_each`."""
+
+    def __init__(self, work: Callable[[int], None], n: int) -> None:
+        self._work = work
+        self._todo = deque(range(n))
+        self._n_begun = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
+        self._failed: list[tuple[int, BaseException]] = []
+
+    def __len__(self) -> int:
+        return len(self._todo)
+
+    def step(self) -> bool:
+        """Make one call; return False if none is left."""
+        with self._lock:
+            if not self._todo:
+                return False
+            number = self._todo.popleft()
+            self._n_begun += 1
+        try:
+            self._work(number)
+        except BaseException as error:
+            self._failed.append((number, error))
+            self._todo.clear()
+        with self._lock:
+            self._n_begun -= 1
+            self._ended.notify_all()
+        return True
+
+    def finish(self) -> None:
+        """Wait for the calls in other threads, and raise what one of all calls has raised."""
+        with self._lock:
+            self._ended.wait_for(lambda: not self._n_begun)
+        if self._failed:
+            raise min(self._failed, key=lambda one: one[0])[1]
+
+
+class _SharedWork:
+    """The jobs in progress, and the threads that work on them: at most one for each processor, besides the callers."""
+
+    def __init__(self) -> None:
+        self.n_processes = 1
+        self._forget()
+        after_fork(self, "_forget")
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: list[_Job] = []
+        self._n_working = 0
+
+    def run(self, job: _Job) -> None:
+        """Do a job, with the help of other threads."""
+        with self._lock:
+            self._jobs.append(job)
+            self._n_working += 1
+        try:
+            self._recruit()
+            while job.step():
+                pass
+        finally:
+            with self._lock:
+                self._jobs.remove(job)
+                self._n_working -= 1
+            self._recruit()
+        job.finish()
+
+    def _recruit(self) -> None:
+        """Start threads for the calls that are left, while there are processors."""
+        with self._lock:
+            n_left = sum(map(len, self._jobs))
+            n = max(0, min(self._most() - self._n_working, n_left))
+            self._n_working += n
+        for begun in range(n):
             try:
-                number = todo.popleft()
-            except IndexError:  # another thread was faster
+                submit(self._help)
+            except RuntimeError:  # the interpreter ends: the callers do all work
+                with self._lock:
+                    self._n_working -= n - begun
                 return
-            try:
-                work(number)
-            except BaseException as error:
-                failed.append((number, error))
 
-    others = [submit(run) for _ in range(min(processors(), n) - 1)]
-    run()
-    for other in others:
-        if not other.cancel():  # one that has not begun is not waited for
-            other.result()
-    if failed:
-        raise min(failed, key=lambda one: one[0])[1]
+    def _help(self) -> None:
+        helps = True
+        while helps:
+            job = next(iter([job for job in self._jobs if len(job)]), None)
+            helps = job is not None and job.step()
+            with self._lock:
+                helps = helps and self._n_working <= self._most()
+                self._n_working -= not helps
+
+    def _most(self) -> int:
+        return max(1, N_THREADS // self.n_processes)
 
 
 def concurrent_map(function: Callable[[Item], Result], items: Sequence[Item], *, local: bool) -> list[Result]:
@@ -174,4 +258,5 @@ IO_WAIT = _IOWait()
 
 _POOL = ThreadPool(N_THREADS, "dataformats-batch")
 _KERNEL_THREADS = _KernelThreads()
+_SHARED = _SharedWork()
 _THREAD = threading.local()

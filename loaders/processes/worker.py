@@ -177,7 +177,7 @@ def _load_builder(descriptors: Sequence[int], config: WorkerConfig) -> BuildBatc
 
 def _share_cores(n_workers: int) -> None:
     """Limit the threads of this worker to its share of the CPU cores."""
-    threads.declare_readers(n_workers)
+    threads.declare_readers(n_workers, processes=True)
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads.processors())

@@ -128,5 +128,5 @@ def dataloader_worker() -> tuple[int, int]:
     info = torch.utils.data.get_worker_info()
     if info is None:
         return 0, 1
-    declare_readers(info.num_workers)
+    declare_readers(info.num_workers, processes=True)
     return info.id, info.num_workers
