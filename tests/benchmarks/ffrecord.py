@@ -88,7 +88,7 @@ def _case(name: str, size: int, default: float, held: float) -> Case:
 
 
 CASES = (
-    _case("ffrecord-1kb", KB, 2, 5),
+    _case("ffrecord-1kb", KB, 3, 5),
     _case("ffrecord-16kb", 16 * KB, 2, 3.3),
     _case("ffrecord-128kb", 128 * KB, 2.5, 3.3),
     _case("ffrecord-1mb", 1024 * KB, 5, 7),

@@ -69,7 +69,7 @@ def _opened(make: loaders.Peer, data: Data, path: Path) -> Callable[[], Side]:
 
 
 def _case(format: str, suffix: str, peers: loaders.Peers, **options: Any) -> Case:
-    rows = [Target(INDEXING, 0.5), Target(INDEXING, 0.75, IN_MEMORY), Target(INDEXING, 0.75, MAPPED)]
+    rows = [Target(INDEXING, 0.75), Target(INDEXING, 0.75, IN_MEMORY), Target(INDEXING, 0.75, MAPPED)]
     rows += [Target(name, 3) for name in peers]
     return Case(f"loading-{format}", lambda data: loading(data, format, suffix, peers, **options), tuple(rows))
 

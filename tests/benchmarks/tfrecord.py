@@ -1,4 +1,4 @@
-"""TFRecord: all raw records, in order."""
+"""TFRecord: all raw records, in order, and at random."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.benchmarks.frames import TFRECORD_HEAD, TFRECORD_TAIL, Frames
 from tests.benchmarks.harness import Case, Data, Side, Target, Work, peer
-from tests.benchmarks.ours import Steps, in_order, noise, reads, write
+from tests.benchmarks.ours import Steps, at_random, in_order, noise, reads, write
 
 KB = 1024
 
@@ -58,7 +58,27 @@ def sequential(data: Data, full: int, size: int, batch: int) -> Work:
     )
 
 
+def random(data: Data) -> Work:
+    """Return the work of reading random batches of 64 records of 1 KB."""
+    path, n = file_of(data, 300_000, KB)
+    steps = at_random(n, 64, data.count(3_000, least=1))
+
+    def python_at_random() -> Side:
+        crc32c, frames = peer("google_crc32c").value, Frames(path, TFRECORD_HEAD, TFRECORD_TAIL)
+        wanted = [numbers.tolist() for numbers in steps]
+
+        def batches() -> Iterator[list[bytes]]:
+            for numbers in wanted:
+                yield [frames.read_checked(range(i, i + 1), crc32c)[0] for i in numbers]
+
+        return Side(batches, lambda records: {"value": records})
+
+    title = f"TFRecord, {n:,} × 1 KB, random batches of 64, warm"
+    return Work(title, {"dataformats": reads(path, steps), "Python": python_at_random})
+
+
 CASES = (
+    Case("tfrecord-1kb-at-random", random, (Target("Python", 3),)),
     Case(
         "tfrecord-1kb",
         lambda data: sequential(data, 300_000, KB, 1024),
