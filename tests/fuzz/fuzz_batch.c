@@ -147,7 +147,8 @@ static int fits(const described *d) {
 }
 
 static int is_there(const batch_file *file, int64_t stop) {
-    return file->memory != NULL || (file->fd >= 0 && stop <= FILE_BYTES);
+    const int is_cut = file->map != NULL && file->n_bytes > FILE_BYTES; /* then nothing is read from the map */
+    return file->memory != NULL || (file->fd >= 0 && stop <= FILE_BYTES && !is_cut);
 }
 
 static int is_sound(const batch_field *field, int64_t i) {
