@@ -311,7 +311,7 @@ def _check_pixels(codec: str, size: tuple[int, int], most: int, plausible: int |
 
 
 def _more(codec: str, argument: str) -> str:
-    return f"For more, pass codecs= with dataformats.codecs.images.{codec}({argument}=...)"
+    return f"For more, pass codecs= with dataformats.codecs.images.{codec}({argument}=...); not with decode="
 
 
 JPG = Jpg()

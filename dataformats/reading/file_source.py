@@ -199,12 +199,13 @@ class FileSource(RecordSource):
     def _mask(self, decoder: BatchDecoder, fields: Fields) -> dict[str, bool | range]:
         if fields is None:
             return decoder.all_fields
-        if not isinstance(fields, tuple):
-            return super().mask(fields)
-        known = decoder.masks.get(fields)
+        try:
+            known = decoder.masks.get(fields) if isinstance(fields, tuple) else None
+        except TypeError:  # no names; `mask` says so
+            known = None
         if known is None:
             known = super().mask(fields)
-            if len(decoder.masks) < _MAX_MASKS:
+            if isinstance(fields, tuple) and len(decoder.masks) < _MAX_MASKS:
                 decoder.masks[fields] = known
         return known
 

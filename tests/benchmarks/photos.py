@@ -49,7 +49,7 @@ class Photos:
 
     def stored(self, data: Data) -> tuple[Path, int]:
         """Return a TFRecord of Examples with the images and their numbers as labels, and how many there are."""
-        n = data.count(self.full, least=BATCH + 1)
+        n = data.count(self.full, least=8)
         spec = {"image": "png" if self.kind == "PNG" else "jpg", "label": "int64"}
         name = f"photos-{self.name}-{n}.tfrecord"
         return data.made(name, lambda path: write(path, self._records(n), "tfrecord", spec=spec)), n

@@ -215,7 +215,7 @@ test.shrink_while_read(path)
 
 def shrink_while_read(path: Path) -> None:
     """Read while another thread cuts the file and makes it whole again, with its time."""
-    until = time.monotonic() + 2
+    until = time.monotonic() + 1
     stat = path.stat()
     n_read = n_changes = 0
 
@@ -235,7 +235,10 @@ def shrink_while_read(path: Path) -> None:
     other.start()
     while time.monotonic() < until:
         before = n_changes
-        found = read(files, extents(FEW))
+        try:
+            found = read(files, extents(FEW))
+        except FormatError:  # another descriptor was needed
+            found = None
         n_read += found is not None
         is_same = before % 2 == 0 and n_changes == before  # else the file may have had its time again at the end
         assert not is_same or found == [expected(FEW)]
