@@ -30,7 +30,7 @@ class Readable(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int, /) -> Any:
         """Return one record."""
         ...
 

@@ -58,7 +58,7 @@ def decode_all(images: Iterable[Opened]) -> list[NDArray[Any]]:
     opened = list(images)
     block = _block(opened)
     places: Sequence[Any] = [None] * len(opened) if block is None else list(block)
-    found = list(places)
+    found: list[Any] = list(places)
 
     def decode(row: int) -> None:
         found[row] = decode_one(opened[row], places[row])

@@ -61,7 +61,7 @@ def header_of(blob: bytes) -> JpegHeader | None:
         height, width, color, _ = _turbo.decode_jpeg_header(blob)
     except ValueError:
         return None
-    return JpegHeader(height, width, color == "Gray") if color in _COLORS else None
+    return JpegHeader(int(height), int(width), color == "Gray") if color in _COLORS else None
 
 
 def fill(blob: bytes, out: NDArray[Any], divisor: int = 1) -> bool:
@@ -72,6 +72,7 @@ def fill(blob: bytes, out: NDArray[Any], divisor: int = 1) -> bool:
         out: uint8 (h, w) or (h, w, 3), contiguous; of an image at a scale, its sizes are rounded up.
         divisor: 1, or one of `DIVISORS`: the scale is `1 / divisor`.
     """
+    assert _turbo is not None  # or `header_of` accepts nothing
     color, (height, width) = ("GRAY" if out.ndim == 2 else "RGB"), out.shape[:2]
     factor = _NEVER if divisor == 1 else divisor
     try:

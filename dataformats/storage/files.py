@@ -95,7 +95,7 @@ class LocalFile(StoredFile):
 
 
 def _state(identity: tuple[str, ...]) -> str:
-    return "{} bytes, written at {} ns".format(*identity) if len(identity) > 1 else identity[0]
+    return " bytes, written at ".join(identity) + (" ns" if len(identity) > 1 else "")
 
 
 class LocalFolder(Folder):

@@ -50,7 +50,7 @@ class DecompressedFile(StoredFile):
         self._is_measured = False
         self._step = _STEP
         self._kind: type[Decompressor] = Decompressor
-        self._checkpoints = [self._kind(self._wbits)]
+        self._checkpoints: list[Decompressor] = [self._kind(self._wbits)]
         self._unlock()
         after_fork(self, "_unlock")
         _LIVE.add(self)
@@ -140,7 +140,8 @@ class DecompressedFile(StoredFile):
         with self._lock:
             if self._kind is Decompressor:
                 self._kind = ReferenceDecompressor
-                self._checkpoints, self._cursors, self._step = [self._kind(self._wbits)], [], _STEP
+                first: Decompressor = self._kind(self._wbits)
+                self._checkpoints, self._cursors, self._step = [first], [], _STEP
 
     def pread(self, offset: int, length: int) -> bytes:
         """Return up to `length` decompressed bytes; uses memory for the bytes found, not for `length`."""

@@ -5,7 +5,6 @@ It runs as a program, as `make bench` does.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -33,21 +32,6 @@ def run_code(text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", text], cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False
     )
-
-
-def test_every_case_runs(tmp_path: Path) -> None:
-    *names, costs = run("--list", data=tmp_path).stdout.split()
-    done = run(*TINY, "--together", "--json", str(tmp_path / "times.json"), data=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "failed" not in done.stdout
-    results = json.loads((tmp_path / "times.json").read_text("utf-8"))
-    assert [result["name"] for result in results] == names
-    assert all(result["title"] in done.stdout for result in results)
-    assert costs == "loader-costs"
-    assert "Loader, a state" in done.stdout
-    ran = [result for result in results if result["seconds"]]
-    assert all(len(times) == len(result["scaling"]) for result in ran for times in result["seconds"].values())
-    assert {"ffrecord-1kb", "ofrecord-waves", "syrah-open", "index"} <= {result["name"] for result in ran}
 
 
 def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
