@@ -140,8 +140,8 @@ class DecompressedFile(StoredFile):
         with self._lock:
             if self._kind is Decompressor:
                 self._kind = ReferenceDecompressor
-                first: Decompressor = self._kind(self._wbits)
-                self._checkpoints, self._cursors, self._step = [first], [], _STEP
+                checkpoints: list[Decompressor] = [self._kind(self._wbits)]
+                self._checkpoints, self._cursors, self._step = checkpoints, [], _STEP
 
     def pread(self, offset: int, length: int) -> bytes:
         """Return up to `length` decompressed bytes; uses memory for the bytes found, not for `length`."""
