@@ -15,9 +15,9 @@ __all__ = ["Resources", "growth", "now"]
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SLACK_MB = 16.0
 _SLACK = 0.05
-# The kernels start up to 16 threads to read and 8 to share batches, when they can use them, and keep a ring of the
-# operating system for each thread that reads at the same time.
-_POOLED = {"threads": 24, "descriptors": 4}
+# The kernels start up to 16 threads to read and 8 to share batches, when they can use them. For threads that read at the
+# same time they keep rings of the operating system, and up to 8 copiers of maps, each with a descriptor and a map.
+_POOLED = {"threads": 24, "descriptors": 12, "shared": 8}
 _SETTLING_S = 20
 _LEFT_S = 60
 
