@@ -15,8 +15,8 @@ __all__ = ["Resources", "growth", "now"]
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SLACK_MB = 16.0
 _SLACK = 0.05
-# The kernels start up to 16 threads to read and 8 to share batches, when they can use them. For threads that read at the
-# same time they keep rings of the operating system, and up to 8 copiers of maps, each with a descriptor and a map.
+# The kernels start up to 16 threads to read and 8 to share batches, when they can use them. For threads that read at
+# the same time they keep rings of the operating system, and up to 8 copiers of maps, each with a descriptor and a map.
 _POOLED = {"threads": 24, "descriptors": 12, "shared": 8}
 _SETTLING_S = 20
 _LEFT_S = 60
