@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, concat_columns, take_column
 from dataformats.errors import SpecError
-from dataformats.interfaces import Decode
-from dataformats.reading.field_operations import read_decoded
+from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.spec import Spec, SpecLike
@@ -19,7 +18,7 @@ from dataformats.spec import Spec, SpecLike
 __all__ = ["check_alike", "concat", "interleave"]
 
 
-class _Concatenated(RecordSource):
+class _Concatenated(DecodingSource):
     """Several sources of the same spec, one after the other."""
 
     def __init__(self, parts: Sequence[RecordSource]) -> None:
@@ -84,15 +83,7 @@ class _Concatenated(RecordSource):
         owner = np.searchsorted(self._starts, numbers, side="right") - 1
         return numbers, ((part, np.flatnonzero(owner == part)) for part in np.unique(owner).tolist())
 
-    def read(
-        self,
-        indices: ArrayLike,
-        fields: Fields = None,
-        on_corrupt: OnCorrupt = "raise",
-        decode: Decode | None = None,
-    ) -> RecordBatch:
-        if decode:
-            return read_decoded(self, indices, fields, on_corrupt, decode)
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         numbers, owners = self._owners(indices)
         starts = self._starts
         batches, places = [], []

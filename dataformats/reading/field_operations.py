@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -18,7 +19,7 @@ from dataformats.interfaces import Decode, FieldOperation
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.spec import NUMBER_TYPES, Type
 
-__all__ = ["Generators", "decode_fields", "read_decoded", "with_stored_bytes"]
+__all__ = ["DecodingSource", "Generators", "decode_fields", "with_stored_bytes"]
 
 Generators = Callable[[FieldOperation, int], np.random.Generator]
 """The generator of an operation for a row of a batch."""
@@ -55,17 +56,29 @@ def with_stored_bytes(source: Source, decode: Decode) -> Source:
     return cast("Source", known[names])
 
 
-def read_decoded(
-    source: RecordSource, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt, decode: Decode
-) -> RecordBatch:
-    """Read a source with `decode=`: see `RecordSource.read`. Random numbers depend on seed and index alone."""
-    batch = with_stored_bytes(source, decode).read(indices, fields, on_corrupt)
-    numbers = batch.indices
+class DecodingSource(RecordSource):
+    """A source whose `read` takes `decode=`; random numbers depend on the seed of the operation and the index alone."""
 
-    def generator(operation: FieldOperation, row: int) -> np.random.Generator:
-        return np.random.default_rng((operation.seed, int(numbers[row])))
+    @abstractmethod
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
+        """Return the records with the values that the spec gives them: see `RecordSource.read`."""
 
-    return decode_fields(source, batch, decode, generator, on_corrupt)
+    def read(
+        self,
+        indices: ArrayLike,
+        fields: Fields = None,
+        on_corrupt: OnCorrupt = "raise",
+        decode: Decode | None = None,
+    ) -> RecordBatch:
+        if not decode:
+            return self._read_stored(indices, fields, on_corrupt)
+        batch = with_stored_bytes(self, decode).read(indices, fields, on_corrupt)
+        numbers = batch.indices
+
+        def generator(operation: FieldOperation, row: int) -> np.random.Generator:
+            return np.random.default_rng((operation.seed, int(numbers[row])))
+
+        return decode_fields(self, batch, decode, generator, on_corrupt)
 
 
 def decode_fields(

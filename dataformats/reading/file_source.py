@@ -15,15 +15,15 @@ from dataformats.batch import RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, CachesIndexes, Decode, FieldsBackend, Located, Reader
+from dataformats.interfaces import Backend, CachesIndexes, FieldsBackend, Located, Reader
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
-from dataformats.reading.field_operations import read_decoded
+from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
 from dataformats.reading.scan import as_indices, as_numbers, read_parts, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
-from dataformats.reading.source import Fields, OnCorrupt, RecordSource
+from dataformats.reading.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.fast_read import PinnedRows
 
@@ -56,7 +56,7 @@ def _comparing_indexes(read: Callable[Concatenate[FileSource, P], T]) -> Callabl
     return repeated
 
 
-class FileSource(RecordSource):
+class FileSource(DecodingSource):
     """The records of one dataset on a disk or behind a URL.
 
     Args:
@@ -209,15 +209,7 @@ class FileSource(RecordSource):
                 decoder.masks[fields] = known
         return known
 
-    def read(
-        self,
-        indices: ArrayLike,
-        fields: Fields = None,
-        on_corrupt: OnCorrupt = "raise",
-        decode: Decode | None = None,
-    ) -> RecordBatch:
-        if decode:
-            return read_decoded(self, indices, fields, on_corrupt, decode)
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         if on_corrupt not in ("raise", "omit"):
             raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
         return self._read(indices, fields, on_corrupt)

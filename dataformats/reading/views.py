@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
-from dataformats.interfaces import Decode
-from dataformats.reading.field_operations import read_decoded
+from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec, SpecLike
@@ -62,7 +61,7 @@ def _evaluate(source: RecordSource, function: Callable[[Any], bool]) -> NDArray[
         return np.array([*itertools.chain.from_iterable(threads.map(evaluate, parts))], bool)
 
 
-class _View(RecordSource):
+class _View(DecodingSource):
     """A source made from another source."""
 
     def __init__(self, parent: RecordSource) -> None:
@@ -110,15 +109,7 @@ class _View(RecordSource):
     def __len__(self) -> int:
         return len(self._parent)
 
-    def read(
-        self,
-        indices: ArrayLike,
-        fields: Fields = None,
-        on_corrupt: OnCorrupt = "raise",
-        decode: Decode | None = None,
-    ) -> RecordBatch:
-        if decode:
-            return read_decoded(self, indices, fields, on_corrupt, decode)
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, fields, on_corrupt)
 
     def _read_record(self, number: int, fields: Fields) -> Any:
@@ -151,15 +142,7 @@ class SelectView(_View):
     def with_spec(self, spec: SpecLike) -> RecordSource:
         return SelectView(self._parent.with_spec({**self._parent.spec, **spec}), self._fields)
 
-    def read(
-        self,
-        indices: ArrayLike,
-        fields: Fields = None,
-        on_corrupt: OnCorrupt = "raise",
-        decode: Decode | None = None,
-    ) -> RecordBatch:
-        if decode:
-            return read_decoded(self, indices, fields, on_corrupt, decode)
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
 
     def _read_record(self, number: int, fields: Fields) -> Any:
@@ -210,15 +193,7 @@ class TakeView(_View):
         order = self._order
         return mine, order.start + order.step * mine if isinstance(order, range) else order[mine]
 
-    def read(
-        self,
-        indices: ArrayLike,
-        fields: Fields = None,
-        on_corrupt: OnCorrupt = "raise",
-        decode: Decode | None = None,
-    ) -> RecordBatch:
-        if decode:
-            return read_decoded(self, indices, fields, on_corrupt, decode)
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         mine, theirs = self._to_parent(indices)
         batch = self._parent.read(theirs, fields, on_corrupt)
         if not batch.failed:
@@ -266,15 +241,7 @@ class MapView(_View):
             raise SpecError("records of map() have no declared fields: call select() before map()")
         return {}
 
-    def read(
-        self,
-        indices: ArrayLike,
-        fields: Fields = None,
-        on_corrupt: OnCorrupt = "raise",
-        decode: Decode | None = None,
-    ) -> RecordBatch:
-        if decode:
-            return read_decoded(self, indices, fields, on_corrupt, decode)
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         self.mask(fields)
         batch = self._parent.read(indices, None, on_corrupt)
         return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)
