@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Protocol, TypeVar
 
@@ -121,7 +122,8 @@ class _Descriptors:
     def _close_unless_borrowed(self, file: int) -> None:
         entry = self._open.get(file)
         if entry is not None and entry[1] == 0 and self._open.pop(file, None) is not None:
-            os.close(entry[0])
+            with suppress(OSError):  # it was only read from, and Linux frees it in any case
+                os.close(entry[0])
 
 
 def is_shortage(error: OSError) -> bool:

@@ -1,13 +1,12 @@
 """Every file operation of every writer may fail, be cut short, or be the last one of the process.
 
 `python -m tests.deep.durability.faults` tries all cases (some 100,000, in hours); here are a few of them, by a seed
-that DATAFORMATS_FAULT_SEED sets. A failure names its case, which `--only SCENARIO --fault FAULT` repeats.
+that DATAFORMATS_FAULT_SEED changes. A failure names its case, which `--only SCENARIO --fault FAULT` repeats.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -53,8 +52,7 @@ def server() -> Iterator[FaultServer]:
 
 @pytest.mark.parametrize("part", range(N_PARTS))
 def test_promises_hold_after_a_fault(server: FaultServer, part: int) -> None:
-    seed = int(os.environ.get("DATAFORMATS_FAULT_SEED", random.SystemRandom().randrange(2**32)))
-    print(f"DATAFORMATS_FAULT_SEED={seed}")
+    seed = int(os.environ.get("DATAFORMATS_FAULT_SEED", 0))
     cases = sample(server, [*SCENARIOS][part::N_PARTS], N_CASES // N_PARTS, seed)
     broken = [(f"{name} {fault}", server.violations(name, fault)) for name, fault in cases]
     assert [f"{case}: {'; '.join(found)}" for case, found in broken if found] == []

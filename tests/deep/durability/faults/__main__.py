@@ -66,7 +66,7 @@ def _work(
 def _print_operations(server: FaultServer, name: str) -> None:
     print(name)
     for at, operation in enumerate(server.operations(name), 1):
-        print(f"{at:5} {operation.kind:9} {operation.path}")
+        print(f"{at:5} {operation.kind:10} {operation.path}")
 
 
 def _try_faults(

@@ -40,7 +40,7 @@ _CALL = re.compile(r"^(?:\d+ +)?(\w+)\(")
 def counts_of_shim(operations: Iterable[Operation]) -> Counter[str]:
     """Return how many operations of each kind the shim counted."""
     kinds = (_MERGED.get(operation.kind, operation.kind) for operation in operations)
-    return Counter(kind for kind in kinds if kind != "close")
+    return Counter(kind for kind in kinds if kind not in ("close", "close-read"))
 
 
 def counts_of_strace(lines: Sequence[str], prefix: str) -> Counter[str]:
