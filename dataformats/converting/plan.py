@@ -1,0 +1,166 @@
+"""The plan of a conversion: which records are read under which types, and what of them is copied unread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.errors import Remedy, SpecError, UnknownNameError
+from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes
+from dataformats.reading.source import RecordSource, declared_spec
+from dataformats.spec import Spec, Type
+
+__all__ = ["Plan", "check_names", "left_out", "plan_of", "selected", "with_new_types"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The source and the schema of a conversion.
+
+    Attributes:
+        source: The records, read with the types that the writer receives.
+        payload: The codec of the new whole records; `None` is the default of the format.
+        spec: The new fields, as declared; `None` if the reader infers them, or if there are none.
+        carried: The types that the writer receives: `bytes` for blobs that are copied; `None` if as declared.
+        rename: Old name to new name.
+        copied: True if whole payloads are copied.
+    """
+
+    source: RecordSource
+    payload: str | None
+    spec: Spec | None
+    carried: Spec | None
+    rename: Mapping[str, str]
+    copied: bool
+
+
+def plan_of(
+    source: RecordSource,
+    backend: Backend,
+    spec: Spec | None,
+    payload: str | None,
+    *,
+    rename: Mapping[str, str],
+    codecs: Mapping[str, Any] | None,
+) -> Plan:
+    """Choose the new payload and spec, and what is copied."""
+    same = not rename and (spec is None or (not source.single and spec == source.spec))
+    if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
+        declared = spec if source.single or source.spec_is_inferred else source.spec
+        means_fields = payload in (None, source.payload)  # as bytes, records have no fields
+        return Plan(source, payload or source.payload, declared if means_fields else None, None, {}, copied=True)
+    check_names(source, rename)
+    if source.single:
+        return Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
+    old = {rename.get(name, name): name for name in source.spec}
+    keeps_types = isinstance(backend, KeepsFieldTypes)
+    types = {name: source.spec[before] for name, before in old.items()}
+    new = spec or Spec(types if keeps_types else {name: _portable(kind) for name, kind in types.items()})
+    dropped = [name for name in old if name not in new]
+    if dropped:
+        remedy = Remedy("Give their types in {spec}, or select with {fields}.", spec=..., fields=...)
+        raise SpecError(f"the new spec lacks {', '.join(dropped)}", remedy=remedy)
+    lacking = [name for name in new if name not in old]
+    if lacking:
+        raise SpecError("the source has no such field", field=lacking[0])
+    chosen = source.select(*(old[name] for name in new))
+    carried = {name: _carried(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
+    if not any(carried.values()):
+        return Plan(chosen, payload, new, None, rename, copied=False)
+    read = Spec({old[name]: kind or chosen.spec[old[name]] for name, kind in carried.items()})
+    written: Spec | None = Spec({name: kind or new[name] for name, kind in carried.items()})
+    try:
+        chosen = chosen.with_spec(read)
+    except SpecError:  # the source stores no blobs to copy
+        written = None
+    return Plan(chosen, payload, new, written, rename, copied=False)
+
+
+def _portable(kind: Type) -> Type:
+    """Return the type of a field in other formats: Granular's integers become numbers."""
+    numbers = {"int": "int64", "i64": "int64", "u64": "uint64"}
+    return replace(kind, codec=numbers[kind.codec]) if kind.codec in numbers and not kind.args else kind
+
+
+def check_names(source: RecordSource, rename: Mapping[str, str]) -> None:
+    """Raise an error if `rename` names an unknown field, or gives two fields one name."""
+    if not rename:
+        return
+    known = () if source.single else tuple(source.spec)
+    for name in rename:
+        if name not in known:
+            raise UnknownNameError("field", name=name, known=known)
+    if len({rename.get(name, name) for name in known}) < len(known):
+        raise SpecError("two fields would have the same name", remedy=Remedy("Change {rename}.", rename=rename))
+
+
+def left_out(source: RecordSource, plan: Plan) -> tuple[str, ...]:
+    """Return the fields of the source that the new records lack."""
+    if plan.copied or source.single:
+        return ()
+    kept = set(plan.source.spec)
+    return (*(name for name in declared_spec(source) or () if name not in kept), *source.hidden_fields)
+
+
+def _keeps_payload(backend: Backend, source: RecordSource, payload: str | None) -> bool:
+    """Return True if the new records can have the stored payloads of the source."""
+    if not isinstance(backend, BlobBackend) or not _has_bytes(source) or source.payload is None:
+        return False
+    return backend.accepts_payload(source.payload) if payload is None else payload in ("bytes", source.payload)
+
+
+def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | None:
+    """Return the type under which the blobs of a field are copied; `None` if its values must be decoded."""
+    if old != new or old.dtype is not None:
+        return None
+    try:
+        portable = CodecResolver(codecs, trusted=False).codec(old.element).portable
+    except UnknownNameError:
+        portable = True  # opaque, or not to be named by a file: only its blobs are needed
+    return replace(old, codec="bytes", args=()) if portable and old.codec != "bytes" else None
+
+
+def _has_bytes(source: RecordSource) -> bool:
+    try:
+        source.read_bytes([])
+    except SpecError:
+        return False
+    return True
+
+
+def selected(source: RecordSource, fields: Sequence[str], spec: Spec | None) -> RecordSource:
+    """Return the source with these fields alone; all of them leave it as it is, so that payloads can be copied."""
+    names = declared_spec(source) or ()
+    in_order = tuple(fields) == tuple(names)
+    return source if in_order or (spec is not None and {*fields} == {*names}) else source.select(*fields)
+
+
+def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str, str]) -> RecordSource:
+    """Return a source whose undeclared fields have the types of the new data."""
+    if spec is None or source.single:
+        return source
+    old_names = {new: old for old, new in rename.items()}
+    wanted = {old_names.get(name, name): kind for name, kind in spec.items()}
+    if source.spec_is_inferred:
+        kept = {name: kind for name, kind in source.spec.items() if not _is_guess(kind, wanted.get(name))}
+        return source.with_spec(Spec({**source.spec, **wanted, **kept}))
+    opaque = source.opaque_fields
+    undeclared = [
+        name
+        for name, kind in source.spec.items()
+        if name in wanted and (name in opaque or _is_plain_bytes(kind)) and wanted[name].dtype is None
+    ]
+    return source.with_spec(Spec({**source.spec, **{name: wanted[name] for name in undeclared}}))
+
+
+def _is_guess(inferred: Type, wanted: Type | None) -> bool:
+    """True if stored values may have the wanted type as well as the inferred one: numbers convert afterwards."""
+    if wanted is None:
+        return False
+    return inferred.dtype is None or wanted.dtype is None or inferred.dims != wanted.dims
+
+
+def _is_plain_bytes(kind: Type) -> bool:
+    return kind.codec == "bytes" or (kind.codec == "uint8" and len(kind.dims) == 1)
