@@ -156,7 +156,8 @@ class DecompressedFile(StoredFile):
         return b"".join(parts)
 
     def release(self) -> None:
-        self._cursors = []
+        with self._lock:
+            self._cursors = []
         self._file.release()
 
     def sibling(self, name: str) -> StoredFile | None:

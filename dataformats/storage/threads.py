@@ -109,8 +109,9 @@ class _Job:
         try:
             self._work(number)
         except BaseException as error:
-            self._failed.append((number, error))
-            self._todo.clear()
+            with self._lock:
+                self._failed.append((number, error))
+                self._todo.clear()
         with self._lock:
             self._n_begun -= 1
             self._ended.notify_all()

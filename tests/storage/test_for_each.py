@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 
 import pytest
 
@@ -51,6 +52,21 @@ def test_the_error_of_the_lowest_number_is_raised_after_all_calls_ended() -> Non
         for_each(work, 1000)
     assert running == []
     for_each(lambda number: None, 10)  # and nothing is left behind
+
+
+def test_a_failure_takes_no_number_from_under_another_thread() -> None:
+    class Todo(deque[int]):
+        def clear(self) -> None:
+            assert job._lock.locked()  # else a thread that has just seen a number left would find none
+            super().clear()
+
+    def fail(number: int) -> None:
+        raise ValueError
+
+    job = threads._Job(fail, 3)
+    job._todo = Todo(range(3))
+    assert job.step()
+    assert not job.step()
 
 
 def test_several_callers_share_the_processors() -> None:

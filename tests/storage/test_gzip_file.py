@@ -237,6 +237,16 @@ def test_release_and_fork_forget_where_reads_ended(tmp_path: Path) -> None:
     assert file.pread(2000, 1000) == data[2000:3000]
 
 
+def test_release_leaves_a_read_in_another_thread_its_decompressor(tmp_path: Path) -> None:
+    file = opened(tmp_path, compress(plain_bytes(1000), "gzip"), "gzip")
+    with file._lock:  # as while a read chooses where to continue
+        closer = threading.Thread(target=file.release)
+        closer.start()
+        closer.join(0.05)
+        assert closer.is_alive()
+    closer.join()
+
+
 def test_checkpoints_hold_no_compressed_bytes(tmp_path: Path) -> None:
     data = bytes(3_000_000) + plain_bytes(1_000_000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
