@@ -139,7 +139,7 @@ class Loader:
             )
         self._rank, self._world_size = resolve(rank, world_size)
         self._mixture = source if isinstance(source, Mixture) else None
-        decode = dict(decode or {})
+        decode = decode or {}
         sources = (source,) if self._mixture is None else self._mixture.sources
         self._sources = tuple(with_stored_bytes(as_readable(one), decode) for one in sources)
         self._plan = self._make_plan(Shuffle.of(shuffle, block_records, window_blocks), seed)
@@ -159,7 +159,7 @@ class Loader:
             batch_size if pad_last else 0,
             quarantined_indices(quarantine, self._sources),
             output.start if starts_in_worker else None,
-            decode,
+            dict(decode),
         )
         self._session = PrefetchSession(
             PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -37,8 +37,10 @@ def with_stored_bytes(source: Source, decode: Decode) -> Source:
     Raises:
         UnknownNameError: The source has no such field.
         SpecError: A field does not store bytes, or not one value for each record.
-        TypeError: Something is not an operation.
+        TypeError: It is not a dict of operations.
     """
+    if not isinstance(decode, Mapping):
+        raise TypeError(f"decode: expected a dict of field to operation, found {decode!r}")
     spec = declared_spec(source) if isinstance(source, RecordSource) else None
     for name, operation in decode.items():
         if not isinstance(operation, FieldOperation):
@@ -120,10 +122,10 @@ def decode_fields(
     if on_corrupt == "raise":
         first = min(errors)
         raise errors[first] from errors[first].__cause__
-    kept = np.setdiff1d(rows, list(errors))
+    by_index = {int(batch.indices[row]): error for row, error in errors.items()}
+    kept = np.flatnonzero(~np.isin(batch.indices, list(by_index)))  # random numbers may fail for only one of equal ones
     columns = {name: take_column(column, kept) for name, column in batch.columns.items() if name not in blobs}
     columns = {name: columns[name] if name in columns else decoded(name, kept) for name in batch.columns}
-    by_index = {int(batch.indices[row]): error for row, error in errors.items()}
     return RecordBatch(columns, batch.indices[kept], {**batch.failed, **by_index}, batch.single)
 
 
