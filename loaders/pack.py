@@ -68,8 +68,8 @@ def _check_arguments(fields: Any, to: Any, rows: Any, documents: Any) -> None:
     for name, number in [("to", to), *([("rows", rows)] if rows is not None else [])]:
         if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
             raise ValueError(f"{name}: expected a whole number of at least 1, found {number!r}")
-    if documents is not None and (not isinstance(documents, str) or not documents):
-        raise ValueError(f"documents: expected the name of a column, found {documents!r}")
+    if documents is not None and (not isinstance(documents, str) or documents in ("", "segment_ids", "positions")):
+        raise ValueError(f"documents: expected the name of a column of its own, found {documents!r}")
 
 
 @dataclass(frozen=True, slots=True)

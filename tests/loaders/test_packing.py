@@ -123,6 +123,7 @@ def test_no_tokens() -> None:
         ({"to": None}, "found None"),
         ({"to": 4, "rows": True}, "rows: expected a whole number of at least 1, found True"),
         ({"to": 4, "documents": ""}, "documents: expected the name of a column"),
+        ({"to": 4, "documents": "positions"}, "documents: expected the name of a column"),
     ],
 )
 def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
