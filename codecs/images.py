@@ -109,7 +109,8 @@ class Jpg(_Image):
             raise ValueError("the JPEG is truncated: no end marker")
         n_scans = jpeg.count_marker(blob, _JPEG_SCAN)
         if n_scans > self.max_scans:
-            raise ValueError(f"expected at most {self.max_scans} scans, found {n_scans}. {_more('Jpg', 'max_scans')}")
+            more = _more("Jpg", "max_scans")
+            raise ValueError(f"expected at most {self.max_scans} scans, found {n_scans}. {more}; not with decode=")
         header = jpeg.header_of(blob)
         by_pillow = partial(self._by_pillow, blob)
         if header is None:
@@ -244,22 +245,37 @@ class Webp(_Image):
         return decoded(image, "RGBA" if image.mode == "RGBA" else "RGB")
 
 
-def decode_scaled(blob: bytes, divisor_of: Callable[[int, int], int]) -> tuple[NDArray[np.uint8], tuple[int, int], int]:
-    """Return any of these images as RGB, perhaps at a scale; limits are the defaults of the codecs.
+def decode_scaled(
+    blob: bytes, divisor_of: Callable[[int, int], int], max_pixels: int | None = None
+) -> tuple[NDArray[np.uint8], tuple[int, int], int]:
+    """Return any of these images as RGB, perhaps at a scale.
 
     Args:
         blob: A JPEG, PNG or WebP.
         divisor_of: Returns the divisor that an image of this height and width should have: 1 or one of `DIVISORS`.
+        max_pixels: The most pixels that are decoded; `None`: the default of the codec.
 
     Returns:
         uint8 (h, w, 3), contiguous; height and width of the whole image; and the divisor, which is 1 unless it is a
         JPEG: of height and width, rounded up.
+
+    Raises:
+        ValueError: The bytes are no such image, are damaged or truncated, or it has too many pixels.
     """
-    if blob.startswith(_JPEG_START):
-        return JPG.decode_scaled(blob, divisor_of)
-    codec = PNG if blob.startswith(png.START) else WEBP
+    codec = _codec_of(blob)
+    if max_pixels is not None:
+        codec = type(codec)(max_pixels=max_pixels)
+    if isinstance(codec, Jpg):
+        return codec.decode_scaled(blob, divisor_of)
     image = codec.decode(blob)
     return _as_rgb(image), (image.shape[0], image.shape[1]), 1
+
+
+def _codec_of(blob: bytes) -> Jpg | Png | Webp:
+    for start, codec in ((_JPEG_START, JPG), (png.START, PNG), (b"RIFF", WEBP)):
+        if blob.startswith(start):
+            return codec
+    raise ValueError(f"expected the bytes of a JPEG, PNG or WebP, found {blob[:12]!r}")
 
 
 def _as_rgb(image: NDArray[Any]) -> NDArray[np.uint8]:
@@ -305,13 +321,14 @@ def _check_pixels(codec: str, size: tuple[int, int], most: int, plausible: int |
     # The plug-ins are called directly: Image.open would try other formats, and warn about sizes that are checked here.
     width, height = size
     if width * height > most:
-        raise ValueError(f"expected at most {most} pixels, found {width} x {height}. {_more(codec, 'max_pixels')}")
+        more = f"{_more(codec, 'max_pixels')}, or max_pixels= to an operation in decode="
+        raise ValueError(f"expected at most {most} pixels, found {width} x {height}. {more}")
     if plausible is not None and width * height > plausible:
         raise ValueError(f"the image is truncated: expected at most {plausible} pixels, found {width} x {height}")
 
 
 def _more(codec: str, argument: str) -> str:
-    return f"For more, pass codecs= with dataformats.codecs.images.{codec}({argument}=...); not with decode="
+    return f"For more, pass codecs= with dataformats.codecs.images.{codec}({argument}=...)"
 
 
 JPG = Jpg()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from dataformats.batch import Blobs, Column
+from dataformats.batch import Blobs, Column, StackedList
 from dataformats.codecs.image_decoders.jpeg import DIVISORS
 from dataformats.codecs.images import MAX_PIXELS, decode_scaled
 from dataformats.interfaces import FieldOperation
@@ -37,7 +37,7 @@ __all__ = ["CenterCrop", "RandomResizedCrop", "Resize"]
 
 _TRIES = 10
 _MOST_SIZE = 16_384
-_MOST_RESIZED = 65_536
+_MOST_SIDE = 65_536  # of an image, and of one that is resized: for larger ones, resampling would need gigabytes
 
 Size = int | tuple[int, int]
 """Height and width in pixels; one number is both."""
@@ -67,6 +67,7 @@ class _Operation(FieldOperation):
     flip: float
     layout: Layout
     seed: int
+    max_pixels: int | None
 
     @abstractmethod
     def shape(self, height: int, width: int) -> tuple[int, int]:
@@ -82,7 +83,7 @@ class _Operation(FieldOperation):
         return True
 
     def decode_batch(self, blobs: Blobs, generator: Callable[[int], np.random.Generator]) -> Column:
-        """Return uint8 (n, h, w, 3) or (n, 3, h, w); if the results differ in size, a list of them."""
+        """Return uint8 (n, h, w, 3) or (n, 3, h, w); a list of images if the operation does not fix their size."""
         out: Any = rows(np.dtype(np.uint8), self._shape(self.shape(1, 1)))(len(blobs)) if self.fixed else None
         found: list[Any] = [None] * len(blobs) if out is None else list(out)
 
@@ -92,7 +93,7 @@ class _Operation(FieldOperation):
         for_each(decode, len(blobs))
         if out is not None:
             return out  # type: ignore[no-any-return]
-        return np.stack(found) if len({image.shape for image in found}) == 1 else found
+        return StackedList(np.stack(found)) if len({image.shape for image in found}) == 1 else found
 
     def _decode(
         self, blob: bytes, generator: Callable[[], np.random.Generator], out: NDArray[np.uint8] | None
@@ -101,21 +102,31 @@ class _Operation(FieldOperation):
             draw = generator().random
             return self.geometry(height, width, draw), self.flip > 0 and draw() < self.flip
 
-        image, (height, width), divisor = decode_scaled(blob, lambda *size: _divisor(planned(*size)[0]))
+        image, (height, width), divisor = decode_scaled(
+            blob, lambda *size: _divisor(planned(*size)[0]), self.max_pixels
+        )
         geometry, flip = planned(height, width)
-        if max(geometry.size) > _MOST_RESIZED or geometry.size[0] * geometry.size[1] > MAX_PIXELS:
-            raise ValueError(f"the image of {width} x {height} would be resized to {'{} x {}'.format(*geometry.size)}")
+        self._check_sizes((width, height), geometry.size)
         if out is None:
             out = np.empty(self._shape(self.shape(height, width)), np.uint8)
         left, top, right, bottom = (edge / divisor for edge in geometry.box)
         place = _place(out, geometry, self.layout, flip=flip)
+        if place.shape != out.shape:
+            out[...] = 0
         part = place if place.flags.c_contiguous else np.empty(place.shape, np.uint8)
         planes = self.layout == "channels_first"
         resample(image, (left, top, right, bottom), geometry.size, geometry.part, part, flip=flip, planes=planes)
         if part is not place:
-            out[...] = 0
             place[...] = part
         return out
+
+    def _check_sizes(self, image: tuple[int, int], resized: tuple[int, int]) -> None:
+        most = MAX_PIXELS if self.max_pixels is None else self.max_pixels
+        if max(*image, *resized) > _MOST_SIDE or resized[0] * resized[1] > most:
+            raise ValueError(
+                f"the image of {image[0]} x {image[1]} would be resized to {resized[0]} x {resized[1]}: "
+                f"expected at most {_MOST_SIDE} pixels on a side, and {most} together"
+            )
 
     def _shape(self, size: tuple[int, int]) -> tuple[int, ...]:
         return (3, *size) if self.layout == "channels_first" else (*size, 3)
@@ -125,8 +136,9 @@ class _Operation(FieldOperation):
             raise ValueError(f"flip: expected a probability from 0 to 1, found {self.flip!r}")
         if self.layout not in ("channels_last", "channels_first"):
             raise ValueError(f"layout: expected 'channels_last' or 'channels_first', found {self.layout!r}")
-        if self.seed < 0:
-            raise ValueError(f"seed: expected a whole number of at least 0, found {self.seed!r}")
+        _check_number("seed", self.seed, 0)
+        if self.max_pixels is not None:
+            _check_number("max_pixels", self.max_pixels, 1)
 
 
 @dataclass(frozen=True)
@@ -140,6 +152,7 @@ class RandomResizedCrop(_Operation):
         flip: The probability that the result is mirrored, left to right.
         layout: `"channels_last"`: uint8 (n, h, w, 3), or `"channels_first"`: uint8 (n, 3, h, w).
         seed: For `read`: its random numbers depend on this seed and the index. A `Loader` has its own.
+        max_pixels: The most pixels of an image that is decoded; `None`: 2^27, and 2^26 of a WebP.
 
     Example:
         >>> import dataformats
@@ -156,13 +169,13 @@ class RandomResizedCrop(_Operation):
     flip: float = 0.0
     layout: Layout = "channels_last"
     seed: int = 0
+    max_pixels: int | None = None
     name = "RandomResizedCrop"
 
     def __post_init__(self) -> None:
         _sizes(self.size)
-        for name, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
-            if not 0 < low <= high < math.inf:
-                raise ValueError(f"{name}: expected two positive numbers in order, found {(low, high)}")
+        _check_bounds("scale", self.scale)
+        _check_bounds("ratio", self.ratio)
         self._check()
 
     def shape(self, height: int, width: int) -> tuple[int, int]:
@@ -202,6 +215,7 @@ class CenterCrop(_Operation):
         flip: The probability that the result is mirrored, left to right.
         layout: `"channels_last"`: uint8 (n, h, w, 3), or `"channels_first"`: uint8 (n, 3, h, w).
         seed: See `RandomResizedCrop`.
+        max_pixels: See `RandomResizedCrop`.
 
     Example:
         >>> import dataformats
@@ -216,6 +230,7 @@ class CenterCrop(_Operation):
     flip: float = 0.0
     layout: Layout = "channels_last"
     seed: int = 0
+    max_pixels: int | None = None
     name = "CenterCrop"
 
     def __post_init__(self) -> None:
@@ -241,10 +256,11 @@ class Resize(_Operation):
 
     Args:
         size: The shorter side of the result, or its height and width. With one number, images of different ratios
-            get different sizes: the column is then a list.
+            get different sizes: the column is a list.
         flip: The probability that the result is mirrored, left to right.
         layout: `"channels_last"`: uint8 (n, h, w, 3), or `"channels_first"`: uint8 (n, 3, h, w).
         seed: See `RandomResizedCrop`.
+        max_pixels: See `RandomResizedCrop`.
 
     Example:
         >>> import dataformats
@@ -258,6 +274,7 @@ class Resize(_Operation):
     flip: float = 0.0
     layout: Layout = "channels_last"
     seed: int = 0
+    max_pixels: int | None = None
     name = "Resize"
 
     def __post_init__(self) -> None:
@@ -274,6 +291,16 @@ class Resize(_Operation):
     def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
         rows, columns = _resized(height, width, self.size)
         return _Geometry((0, 0, width, height), (columns, rows), (0, 0, columns, rows))
+
+
+def _check_number(name: str, found: Any, least: int) -> None:
+    if not isinstance(found, int) or found < least:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, found {found!r}")
+
+
+def _check_bounds(name: str, found: Any) -> None:
+    if not isinstance(found, tuple | list) or len(found) != 2 or not 0 < found[0] <= found[1] < math.inf:
+        raise ValueError(f"{name}: expected two positive numbers in order, found {found!r}")
 
 
 def _sizes(size: Any) -> tuple[int, int]:

@@ -13,9 +13,11 @@ import pytest
 from PIL import Image
 
 import dataformats
-from dataformats import Loader
+from dataformats import Loader, images
+from dataformats.batch import StackedList
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.images import CenterCrop, RandomResizedCrop, Resize
+from dataformats.interfaces import FieldOperation
 
 N = 23
 CROP = RandomResizedCrop(16, flip=0.5)
@@ -108,6 +110,20 @@ def test_center_crops_are_those_of_pillow(resize: Any, layout: Any, flip: float)
     assert np.array_equal(found.transpose(1, 2, 0) if layout == "channels_first" else found, expected)
 
 
+@pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
+@pytest.mark.parametrize("size", [(50, 60), (50, 20), (40, 70), (20, 70), (50, 70)])
+def test_around_smaller_images_there_is_nothing(size: Any, layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "rows", lambda dtype, inner: lambda n: np.full((n, *inner), 7, dtype))  # used before
+    white = Image.new("RGB", (60, 40), "white")
+    found = one(CenterCrop(size, layout=layout), saved(white, "PNG"))
+    found = found.transpose(1, 2, 0) if layout == "channels_first" else found
+    inside = np.zeros(size, bool)
+    above, beside = max(0, size[0] - 40) // 2, max(0, size[1] - 60) // 2
+    inside[above : above + 40, beside : beside + 60] = True
+    assert found.shape == (*size, 3)
+    assert np.array_equal(found, np.repeat(np.where(inside, 255, 0)[..., None], 3, 2))
+
+
 def test_random_crops_have_the_distribution_of_torchvision() -> None:
     height, width, found = 375, 500, []
     operation = RandomResizedCrop(8)
@@ -179,7 +195,10 @@ def test_every_image_becomes_rgb(mode: str) -> None:
         lambda: Resize(8, layout="chw"),  # type: ignore[arg-type]
         lambda: RandomResizedCrop(8, scale=(0, 1)),
         lambda: RandomResizedCrop(8, ratio=(2, 1)),
+        lambda: RandomResizedCrop(8, scale=0.5),  # type: ignore[arg-type]
         lambda: RandomResizedCrop(8, seed=-1),
+        lambda: RandomResizedCrop(8, seed=0.5),  # type: ignore[arg-type]
+        lambda: RandomResizedCrop(8, max_pixels=0),
     ],
 )
 def test_arguments_out_of_range(make: Callable[[], Any]) -> None:
@@ -272,6 +291,14 @@ def test_views_mixtures_and_other_sources(source: Any, tmp_path: Path) -> None:
         assert batch["image"].shape == (5, 16, 16, 3), name
 
 
+def test_a_mixture_of_images_of_different_sizes(source: Any) -> None:
+    mixture = dataformats.mix({"a": source[:1], "b": source[1:2]}, until=2)  # one size each
+    loader = Loader(mixture, 2, workers=0, decode={"image": Resize(20)}, collate=lambda records: records)
+    sizes = {record["image"].shape for record in next(iter(loader))}
+    assert sizes == {image.shape for image in source.read([0, 1], decode={"image": Resize(20)})["image"]}
+    assert len(sizes) == 2
+
+
 def test_a_field_without_one_value_of_bytes_is_refused(source: Any) -> None:
     with pytest.raises(UnknownNameError, match="imgae"):
         Loader(source, 5, decode={"imgae": CROP})
@@ -279,6 +306,11 @@ def test_a_field_without_one_value_of_bytes_is_refused(source: Any) -> None:
         Loader(source, 5, decode={"label": CROP})
     with pytest.raises(TypeError, match="expected an operation"):
         Loader(source, 5, decode={"image": lambda blob: blob})  # type: ignore[dict-item]
+    for decode in ([("image", CROP)], CROP):
+        with pytest.raises(TypeError, match="decode: expected a dict of field to operation, found"):
+            Loader(source, 1, decode=decode)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="decode: expected a dict of field to operation, found"):
+            source.read([0], decode=decode)
     with pytest.raises(SpecError, match="decodes bytes"):
         next(iter(Loader([{"image": 3}], 1, workers=0, decode=DECODE)))
 
@@ -318,6 +350,7 @@ def test_results_of_different_sizes_are_a_list(source: Any) -> None:
     column = source.read([0, 1, 2], decode={"image": Resize(20)})["image"]
     assert [image.shape[0] for image in column] == [20] * 3
     assert isinstance(column, list)
+    assert isinstance(source.read([0, 0], decode={"image": Resize(20)})["image"], StackedList)  # of one size, too
     assert source.read([], decode=DECODE)["image"].shape == (0, 16, 16, 3)
 
 
@@ -350,6 +383,26 @@ def test_damaged_images_are_omitted(damaged: Any) -> None:
     assert np.array_equal(batch["image"], sound)
 
 
+class Unlucky(FieldOperation):
+    """Fails by chance, and returns the number of bytes else."""
+
+    name = "Unlucky"
+
+    def decode_batch(self, blobs: Any, generator: Any) -> np.ndarray:
+        if any(generator(row).random() < 0.3 for row in range(len(blobs))):
+            raise ValueError("bad luck")
+        return blobs.lengths.copy()  # type: ignore[no-any-return]
+
+
+def test_a_record_that_fails_is_left_out_wherever_the_batch_has_it(source: Any) -> None:
+    mixture = dataformats.mix({"few": source[:4], "many": source[4:]}, weights={"few": 3, "many": 1}, until=16)
+    loader = Loader(mixture, 16, workers=0, decode={"image": Unlucky()}, on_corrupt="skip")
+    (batch,) = loader
+    place = loader.locate(batch.positions)
+    assert 0 < len(batch.positions) < 16
+    assert batch["label"].tolist() == (place.record + 4 * place.component).tolist()
+
+
 def test_damaged_images_are_skipped_and_others_keep_their_crops(damaged: Any, source: Any) -> None:
     expected = epoch(Loader(source, 5, decode=DECODE))
     loader = Loader(damaged, 5, on_corrupt="quarantine", decode=DECODE)
@@ -373,3 +426,21 @@ def test_thin_images_are_not_resized_to_huge_ones() -> None:
     blob = saved(Image.new("RGB", (30_000, 1)), "PNG")
     with pytest.raises(ValueError, match="would be resized"):
         one(Resize(256), blob)
+
+
+def test_tall_images_are_not_resampled() -> None:
+    with pytest.raises(ValueError, match="the image of 1 x 70000 would be resized to 8 x 8: expected at most 65536 "):
+        one(Resize((8, 8)), saved(Image.new("RGB", (1, 70_000)), "PNG"))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_another_limit_of_pixels(kind: str) -> None:
+    blob, n_pixels = saved(photo(0), kind), photo(0).width * photo(0).height
+    assert one(CenterCrop(8, max_pixels=n_pixels), blob).shape == (8, 8, 3)
+    with pytest.raises(ValueError, match=r"at most 2399 pixels, found 60 x 40\. .* max_pixels= to an operation"):
+        one(RandomResizedCrop(8, max_pixels=n_pixels - 1), blob)
+
+
+def test_other_bytes_than_images() -> None:
+    with pytest.raises(ValueError, match="expected the bytes of a JPEG, PNG or WebP, found b'GIF89a'"):
+        one(Resize(8), b"GIF89a")
