@@ -184,6 +184,18 @@ def test_many_files(tmp_path: Path) -> None:
     assert maps(tmp_path) <= 256
 
 
+def test_large_files_are_not_mapped(mapped: FileSet, path: Path) -> None:
+    """Touched pages count as memory of the process."""
+    large = path.with_name("large")
+    with large.open("wb") as file:
+        file.write(NOISE)
+        file.truncate(2**29 - SIZE + 1)
+    files = file_set(large)
+    for _ in range(3):
+        assert read(files, extents(FEW)) == [expected(FEW)]
+    assert (maps(path), maps(large)) == (1, 0)
+
+
 def test_few_descriptors(path: Path) -> None:
     """No descriptor is taken that the rest of the process may need."""
     script = f"""

@@ -25,7 +25,7 @@
 #define NEAR_BYTES (64 << 10) /* are prefetched at once */
 #define LINE_BYTES 64
 #define PROBED_RUNS 8           /* are copied first: if they have to be waited for, the others are not */
-#define MAPPED_BYTES (20 << 10) /* of longer runs, reading takes less time than copying from a mapping */
+#define MAPPED_BYTES (6 << 10) /* of longer runs, reading takes less time than touching the pages of a map */
 
 /* ---- planning */
 

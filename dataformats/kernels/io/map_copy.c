@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* before any header: syscall, pwritev, RUSAGE_THREAD */
 #include "io/map_copy.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "io/process.h"
@@ -27,6 +28,10 @@
 
 #define CLOSE_ON_EXEC 1 /* MFD_CLOEXEC, which old C libraries lack */
 #define SPARE_FILES 16  /* descriptors that are left to the rest of the process */
+
+/* Pages of maps that were touched count as memory of the process, until they are unmapped. */
+#define MOST_MAPPED_BYTES ((int64_t)512 << 20)
+static _Atomic int64_t n_mapped_bytes;
 
 struct map_copier {
     int fd;
@@ -94,15 +99,20 @@ int map_file(int fd, int64_t n_bytes, file_map *map) {
     if (n_bytes <= 0 || fstat(fd, &info) != 0) {
         return -1;
     }
-    void *memory = mmap(NULL, (size_t)n_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    const int has_room = atomic_fetch_add(&n_mapped_bytes, n_bytes) <= MOST_MAPPED_BYTES - n_bytes;
+    void *memory = has_room ? mmap(NULL, (size_t)n_bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (memory == MAP_FAILED) {
+        atomic_fetch_sub(&n_mapped_bytes, n_bytes);
         return -1;
     }
     *map = (file_map){memory, n_bytes, (uint64_t)info.st_dev, (uint64_t)info.st_ino};
     return 0;
 }
 
-void unmap_file(const file_map *map) { munmap((void *)(uintptr_t)map->memory, (size_t)map->n_bytes); }
+void unmap_file(const file_map *map) {
+    munmap((void *)(uintptr_t)map->memory, (size_t)map->n_bytes);
+    atomic_fetch_sub(&n_mapped_bytes, map->n_bytes);
+}
 
 #else
 

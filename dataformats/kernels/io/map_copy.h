@@ -33,7 +33,7 @@ typedef struct {
     uint64_t device, inode;
 } file_map;
 
-/* Map a file. Return 0, or -1 if that is not possible. */
+/* Map a file. Return 0, or -1 if that is not possible, or if more than 512 MiB would be mapped in this process. */
 int map_file(int fd, int64_t n_bytes, file_map *map);
 
 void unmap_file(const file_map *map);
