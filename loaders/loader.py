@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -170,6 +170,7 @@ class Loader:
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
         self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
+        self._last_epoch: int | None = None  # of the tasks under way; `None`: they are endless
 
     # ---- position
 
@@ -269,6 +270,7 @@ class Loader:
 
     def _begin(self, epoch: int | None) -> _Cursor:
         cursor = _Cursor(self, epoch)
+        self._session.is_stale |= self._last_epoch not in (None, epoch)
         self._cursor = weakref.ref(cursor)
         return cursor
 
@@ -283,7 +285,7 @@ class Loader:
             raise StopIteration
         begin = time.perf_counter()
         try:
-            built = self._session.take(self._builder, self._tasks)
+            built = self._session.take(self._builder, partial(self._tasks, cursor.epoch))
         except StopIteration:
             self._steps.at(self._position)  # raises: the run has no position left
             raise
@@ -293,8 +295,10 @@ class Loader:
         self._commit(built, begin)
         return batch
 
-    def _tasks(self) -> Iterator[BatchTask]:
-        return self._steps.rank_tasks(self._position, self._rank, self._world_size)
+    def _tasks(self, epoch: int | None) -> Iterator[BatchTask]:
+        """Return the tasks from the cursor on, to the end of this epoch unless it is `None`."""
+        self._last_epoch = epoch
+        return self._steps.rank_tasks(self._position, self._rank, self._world_size, epoch)
 
     def _commit(self, built: BuiltBatch, begin: float) -> None:
         now = time.perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -127,9 +128,12 @@ class Steps:
             yield step
             position = step.after
 
-    def rank_tasks(self, position: int, rank: int, world_size: int) -> Iterator[RankTask]:
-        """Yield the tasks of one rank in these steps."""
-        return (RankTask(step, rank, world_size, self.n) for step in self.following(position))
+    def rank_tasks(self, position: int, rank: int, world_size: int, epoch: int | None) -> Iterator[RankTask]:
+        """Yield the tasks of one rank in these steps, to the end of this epoch unless it is `None`."""
+        steps = self.following(position)
+        if epoch is not None:
+            steps = takewhile(lambda step: step.epoch == epoch, steps)
+        return (RankTask(step, rank, world_size, self.n) for step in steps)
 
     def count(self, first: int) -> int:
         """Return the number of steps from `first` to the end of its epoch."""

@@ -27,10 +27,7 @@ Facts = Callable[[Batch], dict[str, Any]]
 
 
 def ours(path: Path, **options: Any) -> Epoch:
-    """The loader with its defaults; its threads begin and end with the epoch.
-
-    They decode up to four batches of the next epoch ahead, which are lost here: the fewer images, the more that counts.
-    """
+    """The loader with its defaults; its threads begin and end with the epoch."""
     loader = dataformats.Loader(dataformats.open(path), BATCH, seed=1, **options)
 
     def epoch() -> Iterator[Batch]:

@@ -485,6 +485,29 @@ def test_prefetch_is_bounded(source: Any) -> None:
 # ---- arguments
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_no_batch_of_the_next_epoch_is_built_ahead(source: Any, drop_last: bool) -> None:
+    built: list[int] = []
+
+    def note(record: Any) -> Any:
+        built.append(record["index"])
+        return record
+
+    with Loader(source, 10, workers=2, drop_last=drop_last, transform=note) as loader:
+        seen = indices(loader)
+        time.sleep(0.05)
+        assert sorted(built) == sorted(seen)
+        seen = indices(loader)  # the next epoch begins with its iteration
+        assert len(built) == 2 * len(seen)
+        endless = loader.forever()
+        third = [next(endless) for _ in range(len(loader) + 1)]
+        assert [batch.positions[0] for batch in third][-1] == 3 * len(source)
+        assert len(indices(loader)) == len(seen) - 10
+        last = list(zip(range(len(loader)), loader, strict=False))  # the iteration is dropped before it ends
+        assert len(last) == len(loader)
+        assert len(indices(loader)) == len(seen)
+
+
 def test_invalid_arguments(source: Any) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"batch_size": 0}, "batch_size"),

@@ -66,7 +66,7 @@ def test_parts_of_ranks_tile_a_step(n: int, world_size: int) -> None:
 @pytest.mark.parametrize("skips", [Skips(), Skips.of([(2, 5), (11, 40)])])
 def test_a_task_is_pickled_as_its_positions(skips: Skips) -> None:
     step = Steps(50, 1200, False, skips).at(1)
-    share = next(Steps(50, 1200, False, skips).rank_tasks(1, 1, 3))
+    share = next(Steps(50, 1200, False, skips).rank_tasks(1, 1, 3, None))
     assert share.positions.tolist() == step.of_rank(1, 3).tolist()
     first = list(range(32))  # whatever is skipped: they are only looked at
     assert share.spare.tolist() == step.positions[:32].tolist() + first
