@@ -105,19 +105,17 @@ class Jpg(_Image):
     def opened(self, blob: bytes) -> Opened:
         """Return the image; it is uint8 (h, w) or (h, w, 3)."""
         _already(blob, _JPEG_START, "JPEG")
-        if blob.rfind(_JPEG_END) < 0:
-            raise ValueError("the JPEG is truncated: no end marker")
-        n_scans = jpeg.count_marker(blob, _JPEG_SCAN)
-        if n_scans > self.max_scans:
-            more = _more("Jpg", "max_scans")
-            raise ValueError(f"expected at most {self.max_scans} scans, found {n_scans}. {more}; not with decode=")
         header = jpeg.header_of(blob)
         by_pillow = partial(self._by_pillow, blob)
         if header is None:
             return Opened(by_pillow)
         self._check(blob, (header.width, header.height))
         shape = (header.height, header.width) if header.is_gray else (header.height, header.width, 3)
-        return Opened(by_pillow, shape, partial(jpeg.fill, blob))
+        return Opened(by_pillow, shape, partial(self._fill, blob))
+
+    def _fill(self, blob: bytes, out: NDArray[Any], divisor: int = 1) -> bool:
+        self._check_scans(blob)
+        return jpeg.fill(blob, out, divisor)
 
     def decode_scaled(
         self, blob: bytes, divisor_of: Callable[[int, int], int]
@@ -129,7 +127,7 @@ class Jpg(_Image):
             divisor = divisor_of(height, width) if min(height, width) >= _LEAST_SCALED else 1
             shape = -(-height // divisor), -(-width // divisor), 3
             out = empty(math.prod(shape)).reshape(shape)
-            if jpeg.fill(blob, out, divisor):
+            if self._fill(blob, out, divisor):
                 return out, (height, width), divisor
         image = self._by_plugin(blob)
         width, height = image.size
@@ -143,9 +141,18 @@ class Jpg(_Image):
         return decoded(image, image.mode if image.mode in ("L", "RGB") else "RGB")
 
     def _by_plugin(self, blob: bytes) -> JpegImageFile:
+        self._check_scans(blob)
         image = JpegImageFile(BytesIO(blob))
         self._check(blob, image.size)
         return image
+
+    def _check_scans(self, blob: bytes) -> None:
+        if blob.rfind(_JPEG_END) < 0:
+            raise ValueError("the JPEG is truncated: no end marker")
+        n_scans = jpeg.count_marker(blob, _JPEG_SCAN)
+        if n_scans > self.max_scans:
+            more = _more("Jpg", "max_scans")
+            raise ValueError(f"expected at most {self.max_scans} scans, found {n_scans}. {more}; not with decode=")
 
     def _check(self, blob: bytes, size: tuple[int, int]) -> None:
         _check_pixels("Jpg", size, self.max_pixels, _JPEG_DENSITY * len(blob))
