@@ -142,7 +142,10 @@ def _peak_of_process(data: Data, work: str) -> int:
 
 
 def peak_while(work: Callable[[], None]) -> int:
-    """Return the peak memory (PSS) of this process and its children during some work, in bytes."""
+    """Return the peak memory of this process and its children during some work, in bytes.
+
+    Pages of mapped files do not count: they are the page cache, which the system takes back if it needs memory.
+    """
     done, found = threading.Event(), [_tree_bytes(os.getpid())]
 
     def look() -> None:
@@ -166,7 +169,7 @@ def _tree_bytes(process: int) -> int:
         numbers = [int(child) for path in children for child in path.read_text("utf-8").split()]
     except OSError:  # the process ended
         return 0
-    own = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    own = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
     return own + sum(map(_tree_bytes, numbers))
 
 
