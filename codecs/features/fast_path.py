@@ -29,6 +29,7 @@ from dataformats.kernels.wire_columns import (
     RAGGED,
     SLICED,
     TEXT,
+    Filled,
     Output,
     ReadValues,
     Value,
@@ -39,6 +40,8 @@ from dataformats.kernels.wire_columns import (
 from dataformats.spec import Spec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["FastPath"]
@@ -97,9 +100,9 @@ class FastPath:
         if filled is None:
             return None
         columns: dict[str, Column] = {}
-        for field, (flags, first, second) in zip(self._fields, filled, strict=True):
-            plain = flags == FILLED and field.is_plain
-            columns[field.target.name] = first if plain else field.column(blobs, split, flags, first, second)
+        for field, found in zip(self._fields, filled, strict=True):
+            plain = found[0] == FILLED and field.is_plain
+            columns[field.target.name] = found[1] if plain else field.column(blobs, split, found)
         return columns
 
 
@@ -122,8 +125,9 @@ class _Field:
         self.is_plain = self.output.output == DENSE and not target.kind.optional
         self._item = {JOINED: "bytes", TEXT: "utf8"}.get(self.output.output, "array")
 
-    def column(self, blobs: Blobs, split: SplitBlobs | None, flags: int, first: Any, second: Any) -> Column:
+    def column(self, blobs: Blobs, split: SplitBlobs | None, found: Filled) -> Column:
         """Return the column, from the result of `kernels.wire_columns.FillColumns`."""
+        flags, first, second, present = found
         if not flags & FILLED:
             stored = self._stored(blobs, first)
             stored = stored.with_values(split.rows) if flags & SLICED and split is not None else stored
@@ -135,10 +139,10 @@ class _Field:
             values = Blobs(blobs.buffer, first, second)
             column = self._codecs.decode(self.target.kind, values, field=self.target.name)
         elif second is not None:
-            return Ragged(first, second, self._item)
+            return Ragged(first, second, self._item, present)
         if not self.target.kind.optional or isinstance(column, Ragged | Nullable):
             return column
-        return Nullable(column, np.ones(len(blobs), np.bool_))
+        return Nullable(column, np.ones(len(blobs), np.bool_) if present is None else present)
 
     def value(self) -> Value | None:
         """Return the value that the kernels can read for the field; `None` if it needs a column."""
@@ -179,7 +183,7 @@ def _output(codecs: FieldCodecs, target: Target) -> Output:
     if target.kind.dims:
         return Output(AS_FOUND)
     if codec is BYTES or codec is UTF8:
-        return Output(JOINED if codec is BYTES else TEXT, new=empty)
+        return Output(JOINED if codec is BYTES else TEXT, new=empty, new_present=_new_present(target))
     return Output(PLACED)
 
 
@@ -188,7 +192,15 @@ def _numbers(target: Target) -> Output:
     size = math.prod(inner)
     if dtype.kind not in "biuf" or dtype.itemsize > _MAX_WIDTH or not 0 < size <= _MAX_SIZE:
         return Output(AS_FOUND)
-    return Output(RAGGED if target.sequence else DENSE, dtype.kind, dtype.itemsize, size, rows(dtype, inner))
+    output, new = RAGGED if target.sequence else DENSE, rows(dtype, inner)
+    return Output(output, dtype.kind, dtype.itemsize, size, new, _new_present(target))
+
+
+def _new_present(target: Target) -> Callable[[int], NDArray[np.bool_]] | None:
+    return _bools if target.kind.optional or target.sequence else None
+
+
+_bools = rows(np.dtype(np.bool_), ())
 
 
 def _codec(codecs: FieldCodecs, target: Target) -> Codec | None:

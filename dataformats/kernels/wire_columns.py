@@ -29,6 +29,7 @@ __all__ = [
     "SLICED",
     "TEXT",
     "FillColumns",
+    "Filled",
     "Output",
     "ReadValues",
     "Value",
@@ -53,6 +54,7 @@ class Output(NamedTuple):
         width: The bytes of a number.
         size: The numbers in a record, or in an element of `RAGGED`; at least 1.
         new: Returns an array of n records (`DENSE`), elements (`RAGGED`) or bytes (`JOINED`, `TEXT`).
+        new_present: Returns an array of n bools; `None` unless records may lack the value, which `PLACED` needs.
     """
 
     output: int
@@ -60,6 +62,7 @@ class Output(NamedTuple):
     width: int = 1
     size: int = 1
     new: Callable[[int], NDArray[Any]] | None = None
+    new_present: Callable[[int], NDArray[np.bool_]] | None = None
 
 
 class ValueForm(IntEnum):
@@ -98,9 +101,11 @@ class Value(NamedTuple):
 ReadValues = Callable[["BytesLike"], "dict[str, Any] | None"]
 """Returns the values of one record. `None` if it must be decoded as a batch of one, which also reports its errors."""
 
+Filled = tuple[int, Any, Any, NDArray[np.bool_] | None]
+"""One column of `FillColumns`: flags, first, second, present."""
+
 FillColumns = Callable[
-    ["BytesLike", NDArray[np.int64], NDArray[np.int64], "tuple[int, int] | None"],
-    "tuple[tuple[int, Any, Any], ...] | None",
+    ["BytesLike", NDArray[np.int64], NDArray[np.int64], "tuple[int, int] | None"], "tuple[Filled, ...] | None"
 ]
 """Fills the columns of records, from their buffer, starts and lengths (int64[n]) and a value slice.
 
@@ -113,7 +118,9 @@ Else of each column:
 
 - flags: `FILLED`, or 0 for feature rows; with `SLICED` added, the column's values are the slice;
 - first: the values; of `PLACED`, int64[n], each begin; `None` if sliced; if not filled, the rows, int64[6 n];
-- second: of `RAGGED`, `JOINED` and `TEXT`, int64[n + 1], offsets; of `PLACED`, int64[n], lengths; else `None`.
+- second: of `RAGGED`, `JOINED` and `TEXT`, int64[n + 1], offsets; of `PLACED`, int64[n], lengths; else `None`;
+- present: the records that have the value, bool[n], if some lack it; the value is then 0 or empty. Else `None`, or
+  of `DENSE` perhaps all True.
 """
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import dataformats
-from dataformats.batch import Ragged
+from dataformats.batch import Nullable, Ragged
 from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
 from tests.benchmarks.frames import TFRECORD_HEAD, TFRECORD_TAIL, Frames
 from tests.benchmarks.harness import Case, Data, Side, Target, Work, peer
@@ -27,6 +27,7 @@ TFDATA, LOADER = "tf.data + parse_example", "dataformats, Loader"
 FLOATS = {f"float_{i:02}": "float32" for i in range(13)}
 INTEGERS = {f"category_{i:02}": "int64" for i in range(27)}
 STRINGS = {f"category_{i:02}": "bytes" for i in range(26)}
+LACKING = 0.1  # the part of the records that lack an optional field
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,11 @@ class Content:
         """Yield n records, the same ones every time."""
         rng = np.random.default_rng(n)
         for _ in range(n):
-            yield {name: value_of(rng, i, kind) for i, (name, kind) in enumerate(self.spec.items())}
+            yield {
+                name: value_of(rng, i, kind.removesuffix("?"))
+                for i, (name, kind) in enumerate(self.spec.items())
+                if not kind.endswith("?") or rng.random() >= LACKING
+            }
 
 
 def value_of(rng: np.random.Generator, field: int, kind: str) -> Any:
@@ -60,6 +65,8 @@ def value_of(rng: np.random.Generator, field: int, kind: str) -> Any:
         return rng.bytes(4).hex().encode()
     if kind == "int64[]":
         return rng.integers(VOCABULARY, size=rng.integers(64, 1025))
+    if kind == "bytes[]":
+        return [rng.bytes(4).hex().encode() for _ in range(rng.integers(33))]
     return rng.random(None if kind == "float32" else rng.integers(64, 1025), np.float32)
 
 
@@ -67,6 +74,13 @@ NUMBERS = Content("numbers", "13 floats, 27 integers", FLOATS | INTEGERS, 40_000
 WORDS = Content("strings", "13 floats, 26 strings, label", FLOATS | STRINGS | {"label": "int64"}, 40_000)
 TOKENS = Content("tokens", "64 to 1,024 tokens", {"tokens": "int64[]"}, 20_000)
 CURVES = Content("floats", "64 to 1,024 floats", {"curve": "float32[]"}, 20_000)
+TAGS = Content("lists-of-strings", "0 to 32 strings, label", {"tags": "bytes[]", "label": "int64"}, 40_000)
+OPTIONAL = Content(
+    "optional",
+    "13 floats, 27 integers, each in 9 of 10 records",
+    {name: f"{kind}?" for name, kind in (FLOATS | INTEGERS).items()},
+    40_000,
+)
 
 
 def made(data: Data, content: Content) -> tuple[Path, int]:
@@ -80,7 +94,7 @@ def made(data: Data, content: Content) -> tuple[Path, int]:
 
 
 def ours(path: Path, n: int) -> Side:
-    """Ranges of records, with the inferred spec."""
+    """Ranges of records."""
     source = dataformats.open(path)
     steps = in_order(n, BATCH)
     return Side(lambda: (source.read(indices).columns for indices in steps), plain_columns)
@@ -98,10 +112,14 @@ def our_loader(path: Path) -> Side:
 
 
 def plain_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return columns as arrays; a ragged one as a list of bytes, or as values and offsets."""
+    """Return columns as arrays, missing numbers as 0; a ragged one as a list of bytes, or as values and offsets."""
     plain: dict[str, Any] = {}
     for name, column in columns.items():
-        if isinstance(column, Ragged) and column.item == "array":
+        if isinstance(column, Nullable):
+            plain[name] = column.values
+        elif isinstance(column, Ragged) and isinstance(column.values, Ragged):
+            plain |= {f"{name} values": list(column.values), f"{name} offsets": column.offsets}
+        elif isinstance(column, Ragged) and column.item == "array":
             plain |= {f"{name} values": column.values, f"{name} offsets": column.offsets}
         else:
             plain[name] = list(column) if isinstance(column, Ragged) else column
@@ -110,8 +128,10 @@ def plain_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def feature_of(tf: Any, kind: str) -> Any:
     """Return TensorFlow's description of a field."""
-    dtype = {"int64": tf.int64, "float32": tf.float32, "bytes": tf.string}[kind.removesuffix("[]")]
-    return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) if "[]" in kind else tf.io.FixedLenFeature([], dtype)
+    dtype = {"int64": tf.int64, "float32": tf.float32, "bytes": tf.string}[kind.removesuffix("?").removesuffix("[]")]
+    if "[]" in kind:
+        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
+    return tf.io.FixedLenFeature([], dtype, 0 if "?" in kind else None)
 
 
 def tensorflow(path: Path, content: Content) -> Side:
@@ -126,7 +146,9 @@ def tensorflow(path: Path, content: Content) -> Side:
         found: dict[str, Any] = {}
         for name, tensor in batch.items():
             if isinstance(tensor, tf.RaggedTensor):
-                found |= {f"{name} values": tensor.values.numpy(), f"{name} offsets": tensor.row_splits.numpy()}
+                values = tensor.values.numpy()
+                values = values.tolist() if values.dtype == object else values
+                found |= {f"{name} values": values, f"{name} offsets": tensor.row_splits.numpy()}
             else:
                 array = tensor.numpy()
                 found[name] = array.tolist() if array.dtype == object else array
@@ -289,6 +311,8 @@ CASES = (
     _case(WORDS, 5),
     _case(TOKENS, 4),
     _case(CURVES, 4),
+    _case(TAGS, 4),
+    _case(OPTIONAL, 5),
     Case("parsing-records", iterating, (Target("Python", 5),)),
     Case("tokens-padded", lambda data: shuffled(data, packed=False), (Target("tf.data, padded_batch", 4),)),
     Case("tokens-packed", lambda data: shuffled(data, packed=True), (Target("grain, documents in memory", 4),)),

@@ -84,13 +84,13 @@ def test_what_records_hold(shape: Shape) -> None:
         for i in range(5)
     ]
     outputs = [Output(JOINED, new=empty), number(DENSE, "i2", 1), number(DENSE, "f4", 2)]
-    (how, joined, offsets), dense, floats = filled(blobs, outputs, shape=shape)
+    (how, joined, offsets, _), dense, floats = filled(blobs, outputs, shape=shape)
     assert (how, offsets.tolist(), bytes(joined)) == (FILLED, [0, 0, 1, 3, 6, 10], b"\1\2\2\3\3\3\4\4\4\4")
     assert dense[0] == floats[0] == FILLED
     assert (dense[1].dtype, dense[1].tolist()) == (np.int16, [-2, -1, 0, 1, 2])
     assert floats[1].tolist() == [[i, i / 2] for i in range(5)]
     placed, ragged, _ = filled(blobs, [Output(PLACED), number(RAGGED, "i8", 1), Output(AS_FOUND)], shape=shape)
-    joined_again = b"".join(b"".join(blobs)[at : at + n] for at, n in zip(*placed[1:], strict=True))
+    joined_again = b"".join(b"".join(blobs)[at : at + n] for at, n in zip(*placed[1:3], strict=True))
     assert (placed[0], joined_again) == (FILLED, bytes(joined))
     assert (ragged[1].tolist(), ragged[2].tolist()) == ([-2, -1, 0, 1, 2], [0, 1, 2, 3, 4, 5])
 
@@ -132,7 +132,7 @@ def test_only_numbers_that_stay_the_same(dtype: str, kind: str) -> None:
             values = [(value % 2**64).to_bytes(8, "little")[:n_bytes]]
         blob = record(Shape.OFRECORD, {b"a": feature(Shape.OFRECORD, kind, values)})
         for code, size in itertools.product((DENSE, RAGGED), (1, 2)):
-            ((flags, first, _),) = filled([blob, blob], [number(code, dtype, size)], shape=Shape.OFRECORD)
+            ((flags, first, *_),) = filled([blob, blob], [number(code, dtype, size)], shape=Shape.OFRECORD)
             expected = exact_bytes(kind, value, values[0], np.dtype(dtype), code) if size == 1 else None
             assert flags == (0 if expected is None else FILLED)
             assert expected is None or first.tobytes() == 2 * expected
@@ -165,15 +165,43 @@ def test_columns_that_are_not_filled() -> None:
     }
     for features in odd.values():
         one, two = filled([good, record(Shape.EXAMPLE, features)], outputs, names=[b"a", b"b"])
-        assert (one[0], one[1].shape, one[2]) == (0, (12,), None)
+        assert (one[0], one[1].shape, *one[2:]) == (0, (12,), None, None)
         assert two[0] == FILLED
     several = record(Shape.EXAMPLE, whole | {b"b": feature(Shape.EXAMPLE, "bytes", [b"x", b"y"])})
     assert [how for how, *_ in filled([good, several], outputs, names=[b"a", b"b"])] == [FILLED, 0]
 
 
+def test_values_that_some_records_lack() -> None:
+    whole = {
+        b"a": feature(Shape.EXAMPLE, "i8", [5, 6]),
+        b"b": feature(Shape.EXAMPLE, "bytes", [b"xy"]),
+        b"c": feature(Shape.EXAMPLE, "f4", [1, 2, 3]),
+    }
+    outputs = [number(DENSE, "i2", 2), Output(JOINED, new=empty), number(RAGGED, "f4", 1)]
+    outputs = [output._replace(new_present=rows(np.dtype(bool), ())) for output in outputs]
+    good, bare = record(Shape.EXAMPLE, whole), record(Shape.EXAMPLE, dict.fromkeys(whole, b""))
+    for odd in (bare, record(Shape.EXAMPLE, {})):
+        dense, joined, ragged = filled([good, odd, good], outputs)
+        assert [column[0] for column in (dense, joined, ragged)] == [FILLED] * 3
+        assert all(column[3].tolist() == [True, False, True] for column in (dense, joined, ragged))
+        assert dense[1].tolist() == [[5, 6], [0, 0], [5, 6]]
+        assert (bytes(joined[1]), joined[2].tolist()) == (b"xyxy", [0, 2, 2, 4])
+        assert (ragged[1].tolist(), ragged[2].tolist()) == ([1, 2, 3] * 2, [0, 3, 3, 6])
+    large = record(Shape.EXAMPLE, whole | {b"a": feature(Shape.EXAMPLE, "i8", [5, 2**20])})
+    dense, joined, _ = filled([good, bare, large], outputs)  # which is found again, without dense columns
+    assert (dense[0], dense[3], joined[0]) == (0, None, FILLED)
+    beside = [number(DENSE, "u1", 2), *outputs[1:]]
+    assert filled([good, bare, good], beside)[0][0] == 0
+    _, joined, _ = filled([good, bare, good], beside)
+    assert joined[3].tolist() == [True, False, True]
+    two = [outputs[0], number(DENSE, "i8", 1)._replace(new_present=outputs[0].new_present)]
+    pair, other = filled([good, bare], two)
+    assert (pair[0], pair[1].tolist(), pair[3].tolist(), other[0]) == (FILLED, [[5, 6], [0, 0]], [True, False], 0)
+
+
 def test_numbers_in_pieces() -> None:
     pieces = delimited(3, b"\x08\x05" + delimited(1, b"\x06\x07") + b"\x08\x08")
-    ((how, first, _),) = filled([record(Shape.EXAMPLE, {b"a": pieces})], [number(DENSE, "u1", 4)])
+    ((how, first, *_),) = filled([record(Shape.EXAMPLE, {b"a": pieces})], [number(DENSE, "u1", 4)])
     assert (how, first.tolist()) == (FILLED, [[5, 6, 7, 8]])
 
 
@@ -231,7 +259,7 @@ def test_many_names_in_any_order() -> None:
     for seed in range(3):
         stored = random.Random(seed).sample(names, len(names))
         blobs.append(record(Shape.EXAMPLE, {name: feature(Shape.EXAMPLE, "i8", [int(name)]) for name in stored}))
-    for number_of, (flags, values, _) in enumerate(filled(blobs, [number(DENSE, "i8", 1)] * 300, names=names)):
+    for number_of, (flags, values, *_) in enumerate(filled(blobs, [number(DENSE, "i8", 1)] * 300, names=names)):
         assert (flags, values.tolist()) == (FILLED, [number_of] * 3)
     assert filled(blobs, [number(DENSE, "i8", 1)] * 299, names=names[:299], closed=True) is None
 
@@ -263,6 +291,7 @@ def test_arguments_that_do_not_fit() -> None:
         Output(DENSE, "f", 3),
         Output(DENSE, "f", 4, 0),
         Output(DENSE, "f", 4, 2**31),
+        Output(PLACED, new_present=rows(np.dtype(bool), ())),
     ):
         with pytest.raises(ValueError, match="expected an output"):
             filled([], [wrong])
@@ -275,11 +304,13 @@ def test_what_the_wrapper_refuses() -> None:
     one = np.array([0]), np.array([len(blob)])
     plan = KERNEL.wire_columns_plan(0, ((0, b"a"),), (tuple(number(DENSE, "i8", 1)),), False, np.empty)
     for make in (lambda n: np.empty(n + 1, np.int64), lambda n: bytes(8 * n), lambda n: None, lambda n: 1 / 0):
-        bad = KERNEL.wire_columns_plan(0, ((0, b"a"),), ((DENSE, "i", 8, 1, make),), False, np.empty)
+        bad = KERNEL.wire_columns_plan(0, ((0, b"a"),), ((DENSE, "i", 8, 1, make, None),), False, np.empty)
         with pytest.raises((ValueError, BufferError, TypeError, ZeroDivisionError)):
             KERNEL.wire_columns(bad, blob, *one, None)
     memory = np.frombuffer(blob + bytes(-len(blob) % 8), np.uint8).copy()  # where it would be written while it is read
-    over = KERNEL.wire_columns_plan(0, ((0, b"a"),), ((DENSE, "i", 8, 1, lambda n: memory[: 8 * n]),), False, np.empty)
+    over = KERNEL.wire_columns_plan(
+        0, ((0, b"a"),), ((DENSE, "i", 8, 1, lambda n: memory[: 8 * n], None),), False, np.empty
+    )
     with pytest.raises(ValueError, match="overlaps the records"):
         KERNEL.wire_columns(over, memory, *one, None)
     with pytest.raises(TypeError, match="starts must be"):

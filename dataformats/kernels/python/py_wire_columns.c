@@ -17,8 +17,8 @@ enum { NO_VALUE, NUMBER, ROW, ELEMENTS, BYTES, TEXT, DECODED, FORMS };
 
 typedef struct {
     wire_target target;
-    PyObject *new_array; /* of `targets` */
-    int form;            /* the rest is of `values` */
+    PyObject *new_array, *new_present; /* of `targets`; new_present is None unless records may lack the value */
+    int form;                          /* the rest is of `values` */
     int may_lack;        /* a record may lack the field */
     PyObject *name, *decode;
 } field;
@@ -35,8 +35,8 @@ typedef struct {
 
 /* The arrays of a column. */
 typedef struct {
-    PyObject *first, *second;
-    Py_buffer first_view, second_view;
+    PyObject *first, *second, *present;
+    Py_buffer first_view, second_view, present_view;
 } output;
 
 /* Everything that a call holds; all but the views is in `memory`. */
@@ -126,8 +126,10 @@ static int take(PyObject *const *args, batch *b) {
 static void let_go_of(output *out) {
     PyBuffer_Release(&out->first_view);
     PyBuffer_Release(&out->second_view);
+    PyBuffer_Release(&out->present_view);
     Py_CLEAR(out->first);
     Py_CLEAR(out->second);
+    Py_CLEAR(out->present);
 }
 
 static void let_go(batch *b) {
@@ -195,6 +197,9 @@ static void fill(batch *b) {
                 wire_column_fill(b->plan->shape, b->buffer.buf, b->buffer.len, &b->targets[i],
                                  b->features + i * b->n_records, b->n_records, &b->columns[i],
                                  out->first_view.buf, out->second_view.buf, b->block);
+            if (out->present != NULL) {
+                wire_write_present(b->features + i * b->n_records, b->n_records, out->present_view.buf);
+            }
         }
     }
 }
@@ -267,6 +272,13 @@ static PyObject *made(const batch *b, PyObject *new_array, int64_t n, int64_t n_
     return array;
 }
 
+/* Allocate the array of the records that have the value. Return 0, or -1 with an exception set. */
+static int make_present(const batch *b, int64_t i) {
+    output *out = &b->outputs[i];
+    out->present = made(b, b->plan->fields[i].new_present, b->n_records, b->n_records, &out->present_view);
+    return out->present == NULL ? -1 : 0;
+}
+
 /* Allocate the arrays of a column that fits. Return 0, or -1 with an exception set. */
 static int make_arrays(const batch *b, int64_t i, output *out) {
     const wire_column *column = &b->columns[i];
@@ -282,6 +294,9 @@ static int make_arrays(const batch *b, int64_t i, output *out) {
     if (f->target.output != WIRE_DENSE) {
         const int64_t n = b->n_records + !is_placed;
         out->second = made(b, b->plan->new_int64s, n, n * 8, &out->second_view);
+    }
+    if (column->lacks && out->present == NULL) {
+        make_present(b, i);
     }
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -307,10 +322,10 @@ static int make_dense(const batch *b) {
             continue;
         }
         out->first = made(b, f->new_array, b->n_records, b->n_records * row_bytes, &out->first_view);
-        if (out->first == NULL) {
+        if (out->first == NULL || (f->target.may_lack && make_present(b, i) < 0)) {
             return -1;
         }
-        b->dense[i] = wire_dense_of(&b->targets[i], out->first_view.buf);
+        b->dense[i] = wire_dense_of(&b->targets[i], out->first_view.buf, out->present_view.buf);
     }
     return 0;
 }
@@ -327,15 +342,16 @@ static int put_features(const batch *b, int64_t i, output *out) {
     return 0;
 }
 
-/* Return (how, first, second) of a column; NULL with an exception set. */
+/* Return (how, first, second, present) of a column; NULL with an exception set. */
 static PyObject *described(const batch *b, int64_t i) {
     const wire_column *column = &b->columns[i];
     output *out = &b->outputs[i];
     if (!column->fits && put_features(b, i, out) < 0) {
         return NULL;
     }
-    return Py_BuildValue("(iOO)", (column->fits ? FILLED : 0) | (column->is_sliced ? SLICED : 0),
-                         out->first == NULL ? Py_None : out->first, out->second == NULL ? Py_None : out->second);
+    return Py_BuildValue("(iOOO)", (column->fits ? FILLED : 0) | (column->is_sliced ? SLICED : 0),
+                         out->first == NULL ? Py_None : out->first, out->second == NULL ? Py_None : out->second,
+                         out->present == NULL ? Py_None : out->present);
 }
 
 static PyObject *described_all(const batch *b) {
@@ -474,7 +490,8 @@ static void place_numbers(batch *b) {
         const field *f = &b->plan->fields[i];
         b->targets[i] = f->target;
         if (f->form == NUMBER) {
-            b->dense[i] = wire_dense_of(&b->targets[i], (uint8_t *)&b->features[i]);
+            uint8_t *value = (uint8_t *)&b->features[i], *present = value + sizeof(int64_t);
+            b->dense[i] = wire_dense_of(&b->targets[i], value, f->target.may_lack ? present : NULL);
         }
     }
 }
@@ -486,7 +503,8 @@ static PyObject *record_of(batch *b) {
     for (int64_t i = 0; record != NULL && i < b->plan->n_fields; i++) {
         const field *f = &b->plan->fields[i];
         const int is_placed = b->dense[i].values != NULL;
-        if (!is_placed && f->may_lack && b->features[i].kind <= WIRE_MISSING) {
+        const uint8_t *present = b->dense[i].present;
+        if (is_placed ? present != NULL && !*present : f->may_lack && b->features[i].kind <= WIRE_MISSING) {
             continue;
         }
         PyObject *value = is_placed              ? number_in(b->dense[i].values, &b->targets[i])
@@ -531,18 +549,20 @@ static void release_plan(plan *p) {
 
 static void drop_plan(PyObject *capsule) { release_plan(PyCapsule_GetPointer(capsule, PLAN)); }
 
-/* Fill a field from (output, letter, width, size, new_array). */
+/* Fill a field from (output, letter, width, size, new_array, new_present). */
 static int plan_field(PyObject *described, field *f) {
     int kind, letter, width;
     long long size;
-    if (!PyArg_ParseTuple(described, "iCiLO", &kind, &letter, &width, &size, &f->new_array)) {
+    if (!PyArg_ParseTuple(described, "iCiLOO", &kind, &letter, &width, &size, &f->new_array, &f->new_present)) {
         return -1;
     }
-    if (kind < 0 || kind >= WIRE_OUTPUTS || !is_number(letter, width) || size < 1 || size > INT32_MAX) {
+    const int may_lack = f->new_present != Py_None;
+    if (kind < 0 || kind >= WIRE_OUTPUTS || !is_number(letter, width) || size < 1 || size > INT32_MAX ||
+        (kind == WIRE_PLACED && may_lack)) {
         PyErr_SetString(PyExc_ValueError, "expected an output, letter, width and size of wire_columns.Output");
         return -1;
     }
-    f->target = (wire_target){(wire_output)kind, (char)letter, width, size};
+    f->target = (wire_target){(wire_output)kind, (char)letter, width, size, may_lack};
     f->form = NO_VALUE;
     return 0;
 }

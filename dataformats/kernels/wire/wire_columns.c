@@ -6,10 +6,12 @@
 
 /* ---- what fits */
 
+#define NO_KIND ((int64_t)1 << (WIRE_ABSENT + 1) | (int64_t)1 << (WIRE_MISSING + 1))
+
 /* Return the kind of features if they have only one, else WIRE_ABSENT. */
-static int only_kind(const wire_survey *survey) {
+static int only_kind(int64_t kinds) {
     for (int kind = WIRE_BYTES; kind < WIRE_KINDS; kind++) {
-        if (survey->kinds == (int64_t)1 << (kind + 1)) {
+        if (kinds == (int64_t)1 << (kind + 1)) {
             return kind;
         }
     }
@@ -40,7 +42,7 @@ static int converts(int kind, const wire_target *target) {
 
 static int have_bytes(const wire_feature *features, int64_t n_records, int64_t n_bytes) {
     for (int64_t i = 0; i < n_records; i++) {
-        if (features[i].end - features[i].begin != n_bytes) {
+        if (features[i].kind > WIRE_MISSING && features[i].end - features[i].begin != n_bytes) {
             return 0;
         }
     }
@@ -112,7 +114,8 @@ void wire_columns_fit(const wire_target *targets, int64_t n_targets, const wire_
     for (int64_t i = 0; i < n_targets; i++, features += n_records) {
         const wire_survey survey = wire_survey_of(features, n_records);
         wire_column *column = &columns[i];
-        *column = (wire_column){.kind = only_kind(&survey)};
+        const int64_t ignored = targets[i].may_lack ? NO_KIND : 0;
+        *column = (wire_column){.kind = only_kind(survey.kinds & ~ignored), .lacks = (survey.kinds & ignored) != 0};
         column->is_sliced = !is_found && is_unparsed(column->kind) && survey.least > 0 &&
                            lies_in(features, n_records, starts, lengths, slice);
         is_found |= column->is_sliced;
@@ -136,10 +139,10 @@ static wire_range range_of(const wire_target *target) {
     return (wire_range){-most - 1, most, target->width};
 }
 
-wire_dense wire_dense_of(const wire_target *target, uint8_t *values) {
+wire_dense wire_dense_of(const wire_target *target, uint8_t *values, uint8_t *present) {
     const int kind = target->letter != 'f' ? WIRE_INTEGERS : target->width == 4 ? WIRE_FLOATS : WIRE_ABSENT;
     return (wire_dense){target, range_of(target), target->size * target->width, target->size == 1 ? kind : WIRE_ABSENT,
-                        values};
+                        values, present};
 }
 
 static void write_offsets(const wire_target *target, const wire_feature *features, int64_t n_records,
@@ -211,6 +214,45 @@ static void write_places(const wire_feature *features, int64_t n_records, int64_
     }
 }
 
+void wire_write_present(const wire_feature *features, int64_t n_records, uint8_t *present) {
+    for (int64_t i = 0; i < n_records; i++) {
+        present[i] = features[i].kind > WIRE_MISSING;
+    }
+}
+
+/* Values of features that all have one. */
+static int fill_values(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_target *target,
+                       const wire_feature *features, int64_t n_records, const wire_column *column, uint8_t *values,
+                       const int64_t *offsets, wire_block_kernel *block) {
+    if (column->kind == WIRE_BYTES) {
+        return join(buffer, n_bytes, features, n_records, values, values + column->n_bytes) &&
+               are_valid(target, values, column->n_bytes, offsets, n_records);
+    }
+    const int is_any = target->letter == 'i' && target->width == 8 && column->kind == WIRE_INTEGERS;
+    if (is_any || is_unparsed(column->kind)) {
+        return wire_numbers(shape, buffer, n_bytes, features, n_records, column->kind, values, column->n_bytes,
+                            block) < 0;
+    }
+    return wire_integers(shape, buffer, n_bytes, features, n_records, column->kind, range_of(target), values,
+                         column->n_bytes, block) < 0;
+}
+
+/* A column of WIRE_DENSE with gaps. */
+static int fill_rows(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_target *target,
+                     const wire_feature *features, int64_t n_records, const wire_column *column, uint8_t *values,
+                     wire_block_kernel *block) {
+    wire_column row = *column;
+    row.n_bytes = target->size * target->width;
+    memset(values, 0, (size_t)column->n_bytes);
+    for (int64_t i = 0; i < n_records; i++, values += row.n_bytes) {
+        if (features[i].kind > WIRE_MISSING &&
+            !fill_values(shape, buffer, n_bytes, target, features + i, 1, &row, values, NULL, block)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const wire_target *target,
                      const wire_feature *features, int64_t n_records, const wire_column *column, void *values,
                      int64_t *offsets, wire_block_kernel *block) {
@@ -224,15 +266,8 @@ int wire_column_fill(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, c
     if (column->is_sliced) {
         return 1;
     }
-    if (column->kind == WIRE_BYTES) {
-        return join(buffer, n_bytes, features, n_records, values, (uint8_t *)values + column->n_bytes) &&
-               are_valid(target, values, column->n_bytes, offsets, n_records);
+    if (target->output == WIRE_DENSE && column->lacks) {
+        return fill_rows(shape, buffer, n_bytes, target, features, n_records, column, values, block);
     }
-    const int is_any = target->letter == 'i' && target->width == 8 && column->kind == WIRE_INTEGERS;
-    if (is_any || is_unparsed(column->kind)) {
-        return wire_numbers(shape, buffer, n_bytes, features, n_records, column->kind, values, column->n_bytes,
-                            block) < 0;
-    }
-    return wire_integers(shape, buffer, n_bytes, features, n_records, column->kind, range_of(target), values,
-                         column->n_bytes, block) < 0;
+    return fill_values(shape, buffer, n_bytes, target, features, n_records, column, values, offsets, block);
 }

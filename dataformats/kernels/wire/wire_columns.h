@@ -24,6 +24,7 @@ typedef struct {
     char letter; /* of numbers: 'b', 'i', 'u' or 'f', as numpy names the kinds of dtypes */
     int width;   /* bytes of a number: 1, 2, 4 or 8; floats also 2 */
     int64_t size;
+    int may_lack; /* 1: records may lack the value, which is then 0 or empty; not of WIRE_PLACED */
 } wire_target;
 
 /* The value slice: a part of all records that was read to separate rows, and is not in the buffer. */
@@ -35,6 +36,7 @@ typedef struct {
 typedef struct {
     int kind;       /* of all features, if the column fits */
     int fits;       /* 0: leave the rows of features */
+    int lacks;      /* some records lack the value */
     int is_sliced;   /* its values are the slice, unparsed */
     int64_t values; /* elements of the column: of WIRE_DENSE records, of WIRE_JOINED and WIRE_TEXT bytes */
     int64_t n_bytes; /* their size */
@@ -46,10 +48,12 @@ typedef struct {
     wire_range range; /* of its integers */
     int64_t row_bytes;
     int scalar;      /* the kind of list that may be read without a loop, WIRE_FLOATS or WIRE_INTEGERS; else WIRE_ABSENT */
-    uint8_t *values; /* NULL: the features go to their rows */
+    uint8_t *values;  /* NULL: the features go to their rows */
+    uint8_t *present; /* 1 for each record that has the value; NULL if all must have it */
 } wire_dense;
 
-wire_dense wire_dense_of(const wire_target *target, uint8_t *values);
+/* `present`: NULL unless `target->may_lack`. */
+wire_dense wire_dense_of(const wire_target *target, uint8_t *values, uint8_t *present);
 
 /* Find features as `wire_find` does, but write the values of some names to their columns, and no rows of these: of name
  * i if `dense[i].values` is not NULL. Also return n_records if one of these columns does not fit: if a record lacks the
@@ -64,6 +68,9 @@ int64_t wire_find_dense(wire_shape shape, const uint8_t *buffer, int64_t n_bytes
  * of the buffer there has no influence, because finding never looks at values that it leaves unparsed. */
 void wire_columns_fit(const wire_target *targets, int64_t n_targets, const wire_feature *features, int64_t n_records,
                       const int64_t *starts, const int64_t *lengths, wire_slice slice, wire_column *columns);
+
+/* Write 1 for each record that has the value, 0 for each other one. */
+void wire_write_present(const wire_feature *features, int64_t n_records, uint8_t *present);
 
 /* Fill a column that fits. The values of a sliced column are not written.
  *

@@ -45,6 +45,13 @@ static int put_integer(const wire_dense *dense, uint64_t value, uint8_t *out) {
 static int put_dense(const finder *f, const wire_dense *dense, const wire_feature *found) {
     const wire_target *target = dense->target;
     uint8_t *out = dense->values + f->record * dense->row_bytes;
+    if (dense->present != NULL) {
+        dense->present[f->record] = found->kind > WIRE_MISSING;
+    }
+    if (found->kind <= WIRE_MISSING) {
+        memset(out, 0, (size_t)dense->row_bytes);
+        return dense->present != NULL;
+    }
     if (target->size == 1 && found->count == 1 && found->form == WIRE_VALUES) {
         wire_span span = {f->buffer + found->begin, f->buffer + found->end};
         uint64_t value;
@@ -95,10 +102,7 @@ static void put_absent(finder *f) {
         if (f->seen[name] == f->record) {
             continue;
         }
-        f->misfits |= dense_of(f, name) != NULL;
-        if (!f->misfits) {
-            f->features[name * f->n_records + f->record] = (wire_feature){0, 0, 0, WIRE_ABSENT, WIRE_VALUES, 0};
-        }
+        put(f, name, (wire_feature){0, 0, 0, WIRE_ABSENT, WIRE_VALUES, 0});
     }
 }
 
@@ -162,6 +166,9 @@ static inline int put_plain(const wire_dense *dense, int64_t record, int kind, w
     uint8_t *out = dense->values + record * dense->row_bytes;
     if (kind != dense->scalar) {
         return 0;
+    }
+    if (dense->present != NULL) {
+        dense->present[record] = 1;
     }
     if (kind == WIRE_FLOATS) {
         if (n_bytes == 4) {
