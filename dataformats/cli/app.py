@@ -42,6 +42,8 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     verify: (
         "dataformats verify 'digits-*.tfrecord'",
         "dataformats verify photos.tfrecord --json",
+        "dataformats convert photos.tfrecord photos.ffr",
+        "dataformats verify photos.ffr --against photos.tfrecord",
     ),
     index: (
         "dataformats index 'digits-*.tfrecord' --full",

@@ -11,13 +11,17 @@ import typer
 from dataformats.cli.options import (
     AsJson,
     FieldNames,
+    FromFormat,
+    FromPayload,
+    FromSpec,
+    Renames,
     SpecTexts,
     checked_format,
     checked_payload,
     one_or_all,
     parsed_rename,
     parsed_spec,
-    reading,
+    reading_source,
     split_names,
 )
 from dataformats.cli.output import fact, print_json
@@ -55,24 +59,6 @@ TargetFormat = Annotated[
 TargetPayload = Annotated[
     str | None,
     typer.Option("--payload", metavar="NAME", help="The new codec of whole records; by default unchanged."),
-]
-Renames = Annotated[
-    list[str] | None,
-    typer.Option("--rename", metavar="OLD=NEW", help="A new name for a field; repeat it, or give all as JSON."),
-]
-FromFormat = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The format of SOURCE, if its content does not show it.")
-]
-FromPayload = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The codec of the records of SOURCE, such as example. Naming pickle runs code in the data.",
-    ),
-]
-FromSpec = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FIELD=TYPE", help="The fields of SOURCE by their old names, if --spec changes types."),
 ]
 ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file after N records.")]
 ShardBytes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file before one has N bytes.")]
@@ -126,7 +112,7 @@ def convert(
         "shard_records": shard_records,
         "shard_bytes": shard_bytes,
         "overwrite": overwrite,
-        "source_options": reading(from_format, from_payload, None) | _declared(from_spec),
+        "source_options": reading_source(from_format, from_payload, from_spec),
     }
     if new is not None and fields is None:
         old_names = {after: before for before, after in options["rename"].items()}
@@ -136,10 +122,6 @@ def convert(
     with bar("converting") as progress:
         report = converted(one_or_all(sources), target, chosen, progress=progress, **options)
     print_json(asdict(report)) if as_json else _print_report(report)
-
-
-def _declared(from_spec: list[str] | None) -> dict[str, Any]:
-    return {"spec": parsed_spec(from_spec, "--from-spec")} if from_spec else {}
 
 
 def _format_options(format: str, **options: object) -> dict[str, Any]:

@@ -18,8 +18,12 @@ __all__ = [
     "Count",
     "FieldNames",
     "Format",
+    "FromFormat",
+    "FromPayload",
+    "FromSpec",
     "Paths",
     "Payload",
+    "Renames",
     "SpecTexts",
     "checked_format",
     "checked_payload",
@@ -27,6 +31,7 @@ __all__ = [
     "parsed_rename",
     "parsed_spec",
     "reading",
+    "reading_source",
     "split_names",
 ]
 
@@ -57,6 +62,24 @@ SpecTexts = Annotated[
         help='The type of a field, repeated for each field, or all as JSON: \'{"label": "int64"}\'.',
     ),
 ]
+Renames = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="OLD=NEW", help="A new name for a field; repeat it, or give all as JSON."),
+]
+FromFormat = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The format of SOURCE, if its content does not show it.")
+]
+FromPayload = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The codec of the records of SOURCE, such as example. Naming pickle runs code in the data.",
+    ),
+]
+FromSpec = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIELD=TYPE", help="The fields of SOURCE by their old names, if --spec changes types."),
+]
 Count = Annotated[int, typer.Option("-n", min=0, help="How many records.")]
 FieldNames = Annotated[str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
@@ -79,6 +102,20 @@ def reading(
         "spec": parsed_spec(spec),
     }
     return {name: value for name, value in options.items() if value is not None} | {"verify_checksums": checksums}
+
+
+def reading_source(format: str | None, payload: str | None, spec: Sequence[str] | None) -> dict[str, Any]:
+    """Return the `--from-*` options as `source_options=`.
+
+    Raises:
+        typer.BadParameter: An unknown format or payload, or a spec that does not parse.
+    """
+    options = {
+        "format": checked_format(format, "--from-format"),
+        "payload": checked_payload(payload, "--from-payload"),
+        "spec": parsed_spec(spec, "--from-spec"),
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def one_or_all(paths: Sequence[str]) -> str | list[str]:

@@ -33,7 +33,7 @@ def bar(what: str, unit: Literal["records", "bytes"] = "records") -> Iterator[Re
     from rich.progress import Progress
 
     with Progress(*_columns(unit), console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(what, total=None, rate="")
         shown = 0.0
 
         def report(done: int, total: int) -> None:
@@ -42,6 +42,8 @@ def bar(what: str, unit: Literal["records", "bytes"] = "records") -> Iterator[Re
             if now - shown >= _SECONDS or done >= total:
                 shown = now
                 progress.update(task, completed=done, total=total)
+                speed = progress.tasks[task].speed
+                progress.update(task, rate=f"{speed:,.0f} {unit}/s" if speed else "")
 
         yield report
 
@@ -59,5 +61,5 @@ def _columns(unit: str) -> list[ProgressColumn]:
     if unit == "bytes":
         text = TextColumn("{task.description}")
         return [text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
-    text = TextColumn("{task.description} (records)")
-    return [text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    text, rate = TextColumn("{task.description} (records)"), TextColumn("{task.fields[rate]}")
+    return [text, BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn()]

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dataformats.cli.exit_codes import FINDING, in_options
-from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
-from dataformats.cli.output import fact, print_json, why_opaque
+from dataformats.cli.options import (
+    AsJson,
+    FieldNames,
+    Format,
+    FromFormat,
+    FromPayload,
+    FromSpec,
+    Paths,
+    Payload,
+    Renames,
+    SpecTexts,
+    one_or_all,
+    parsed_rename,
+    reading,
+    reading_source,
+    split_names,
+)
+from dataformats.cli.output import counted, fact, print_json, why_opaque
 from dataformats.cli.progress import bar
 from dataformats.spec import Type
 
@@ -17,23 +33,49 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
+Against = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SOURCE", help="Compare each record with that of SOURCE: files, a folder, a URL or a quoted glob."
+    ),
+]
+
 
 def verify(
     paths: Paths,
     format: Format = None,
     payload: Payload = None,
     spec: SpecTexts = None,
+    against: Against = None,
+    fields: FieldNames = None,
+    rename: Renames = None,
+    from_format: FromFormat = None,
+    from_payload: FromPayload = None,
+    from_spec: FromSpec = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every length, checksum and record.
+    """Check every length, checksum and record; with --against, compare each record with that of its source.
 
     Records must match their payload and fields. Each bad record is reported with its file, index, and byte or field,
     and the exit code is 1. Fields that no codec decodes are read and listed.
+
+    With --against, record i must be equal to record i of SOURCE: in its stored bytes, or in every value. The first ten
+    differences of each field are reported, and all are counted. --fields and --rename are those of the conversion.
     """
     from dataformats.inspecting import verify as verified
 
+    if not against and any((fields, rename, from_format, from_payload, from_spec)):
+        raise typer.BadParameter("missing; --fields, --rename and --from-* are for SOURCE", param_hint="--against")
     with bar("verifying") as progress:
-        report = verified(one_or_all(paths), progress=progress, **reading(format, payload, spec))
+        report = verified(
+            one_or_all(paths),
+            against=one_or_all(against) if against else None,
+            fields=split_names(fields),
+            rename=parsed_rename(rename),
+            source_options=reading_source(from_format, from_payload, from_spec),
+            progress=progress,
+            **reading(format, payload, spec),
+        )
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise typer.Exit(FINDING)
@@ -42,10 +84,14 @@ def verify(
 def _print_report(report: VerifyReport) -> None:
     fact("path", report.path)
     fact("format", report.format or "none: it could not be opened")
+    if report.against is not None:
+        fact("against", report.against)
     fact("records", report.records)
     fact("bytes", report.nbytes)
     for name, kind in report.opaque.items():
         fact(f"field {name}", f"{why_opaque(Type.named(kind))}; read, not decoded")
     for finding in report.findings:
         fact("finding", f"{finding.kind}: {in_options(finding.message, finding.remedy)}")
+    for name, n in report.differences.items():
+        fact(f"differences in {name}", counted(n, "record"))
     fact("findings", len(report.findings))

@@ -18,7 +18,7 @@ from dataformats.spec import Spec, SpecLike
 from dataformats.writing.dataset_writer import DatasetWriter, writer
 from dataformats.writing.encoding import WriteSchema, refuse
 
-__all__ = ["ConvertReport", "convert", "format_of"]
+__all__ = ["ConvertReport", "convert", "format_of", "opened_source"]
 
 _EVERY = 256
 
@@ -87,7 +87,7 @@ def convert(
     """
     begin = time.perf_counter()
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
-    with _opened(source, {"codecs": codecs, **(source_options or {})}, wanted, renamed) as given:
+    with opened_source(source, {"codecs": codecs, **(source_options or {})}, wanted, renamed) as given:
         chosen = given if fields is None else selected(given, fields, wanted)
         if isinstance(path, RecordWriter):
             if (
@@ -117,7 +117,7 @@ def convert(
 
 
 @contextmanager
-def _opened(
+def opened_source(
     source: Any, options: Mapping[str, Any], spec: Spec | None, rename: Mapping[str, str]
 ) -> Iterator[RecordSource]:
     """Yield the source; a source that is opened here is closed at the end."""

@@ -12,7 +12,16 @@ from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes
 from dataformats.reading.source import RecordSource, declared_spec
 from dataformats.spec import Spec, Type
 
-__all__ = ["Plan", "check_names", "left_out", "plan_of", "selected", "with_new_types"]
+__all__ = [
+    "Plan",
+    "check_names",
+    "copied_type",
+    "left_out",
+    "plan_of",
+    "selected",
+    "stores_payloads",
+    "with_new_types",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ def plan_of(
     if lacking:
         raise SpecError("the source has no such field", field=lacking[0])
     chosen = source.select(*(old[name] for name in new))
-    carried = {name: _carried(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
+    carried = {name: copied_type(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
     if not any(carried.values()):
         return Plan(chosen, payload, new, None, rename, copied=False)
     read = Spec({old[name]: kind or chosen.spec[old[name]] for name, kind in carried.items()})
@@ -106,12 +115,12 @@ def left_out(source: RecordSource, plan: Plan) -> tuple[str, ...]:
 
 def _keeps_payload(backend: Backend, source: RecordSource, payload: str | None) -> bool:
     """Return True if the new records can have the stored payloads of the source."""
-    if not isinstance(backend, BlobBackend) or not _has_bytes(source) or source.payload is None:
+    if not isinstance(backend, BlobBackend) or not stores_payloads(source) or source.payload is None:
         return False
     return backend.accepts_payload(source.payload) if payload is None else payload in ("bytes", source.payload)
 
 
-def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | None:
+def copied_type(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | None:
     """Return the type under which the blobs of a field are copied; `None` if its values must be decoded."""
     if old != new or old.dtype is not None:
         return None
@@ -122,7 +131,8 @@ def _carried(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type | N
     return replace(old, codec="bytes", args=()) if portable and old.codec != "bytes" else None
 
 
-def _has_bytes(source: RecordSource) -> bool:
+def stores_payloads(source: RecordSource) -> bool:
+    """True if `read_bytes` returns the stored payloads of this source."""
     try:
         source.read_bytes([])
     except SpecError:

@@ -1,130 +1,34 @@
-"""Describe a dataset, and verify it."""
+"""Verify a dataset: every length, checksum and record; perhaps against its source."""
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from dataformats.columns.codec_resolver import as_bytes
+from dataformats.converting import opened_source
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_sidecar
+from dataformats.inspecting.comparison import Comparison, Part
+from dataformats.inspecting.description import shown_path, shown_types
+from dataformats.inspecting.finding import Finding
 from dataformats.interfaces import BlobBackend, OutdatedIndexError
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
-from dataformats.reading.opening import open as open_source
 from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
-from dataformats.spec import Type
 from dataformats.storage.paths import resolve
+from dataformats.storage.prefetch import prefetch
 
-__all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
+__all__ = ["VerifyReport", "verify"]
 
 _NAMED = ("format", "payload", "spec", "codecs")
-
-
-@dataclass(frozen=True, slots=True)
-class FileInfo:
-    """One file of a dataset.
-
-    Attributes:
-        path: Path or URL.
-        records: The number of records; an unreadable rest counts as one.
-        nbytes: Size in bytes.
-    """
-
-    path: str
-    records: int
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Info:
-    """Format, fields, sizes and files of a dataset.
-
-    Attributes:
-        path: The path given, or the files of the source.
-        format: The file format.
-        payload: The codec of whole records; `None` if fields are stored separately.
-        spec: Field to type, as text.
-        spec_is_inferred: True if the spec was inferred from records.
-        records: The number of records.
-        nbytes: Size of all files in bytes.
-        files: The files in reading order.
-        facts: Other metadata of the files, such as a version or a generation.
-        fingerprint: A digest of which records these are.
-        opaque: The fields whose types no codec decodes, with these types.
-
-    Example:
-        >>> import dataformats
-        >>> about = dataformats.info("tests/golden/real/digits-*.tfrecord")
-        >>> about.spec["label"], [file.records for file in about.files]
-        ('int64', [599, 599, 599])
-    """
-
-    path: str
-    format: str
-    payload: str | None
-    spec: Mapping[str, str]
-    spec_is_inferred: bool
-    records: int
-    nbytes: int
-    files: tuple[FileInfo, ...]
-    facts: Mapping[str, str]
-    fingerprint: str
-    opaque: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain dicts and lists for JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One error found by `verify`.
-
-    Attributes:
-        kind: The name of the error class.
-        message: The whole message of the error.
-        path: The file; `None` if unknown, and likewise:
-        index: The record.
-        offset_bytes: The byte offset.
-        expected: The content that the format requires.
-        found: The content of the file.
-        remedy: What the user can do.
-
-    Example:
-        >>> import dataformats
-        >>> finding = dataformats.verify("tests/golden/tfrecord/corrupt/data_bit.tfrecord").findings[0]
-        >>> finding.kind, finding.index, finding.expected
-        ('ChecksumError', 3, '... (stored)')
-    """
-
-    kind: str
-    message: str
-    path: str | None = None
-    index: int | None = None
-    offset_bytes: int | None = None
-    expected: str | None = None
-    found: str | None = None
-    remedy: str | None = None
-
-    @classmethod
-    def of(cls, error: Exception, index: int | None = None) -> Finding:
-        """Return the finding for an error.
-
-        Args:
-            error: The error.
-            index: The record, if the error does not name one.
-        """
-        facts: dict[str, Any] = {name: getattr(error, name, None) for name in ("path", "index", "offset_bytes")}
-        texts = {name: getattr(error, name, None) for name in ("expected", "found")}
-        facts |= {name: None if value is None else str(value) for name, value in texts.items()}
-        if facts["index"] is None:
-            facts["index"] = index
-        return cls(type(error).__name__, str(error), **facts, remedy=getattr(error, "remedy", None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +43,9 @@ class VerifyReport:
         findings: The errors, in the order of the records; empty if the data are sound.
         seconds: Wall time.
         opaque: The fields whose types no codec decodes, with these types: read, but not decoded.
+        against: The source that the records were compared with; `None` if they were not compared.
+        differences: Field to the number of records that differ from the source in it; `"value"` for whole records.
+            `findings` has the first ten of each field.
 
     Example:
         >>> import dataformats
@@ -154,6 +61,8 @@ class VerifyReport:
     findings: tuple[Finding, ...] = field(default=())
     seconds: float = 0.0
     opaque: Mapping[str, str] = field(default_factory=dict)
+    against: str | None = None
+    differences: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -165,85 +74,93 @@ class VerifyReport:
         return asdict(self) | {"ok": self.ok}
 
 
-def info(path: Any, **options: Any) -> Info:
-    """Return format, fields, sizes and files of a dataset; builds its index at the first call.
-
-    Args:
-        path: A path as in `open`, or a source.
-        **options: Arguments of `open`, if `path` is a path.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        FormatError: The files cannot be opened.
-
-    Example:
-        >>> import dataformats
-        >>> about = dataformats.info("tests/golden/real/photos.tfrecord")
-        >>> about.format, about.payload, about.records
-        ('tfrecord', 'example', 12)
-        >>> about.spec["image"], about.spec["height"]
-        ('bytes', 'int64')
-    """
-    try:
-        return _info(path, options)
-    except OutdatedIndexError:  # it was built again
-        return _info(path, options)
-
-
-def _info(path: Any, options: dict[str, Any]) -> Info:
-    source = path if isinstance(path, RecordSource) else open_source(path, **options)
-    reader = source.reader if isinstance(source, FileSource) else None
-    return Info(
-        path=_name(path),
-        format=source.format,
-        payload=source.payload,
-        spec=source.spec.to_json(),
-        spec_is_inferred=source.spec_is_inferred,
-        records=len(source),
-        nbytes=source.nbytes,
-        files=() if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries()),
-        facts={} if reader is None else reader.metadata(),
-        fingerprint=source.fingerprint,
-        opaque=_texts(source.opaque_fields),
-    )
-
-
-def verify(path: Any, *, progress: Callable[[int, int], None] | None = None, **options: Any) -> VerifyReport:
-    """Check every length, checksum and record of a dataset against its payload and spec.
+def verify(
+    path: Any,
+    *,
+    against: RecordSource | Any = None,
+    fields: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    source_options: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> VerifyReport:
+    """Check every length, checksum and record of a dataset against its payload and spec, or against its source, too.
 
     If no spec is given, it is first inferred from all records, and cached. Damage becomes a finding, not an error.
 
+    With `against`, record `i` must be equal to record `i` of the source, as `convert` writes it. Records with equal
+    stored bytes are equal. Of the others, the values are compared exactly: dtype, shape and bits, so that a NaN equals
+    a NaN of the same bits. Fields whose types one of both does not declare are read with the types of the other. Both
+    are read in batches; memory is bounded.
+
     Args:
         path: A path as in `open`, or a source.
+        against: The source of the records, or its path.
+        fields: The fields to compare, by their names in `against`; `None` compares all fields of both.
+        rename: Name in `against` to name in the dataset.
+        source_options: Arguments of `open`, if `against` is a path.
         progress: Called with (records done, records in all); each counts twice if the spec is inferred.
         **options: Arguments of `open`, if `path` is a path.
 
     Raises:
         FileNotFoundError: There is no such file.
-        SpecError: `spec=` does not parse.
-        UnknownNameError: No such format or codec.
+        FormatError: The files of `against` cannot be opened.
+        SpecError: `spec=` does not parse, or the records of `against` are computed and have no types.
+        UnknownNameError: No such format, codec or field.
 
     Example:
-        >>> import dataformats
+        >>> import dataformats, pathlib, tempfile
         >>> dataformats.verify("tests/golden/real/photos.tfrecord").ok
         True
         >>> report = dataformats.verify("tests/golden/tfrecord/corrupt/data_bit.tfrecord")
         >>> [(finding.index, finding.kind, finding.offset_bytes) for finding in report.findings]
         [(3, 'ChecksumError', 368)]
+
+        Against the source of a conversion:
+
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "names.syr"
+        >>> report = dataformats.convert("tests/golden/real/photos.tfrecord", path, fields=["name", "width"])
+        >>> dataformats.verify(path, against="tests/golden/real/photos.tfrecord", fields=["name", "width"]).ok
+        True
     """
     begin = time.perf_counter()
+    if against is None:
+        if fields is not None or rename or source_options:
+            raise TypeError("fields=, rename= and source_options= need against=")
+        return _verified_anew(path, progress, options, begin, None)
+    with opened_source(against, source_options or {}, None, {}) as source:
+        compare = functools.partial(Comparison, source=source, fields=fields, rename=rename or {})
+        report = _verified_anew(path, progress, options, begin, compare)
+    return replace(report, against=shown_path(against))
+
+
+_Compare = Callable[[RecordSource], Comparison] | None
+
+
+def _verified_anew(
+    path: Any,
+    progress: Callable[[int, int], None] | None,
+    options: dict[str, Any],
+    begin: float,
+    compare: _Compare,
+) -> VerifyReport:
+    """Return the report; if an index was out of date, begin again with the new one."""
     try:
-        return _verified(path, progress, options, begin)
+        return _verified(path, progress, options, begin, compare)
     except OutdatedIndexError:
         pass  # it was built again
     try:
-        return _verified(path, progress, options, begin)
+        return _verified(path, progress, options, begin, compare)
     except OutdatedIndexError as error:  # of another file
         return _verify_separately(path, options, [Finding.of(error)], begin)
 
 
 def _verified(
-    path: Any, progress: Callable[[int, int], None] | None, options: dict[str, Any], begin: float
+    path: Any,
+    progress: Callable[[int, int], None] | None,
+    options: dict[str, Any],
+    begin: float,
+    compare: _Compare,
 ) -> VerifyReport:
     findings: list[Finding] = []
     try:
@@ -259,17 +176,39 @@ def _verified(
         if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
             raise  # the arguments are wrong, not the data
         return _verify_separately(path, options, [*findings, Finding.of(error)], begin)
+    comparison = None if compare is None else compare(source)
+    findings += [] if comparison is None else comparison.findings
     opaque = source.opaque_fields
     if opaque:
         source = source.with_spec(as_bytes(source.spec, opaque))
-    for part in source.steps():
-        wrong = source.check(part)
-        findings += [Finding.of(wrong[index], index) for index in sorted(wrong)]
+    for part, found in _checked(source, comparison):
+        findings += found
         counter.add(len(part))
-    seconds = time.perf_counter() - begin
     return VerifyReport(
-        _name(path), source.format, len(source), source.nbytes, tuple(findings), seconds, _texts(opaque)
+        shown_path(path),
+        source.format,
+        len(source),
+        source.nbytes,
+        tuple(findings),
+        time.perf_counter() - begin,
+        shown_types(opaque),
+        differences={} if comparison is None else dict(comparison.differences),
     )
+
+
+def _checked(source: RecordSource, comparison: Comparison | None) -> Iterator[tuple[range, list[Finding]]]:
+    """Yield all records in parts, each with its findings; records to compare are read one part ahead."""
+
+    def read() -> Iterator[tuple[range, list[Finding], Part | None]]:
+        for part in source.steps():
+            wrong = source.check(part)
+            sound = np.setdiff1d(np.arange(part.start, part.stop), list(wrong))
+            findings = [Finding.of(wrong[index], index) for index in sorted(wrong)]
+            yield part, findings, None if comparison is None else comparison.read(sound)
+
+    for part, findings, found in read() if comparison is None else prefetch(read()):
+        different = [] if comparison is None or found is None else comparison.compare(found)
+        yield part, findings + different
 
 
 def _verify_separately(path: Any, options: dict[str, Any], known: list[Finding], begin: float) -> VerifyReport:
@@ -283,11 +222,11 @@ def _verify_separately(path: Any, options: dict[str, Any], known: list[Finding],
     """
     names = _file_names(path, options.get("storage_options"))
     if len(names) < 2:
-        return VerifyReport(_name(path), None, 0, 0, tuple(known), time.perf_counter() - begin)
+        return VerifyReport(shown_path(path), None, 0, 0, tuple(known), time.perf_counter() - begin)
     reports = [verify(name, **options) for name in names]
     findings = [*known[:-1], *(finding for report in reports for finding in report.findings)]
     return VerifyReport(
-        _name(path),
+        shown_path(path),
         next((report.format for report in reports if report.format is not None), None),
         sum(report.records for report in reports),
         sum(report.nbytes for report in reports),
@@ -328,16 +267,6 @@ def _opened(path: Any, options: dict[str, Any], findings: list[Finding]) -> Reco
     if isinstance(path, RecordSource):
         return path
     return arguments_of(path, **options).open(report=lambda error: findings.append(Finding.of(error)))
-
-
-def _texts(kinds: Mapping[str, Type]) -> dict[str, str]:
-    return {name: str(kind) for name, kind in kinds.items()}
-
-
-def _name(path: Any) -> str:
-    if isinstance(path, RecordSource):
-        return ", ".join(path.paths)
-    return ", ".join(map(str, path)) if isinstance(path, (list, tuple)) else str(path)
 
 
 def _count_findings(

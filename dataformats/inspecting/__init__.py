@@ -1,0 +1,7 @@
+"""Describe a dataset, and verify it."""
+
+from dataformats.inspecting.description import FileInfo, Info, info
+from dataformats.inspecting.finding import Finding
+from dataformats.inspecting.verification import VerifyReport, verify
+
+__all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]

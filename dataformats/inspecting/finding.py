@@ -1,0 +1,57 @@
+"""One error that `verify` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Finding"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One error found by `verify`.
+
+    Attributes:
+        kind: The name of the error class; `"Difference"` if the data differ from those of `against=`.
+        message: The whole message of the error.
+        path: The file; `None` if unknown, and likewise:
+        index: The record.
+        offset_bytes: The byte offset.
+        expected: The content that the format requires, or that the source has.
+        found: The content of the file.
+        remedy: What the user can do.
+        field: The field.
+
+    Example:
+        >>> import dataformats
+        >>> finding = dataformats.verify("tests/golden/tfrecord/corrupt/data_bit.tfrecord").findings[0]
+        >>> finding.kind, finding.index, finding.expected
+        ('ChecksumError', 3, '... (stored)')
+    """
+
+    kind: str
+    message: str
+    path: str | None = None
+    index: int | None = None
+    offset_bytes: int | None = None
+    expected: str | None = None
+    found: str | None = None
+    remedy: str | None = None
+    field: str | None = None
+
+    @classmethod
+    def of(cls, error: Exception, index: int | None = None) -> Finding:
+        """Return the finding for an error.
+
+        Args:
+            error: The error.
+            index: The record, if the error does not name one.
+        """
+        names = ("path", "index", "offset_bytes", "field", "remedy")
+        facts: dict[str, Any] = {name: getattr(error, name, None) for name in names}
+        texts = {name: getattr(error, name, None) for name in ("expected", "found")}
+        facts |= {name: None if value is None else str(value) for name, value in texts.items()}
+        if facts["index"] is None:
+            facts["index"] = index
+        return cls(type(error).__name__, str(error), **facts)
