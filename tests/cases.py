@@ -51,7 +51,7 @@ FORMATS = [
         ".tfrecord.gz",
         create_options={"compression": "gzip"},
         indexed=True,
-        shard_names=TRAIN,
+        shard_names=tuple(f"{name}.gz" for name in TRAIN),
         flip_every=3,
     ),
     FormatCase(
@@ -60,7 +60,7 @@ FORMATS = [
         ".tfrecord",
         create_options={"compression": "zlib"},
         indexed=True,
-        shard_names=TRAIN,
+        shard_names=tuple(f"{name}.zlib" for name in TRAIN),
         flip_every=3,
     ),
     FormatCase(

@@ -45,6 +45,6 @@ class FFRecordBackend(BlobBackend):
         """
         return FFRecordWriter(path, resume=resume, records=records)
 
-    def shard_names(self, stem: str, count: int) -> list[str]:
+    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `PART_00000.ffr` and so on; the original's names have no stem."""
         return [f"PART_{number:05d}.ffr" for number in range(count)]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
 from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
 from dataformats.interfaces import BlobWriter
-from dataformats.storage.atomic import publish, remove, write_all
+from dataformats.storage.atomic import copy_range, publish, remove, write_all
 from dataformats.writing.journaled_file import JournaledFileWriter, discard_unfinished
 
 __all__ = ["FFRecordWriter"]
@@ -95,7 +94,7 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
         """Write header and data to a new file, and replace the data file by it."""
         with self._rebuilt.open("wb", buffering=0) as target:
             write_all(target.fileno(), header, 0)
-            _copy(self._descriptor, self._base, target.fileno(), len(header), self._data_bytes)
+            copy_range(self._descriptor, self._base, target.fileno(), len(header), self._data_bytes)
             os.fsync(target.fileno())
         publish(self._rebuilt, self.path)
 
@@ -109,28 +108,3 @@ def _as_bytes(blob: object) -> bytes:
         return blob.tobytes()
     kind = "a memoryview that is not C-contiguous" if isinstance(blob, memoryview) else type(blob).__name__
     raise TypeError(f"cannot append a record: expected bytes, bytearray or a C-contiguous memoryview, found {kind}")
-
-
-def _copy(source: int, start: int, target: int, place: int, length: int) -> None:
-    """Copy `length` bytes from one file to another, inside the operating system if it can."""
-    done = _copy_in_kernel(source, start, target, place, length)
-    if done < length:
-        with os.fdopen(os.dup(source), "rb") as reader, os.fdopen(os.dup(target), "wb") as writer:
-            reader.seek(start + done)
-            writer.seek(place + done)
-            shutil.copyfileobj(reader, writer, 8 * 2**20)
-
-
-def _copy_in_kernel(source: int, start: int, target: int, place: int, length: int) -> int:
-    """Return how many bytes the operating system copied: all, or those before it failed."""
-    copy = getattr(os, "copy_file_range", None)
-    done = 0
-    try:
-        while copy is not None and done < length:
-            n = copy(source, target, length - done, start + done, place + done)
-            if n == 0:
-                break
-            done += n
-    except OSError:
-        pass  # another file system, an old Linux; a full disk fails again in the plain copy
-    return done

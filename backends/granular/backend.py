@@ -120,6 +120,6 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, WritesSing
         """True for a dataset of generation 3, which grows under its final name."""
         return (path / SPEC).is_file() and not (path / (REFS + BAG)).exists()
 
-    def shard_names(self, stem: str, count: int) -> list[str]:
+    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `000000`, `000001` and so on; the original's names have no stem."""
         return [f"{number:06d}" for number in range(count)]

@@ -11,7 +11,7 @@ from dataformats.backends.ofrecord.reader import OFRecordReader
 from dataformats.backends.ofrecord.sniff import sniff_frames
 from dataformats.backends.ofrecord.writer import OFRecordWriter
 from dataformats.errors import FormatError
-from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult, natural_key
+from dataformats.interfaces import BlobBackend, OpenOptions, ResumesFinishedFiles, SniffResult, natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
 
@@ -20,7 +20,7 @@ __all__ = ["OFRecordBackend"]
 _PART = re.compile(r"part-(\d+)", re.ASCII)
 
 
-class OFRecordBackend(BlobBackend):
+class OFRecordBackend(BlobBackend, ResumesFinishedFiles):
     """OFRecord, the format of OneFlow: files, or a folder of `part-0`, `part-1`, ..."""
 
     name = "ofrecord"
@@ -84,7 +84,7 @@ class OFRecordBackend(BlobBackend):
         """Return a writer of one file."""
         return OFRecordWriter(path, resume=resume)
 
-    def shard_names(self, stem: str, count: int) -> list[str]:
+    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `part-00000` and so on; the original's names have no stem."""
         return [f"part-{number:05d}" for number in range(count)]
 

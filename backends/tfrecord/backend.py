@@ -7,23 +7,25 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from dataformats.backends.tfrecord.compression import Compression, chosen_compression
+from dataformats.backends.tfrecord.compression import PREFIX_BYTES, Compression, chosen_compression, compression_of
 from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.sniff import sniff_frames
 from dataformats.backends.tfrecord.writer import TFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, RecordCodec, SniffResult
+from dataformats.interfaces import BlobBackend, OpenOptions, RecordCodec, ResumesFinishedFiles, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
+from dataformats.storage.files import LocalFile
 
 __all__ = ["TFRecordBackend"]
 
 _ENDINGS = (".tfrecord", ".tfrecords", ".tfrec")
 _COMPRESSED = (".gz", ".zlib")
 _BY_SUFFIX: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib"}
+_SUFFIX_OF = {compression: suffix for suffix, compression in _BY_SUFFIX.items()}
 _SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # the names that TensorFlow's own tools give
 
 
-class TFRecordBackend(BlobBackend):
+class TFRecordBackend(BlobBackend, ResumesFinishedFiles):
     """TFRecord, the format of TensorFlow, JAX and many datasets published for them."""
 
     name = "tfrecord"
@@ -81,14 +83,32 @@ class TFRecordBackend(BlobBackend):
             compression: `"gzip"` or `"zlib"`; `None` writes plain files, whose random reads are faster; `"auto"` goes
                 by the name: `.gz` and `.zlib` are compressed.
         """
-        chosen = chosen_compression(compression)
-        if chosen == "auto":
-            chosen = _BY_SUFFIX.get(Path(path.name.removesuffix(".partial")).suffix, "none")
-        return TFRecordWriter(path, resume=resume, compression=chosen)
+        return TFRecordWriter(path, resume=resume, compression=_compression_for(path, compression))
 
-    def shard_names(self, stem: str, count: int) -> list[str]:
-        """Return `stem-00000-of-00003.tfrecord` and so on."""
-        return [f"{stem}-{number:05d}-of-{count:05d}.tfrecord" for number in range(count)]
+    def extension_problem(self, path: Path, *, compression: str | None = "auto", **_: Any) -> str | None:
+        """Only plain files can be extended: compressed data cannot be cut behind a record."""
+        file = LocalFile(path)
+        try:
+            is_compressed = compression_of(file.pread(0, PREFIX_BYTES)) != "none" if file.size else False
+        finally:
+            file.release()
+        is_plain = not is_compressed and _compression_for(path, compression) == "none"
+        return None if is_plain else "is compressed"
+
+    def shard_names(self, stem: str, count: int, *, compression: str | None = None, **_: Any) -> list[str]:
+        """Return `stem-00000-of-00003.tfrecord` and so on; compressed shards end in `.gz` or `.zlib`."""
+        ending = _ENDINGS[0] + _SUFFIX_OF.get(chosen_compression(compression), "")
+        return [f"{stem}-{number:05d}-of-{count:05d}{ending}" for number in range(count)]
+
+    def shard_name(self, stem: str, number: int, *, compression: str | None = None, **_: Any) -> str:
+        """Return `stem-00000.tfrecord` and so on, with the same endings."""
+        return f"{stem}-{number:05d}{_ENDINGS[0]}{_SUFFIX_OF.get(chosen_compression(compression), '')}"
+
+
+def _compression_for(path: Path, option: str | None) -> Compression:
+    """Return the compression of a new file."""
+    chosen = chosen_compression(option)
+    return chosen if chosen != "auto" else _BY_SUFFIX.get(Path(path.name.removesuffix(".partial")).suffix, "none")
 
 
 def _record_codec(payload: str) -> RecordCodec:

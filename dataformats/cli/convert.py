@@ -99,7 +99,7 @@ def convert(
     new types. It is saved beside TARGET.
     """
     from dataformats.converting import convert as converted
-    from dataformats.converting import format_of
+    from dataformats.writing.encoding import format_of
 
     if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
         raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")

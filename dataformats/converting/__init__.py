@@ -9,16 +9,16 @@ from typing import Any, cast
 
 from dataformats.converting.plan import Plan, check_names, left_out, plan_of, selected, with_new_types
 from dataformats.converting.report import ConvertReport
-from dataformats.errors import DataFormatsError, Remedy, UnknownNameError
+from dataformats.errors import DataFormatsError, Remedy
 from dataformats.interfaces import RecordWriter
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.dataset_writer import DatasetWriter, writer
-from dataformats.writing.encoding import WriteSchema, refuse
+from dataformats.writing.encoding import WriteSchema, format_of, refuse
 
-__all__ = ["ConvertReport", "convert", "format_of", "opened_source"]
+__all__ = ["ConvertReport", "convert", "opened_source"]
 
 _EVERY = 256
 
@@ -133,16 +133,6 @@ def opened_source(
         raise
     with files as opened:
         yield opened if options.get("spec") is not None else with_new_types(opened, spec, rename)
-
-
-def format_of(path: Any) -> str:
-    """Return the format that the name of a new file belongs to."""
-    name = str(path).rstrip("/").rsplit("/", 1)[-1].lower()
-    matching = [format for format in backends if backends.get(format).matches_name(name)]
-    if len(matching) != 1:
-        remedy = Remedy("Pass {format}.", format=...)
-        raise UnknownNameError("format for the name", name=name, known=backends, remedy=remedy)
-    return matching[0]
 
 
 def _fill(plan: Plan, out: RecordWriter, progress: Callable[[int, int], None] | None) -> int:

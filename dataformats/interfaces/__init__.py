@@ -14,6 +14,7 @@ from dataformats.interfaces.capabilities import (
     FilesPerField,
     HasSidecars,
     KeepsFieldTypes,
+    ResumesFinishedFiles,
     WritesSingleValues,
 )
 from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
@@ -61,6 +62,7 @@ __all__ = [
     "RecordCodec",
     "RecordCoder",
     "RecordWriter",
+    "ResumesFinishedFiles",
     "SequentialReader",
     "SniffResult",
     "StoredFile",

@@ -104,8 +104,18 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def shard_names(self, stem: str, count: int) -> list[str]:
-        """Return the format's own names for `count` files (or folders) in a folder, in order."""
+    def shard_names(self, stem: str, count: int, **backend_options: Any) -> list[str]:
+        """Return the format's own names for `count` files (or folders) in a folder, in order.
+
+        Args:
+            stem: The name of the folder.
+            count: How many there are.
+            **backend_options: Those of `create` that the caller passed.
+        """
+
+    def shard_name(self, stem: str, number: int, **backend_options: Any) -> str:
+        """Return the name of one shard if their number is not known yet: by default as if it were the last."""
+        return self.shard_names(stem, number + 1, **backend_options)[number]
 
 
 class BlobBackend(Backend):

@@ -17,6 +17,7 @@ __all__ = [
     "FilesPerField",
     "HasSidecars",
     "KeepsFieldTypes",
+    "ResumesFinishedFiles",
     "WritesSingleValues",
 ]
 
@@ -27,6 +28,19 @@ class AppendsInPlace(ABC):
     @abstractmethod
     def can_append_in_place(self, path: Path) -> bool:
         """True if the data at this final name can be appended to in place."""
+
+
+class ResumesFinishedFiles:
+    """A backend whose writer can resume a finished file as if it were unfinished: the file has no table of records."""
+
+    def extension_problem(self, path: Path, **backend_options: Any) -> str | None:
+        """Return why this finished file cannot be resumed, in words that follow its name; `None` if it can.
+
+        Args:
+            path: The file.
+            **backend_options: Those of `create`.
+        """
+        return None
 
 
 class KeepsFieldTypes:

@@ -14,6 +14,8 @@ from dataformats.storage.file_lock import NO_LINK, FileLock
 from dataformats.storage.rename import exchange, rename_new, replaced_path
 
 __all__ = [
+    "copy_file",
+    "copy_range",
     "is_folder",
     "open_unbuffered",
     "publish",
@@ -155,6 +157,22 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
         rest, offset = rest[n:], offset + n
 
 
+def copy_file(source: Path, target: Path) -> None:
+    """Copy the content of a file to a new one; where the file system can, without using more of the disk."""
+    with source.open("rb") as reader, target.open("xb") as writer:
+        copy_range(reader.fileno(), 0, writer.fileno(), 0, os.fstat(reader.fileno()).st_size)
+
+
+def copy_range(source: int, start: int, target: int, place: int, length: int) -> None:
+    """Copy `length` bytes from byte `start` of a file to byte `place` of another, in the operating system if it can."""
+    done = _copy_in_system(source, start, target, place, length)
+    if done < length:
+        with os.fdopen(os.dup(source), "rb") as reader, os.fdopen(os.dup(target), "wb") as writer:
+            reader.seek(start + done)
+            writer.seek(place + done)
+            shutil.copyfileobj(reader, writer, 8 * 2**20)
+
+
 def remove(*paths: Path) -> None:
     """Delete files and folders, if they exist: all that can be deleted, then the first error is raised."""
     errors = []
@@ -181,6 +199,21 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _copy_in_system(source: int, start: int, target: int, place: int, length: int) -> int:
+    """Return how many bytes the operating system copied: all, or those before it failed."""
+    copy = getattr(os, "copy_file_range", None)
+    done = 0
+    try:
+        while copy is not None and done < length:
+            n = copy(source, target, length - done, start + done, place + done)
+            if n == 0:
+                break
+            done += n
+    except OSError:
+        pass  # another file system, an old Linux; a full disk fails again in the plain copy
+    return done
 
 
 def _remove(path: Path) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-from dataformats.errors import Remedy, TargetExistsError
+from dataformats.errors import CodecError, Remedy, SpecError, TargetExistsError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import AppendsInPlace
+from dataformats.interfaces import AppendsInPlace, Backend
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.destination import Destination, destination
-from dataformats.writing.encoding import Encode, Encoded, WriteSchema
-from dataformats.writing.shards import Output, ShardedFiles, SingleFile
+from dataformats.writing.destination import Destination, SharedFolder, destination
+from dataformats.writing.encoding import Encode, Encoded, WriteSchema, format_of
+from dataformats.writing.extension import FinishedData
+from dataformats.writing.numbered_shards import NumberedShards
+from dataformats.writing.shards import Output, ShardedFiles, ShardLimits, SingleFile
 
 __all__ = ["DatasetWriter", "create", "writer"]
 
@@ -26,13 +30,16 @@ _LOG = logging.getLogger("dataformats")
 
 def create(
     path: Any,
-    format: str,
+    format: str | None = None,
     *,
     spec: SpecLike | None = None,
     payload: str | None = None,
     codecs: Mapping[str, Any] | None = None,
     shard_records: int | None = None,
     shard_bytes: int | None = None,
+    shard_start: int | None = None,
+    shard_step: int = 1,
+    append: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     workers: int = 0,
@@ -47,12 +54,18 @@ def create(
 
     Args:
         path: A path, a URL that fsspec knows, or a path object. With `shard_*` it is a folder.
-        format: `"ffrecord"`, `"tfrecord"` or another registered name.
+        format: `"ffrecord"`, `"tfrecord"` or another registered name; `None` takes it from the name of `path`.
         spec: Field to type; records are mappings of these fields. `None`: records are values of the payload.
         payload: The codec of whole records; `None` is `"example"` with a spec and `"bytes"` without.
         codecs: Codecs for this dataset, name to `(encode, decode)` or a `Codec`.
         shard_records: Start a new file after this many records; at least 1.
         shard_bytes: Start a new file before one exceeds this many bytes; at least 1. A longer record gets its own file.
+        shard_start: The number of this writer's first shard, if several writers fill one folder independently. Each
+            shard has its final name as soon as it is complete, and a reader of the folder sees the complete ones.
+        shard_step: The number of these writers: this one writes shard `shard_start`, and then every `shard_step`-th.
+        append: Extend the data that have the name, if there are any: a plain TFRecord or OFRecord file, a Granular
+            dataset of generation 3, or a folder of shards, which gets further shards. The data stay as they are until
+            `close`, and after an error or a crash; only the Granular dataset grows in place, whole row by whole row.
         resume: Continue the data of an interrupted writer; `len(writer)` is the number of records that are safe. An
             exception then keeps the partial data.
         overwrite: Replace an existing file or folder of that name, at `close`.
@@ -66,31 +79,49 @@ def create(
     Raises:
         FormatError: `resume=True`, and the partial data cannot be resumed: a journal or sidecar is damaged or missing.
         SpecError: The format cannot hold the spec; every offending field is named.
-        StateMismatchError: `resume=True`, and the partial data have another payload or spec.
-        TargetExistsError: Something has the name, and `overwrite` is not given; or it is a folder that holds anything
-            but data; or something else than partial data has the name `PATH.partial`.
+        StateMismatchError: `resume=True` or `append=True`, and the data there have another payload or spec.
+        TargetExistsError: Something has the name, and neither `overwrite` nor `append` is given; or it cannot be
+            extended; or it is a folder that holds anything but data; or something else than partial data has the name
+            `PATH.partial`.
         TargetInUseError: Another writer has the name, in this process or another one. File systems without `flock`
             cannot tell.
         TypeError: The format has no such option.
-        UnknownNameError: No such format or codec.
-        ValueError: A shard size below 1, `resume=True` with a path that is not local, or a name that ends as the files
-            do that a writer makes beside its data, such as `.partial`.
+        UnknownNameError: No such format or codec; or the name of `path` names no format.
+        ValueError: A shard size below 1; `append=True` together with `overwrite=True`, or one of them with
+            `shard_start`; `resume`, `append` or `shard_start` with a path that is not local; or a name that ends as the
+            files do that a writer makes beside its data, such as `.partial`.
 
     Example:
         >>> import dataformats, tempfile, pathlib
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "texts.ffr"
-        >>> with dataformats.create(path, "ffrecord", spec={"text": "utf8", "tokens": "int64[]"}) as writer:
+        >>> with dataformats.create(path, spec={"text": "utf8", "tokens": "int64[]"}) as writer:
         ...     writer.append({"text": "héllo", "tokens": [3, 1, 2]})
         >>> dataformats.open(path)[0]
         {'text': 'héllo', 'tokens': array([3, 1, 2])}
+
+        Extend a file, and a folder that two writers fill:
+
+        >>> for text in (b"one", b"two"):
+        ...     with dataformats.create(path.with_name("log.tfrecord"), append=True) as writer:
+        ...         writer.append(text)
+        >>> list(dataformats.open(path.with_name("log.tfrecord")))
+        [b'one', b'two']
+        >>> for k in range(2):
+        ...     with dataformats.create(path.with_name("parts"), "ffrecord", shard_start=k, shard_step=2) as writer:
+        ...         writer.append(b"from writer %d" % k)
+        >>> list(dataformats.open(path.with_name("parts")))
+        [b'from writer 0', b'from writer 1']
     """
-    schema = WriteSchema(format, payload, None if spec is None else Spec(spec), backend_options)
+    schema = WriteSchema(format or format_of(path), payload, None if spec is None else Spec(spec), backend_options)
     return writer(
         path,
         schema,
         schema.encoder(codecs),
         shard_records=shard_records,
         shard_bytes=shard_bytes,
+        shard_start=shard_start,
+        shard_step=shard_step,
+        append=append,
         resume=resume,
         overwrite=overwrite,
         workers=workers,
@@ -105,34 +136,49 @@ def writer(
     *,
     shard_records: int | None = None,
     shard_bytes: int | None = None,
+    shard_start: int | None = None,
+    shard_step: int = 1,
+    append: bool = False,
     resume: bool = False,
     overwrite: bool = False,
     workers: int = 0,
     storage_options: dict[str, Any] | None = None,
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the arguments see `create`."""
-    for name, limit in (("shard_records", shard_records), ("shard_bytes", shard_bytes)):
-        if limit is not None and limit < 1:
-            raise ValueError(f"{name} must be at least 1, found {limit}")
-    is_sharded = shard_records is not None or shard_bytes is not None
+    for name, number, least in (
+        ("shard_records", shard_records, 1),
+        ("shard_bytes", shard_bytes, 1),
+        ("shard_start", shard_start, 0),
+        ("shard_step", shard_step, 1),
+    ):
+        if number is not None and number < least:
+            raise ValueError(f"{name} must be at least {least}, found {number}")
+    if append + overwrite + (shard_start is not None) > 1:
+        raise ValueError("append=True, overwrite=True and shard_start= exclude each other: pass one of them")
+    limits = ShardLimits(shard_records, shard_bytes)
     target = destination(path, storage_options)
-    final = target.final if resume else None
-    backend = schema.backend if not is_sharded and not overwrite else None
-    in_place = final is not None and isinstance(backend, AppendsInPlace) and backend.can_append_in_place(final)
-    target = target.in_place() if in_place else target
-    metadata = {"format": schema.backend.name, **(schema.sidecar() or {})}
+    if append or shard_start is not None:
+        target = destination(target.final.resolve())  # if it is a link, the data that it names grow
+    final = target.final if append or resume else None
+    if shard_start is not None:
+        target = SharedFolder(target.final)
+    elif final is not None and limits == ShardLimits() and not overwrite and _grows(schema.backend, final):
+        target, resume = target.in_place(), True
+    extends = append and not target.grows and target.exists()
+    facts = {"format": schema.backend.name, **(schema.sidecar() or {})}
     is_begun = False
     try:
-        target.lock(overwrite)
-        if not in_place:
-            _check_free(target, overwrite, metadata if resume else None)
-        target.begin(metadata, schema.backend, resume)
+        target.lock(overwrite or extends)
+        if not target.grows:
+            _check_free(target, overwrite or extends, facts if resume else None)
+        finished = FinishedData.of(target.final, schema, limits) if extends else None
+        target.begin(facts if finished is None else {**facts, "extends": finished.digest}, schema.backend, resume)
         is_begun = True
-        output: Output
-        if is_sharded:
-            output = ShardedFiles(schema, target, shard_records, shard_bytes, resume)
+        if shard_start is not None:
+            numbers = itertools.count(shard_start, shard_step)
+            output: Output = NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
         else:
-            output = SingleFile(schema, target, resume)
+            output = _output(schema, target, limits, resume, finished)
     except BaseException:
         with contextlib.suppress(OSError):
             if is_begun and not resume:
@@ -140,6 +186,28 @@ def writer(
         target.release()
         raise
     return DatasetWriter(target, schema, encode, output, resumable=resume, workers=workers)
+
+
+def _grows(backend: Backend, path: Path) -> bool:
+    """Return True if there are data to which the format appends under their final name."""
+    return isinstance(backend, AppendsInPlace) and backend.can_append_in_place(path)
+
+
+def _output(
+    schema: WriteSchema, target: Destination, limits: ShardLimits, resume: bool, finished: FinishedData | None
+) -> Output:
+    if finished is not None:
+        finished.begin(target.partial)
+    if limits != ShardLimits() or (finished is not None and finished.shards is not None):
+        return ShardedFiles(schema, target, limits, resume or finished is not None)
+    output = SingleFile(schema, target, resume or finished is not None)
+    try:
+        if finished is not None:
+            finished.check_resumed(target.partial)
+    except BaseException:
+        output.suspend()
+        raise
+    return output
 
 
 def _check_free(target: Destination, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
@@ -202,17 +270,20 @@ class DatasetWriter(RecordWriter):
 
     def append(self, record: Any) -> None:
         self._require_open()
-        blob = self._encode(record)
         try:
-            self._output.append(blob)
-        except OSError as error:
-            self._add_name(error)
+            self._output.append(self._encode(record))
+        except (OSError, SpecError, CodecError) as error:
+            self._add_place(error)
             raise
 
     def append_bytes(self, blob: bytes) -> None:
         """Append one encoded record; only if the format stores one blob per record."""
         self._require_open()
-        self._output.append(blob)
+        try:
+            self._output.append(blob)
+        except (OSError, SpecError) as error:
+            self._add_place(error)
+            raise
 
     def extend(self, records: Iterable[Any]) -> None:
         self._require_open()
@@ -220,8 +291,12 @@ class DatasetWriter(RecordWriter):
             super().extend(records)
             return
         with ThreadPoolExecutor(self._workers) as threads:
-            for blob in _in_order(threads, self._encode, records, 4 * self._workers):
-                self._output.append(blob)
+            for encoded in _in_order(threads, self._encode, records, 4 * self._workers):
+                try:
+                    self._output.append(encoded.result())
+                except (OSError, SpecError, CodecError) as error:
+                    self._add_place(error)
+                    raise
 
     def flush(self, sync: bool = False) -> None:
         self._require_open()
@@ -275,6 +350,12 @@ class DatasetWriter(RecordWriter):
             finally:
                 self.abort()
 
+    def _add_place(self, error: BaseException) -> None:
+        """Name the record that comes next in an error because of it."""
+        if isinstance(error, (SpecError, CodecError)) and error.index is None:
+            error.index = len(self)
+        self._add_name(error)
+
     def _add_name(self, error: BaseException) -> None:
         """Name the data in an error of the file system, such as a full disk, that names no file."""
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
@@ -292,12 +373,13 @@ class DatasetWriter(RecordWriter):
         return f"<writer of {self._target.name!r}: {self._schema.backend.name}, {len(self)} records>"
 
 
-def _in_order(threads: ThreadPoolExecutor, encode: Encode, records: Iterable[Any], ahead: int) -> Iterable[Encoded]:
+def _in_order(
+    threads: ThreadPoolExecutor, encode: Encode, records: Iterable[Any], ahead: int
+) -> Iterable[Future[Encoded]]:
     """Yield the encoded records in order; at most `ahead` are submitted at a time."""
     pending: deque[Future[Encoded]] = deque()
     for record in records:
         pending.append(threads.submit(encode, record))
         if len(pending) >= ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+            yield pending.popleft()
+    yield from pending

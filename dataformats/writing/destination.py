@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, TargetExistsError, TargetInUseError
+from dataformats.errors import FormatError, Remedy, TargetExistsError, TargetInUseError
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
 from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
 from dataformats.interfaces import Backend
@@ -34,7 +34,7 @@ from dataformats.storage.remote import (
 from dataformats.writing.partial_data import ENCODING, PartialData, check_encoding
 from dataformats.writing.recognition import unrelated_entry
 
-__all__ = ["Destination", "destination"]
+__all__ = ["Destination", "SharedFolder", "destination"]
 
 _LOG = logging.getLogger("dataformats")
 
@@ -47,10 +47,12 @@ class Destination(ABC):
     Attributes:
         name: The final name, for messages.
         partial: The local path of the growing file or folder.
+        grows: True if the data grow under their final name.
     """
 
     name: str
     partial: Path
+    grows: bool = False
 
     @abstractmethod
     def exists(self) -> bool:
@@ -61,9 +63,9 @@ class Destination(ABC):
         """The final name as a local path.
 
         Raises:
-            ValueError: It is not on the local disk: only local data can be resumed.
+            ValueError: It is not on the local disk: only local data can be resumed or extended.
         """
-        raise ValueError(f"cannot resume: expected a local path, found {self.name!r}")
+        raise ValueError(f"cannot resume or append: expected a local path, found {self.name!r}")
 
     def in_place(self) -> Destination:
         """Return the destination that appends to the published data."""
@@ -264,6 +266,8 @@ class _LocalDestination(Destination):
 class _InPlace(_LocalDestination):
     """Data that grow under their final name."""
 
+    grows = True
+
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.partial = path
@@ -294,6 +298,47 @@ class _InPlace(_LocalDestination):
 
     def discard(self) -> None:
         """Keep the data: they existed before."""
+
+
+class SharedFolder(_LocalDestination):
+    """A folder that several writers fill with shards, of which each has a destination and a lock of its own."""
+
+    grows = True
+
+    @property
+    def is_owned(self) -> bool:
+        return True
+
+    def lock(self, overwrite: bool) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def begin(self, facts: Mapping[str, Any], backend: Backend, resume: bool) -> None:
+        """Make the folder and its sidecar, which lists no files; or compare with the sidecar that is there.
+
+        Raises:
+            StateMismatchError: The data there have another format, payload or spec.
+            TargetExistsError: There are data of other writers.
+        """
+        self._path.mkdir(exist_ok=True)
+        folder = LocalFolder(self._path)
+        if len(facts) > 1 and load_sidecar(folder) is None:
+            if backend.find(folder):
+                raise _not_shared(self.name, "holds data without a sidecar")
+            self._write_sidecar(sidecar_bytes(facts))
+        sidecar = load_sidecar(folder)
+        if sidecar is not None and sidecar.facts.get("files"):
+            raise _not_shared(self.name, "is complete: its sidecar lists its files")
+        if sidecar is not None:
+            check_encoding(sidecar.facts, facts, sidecar.name)
+
+    def publish(self, facts: Mapping[str, Any], *, keep: bool, sidecars: Mapping[str, Path | None] = _NO_FILES) -> None:
+        """Do nothing: each shard was published when it was complete."""
+
+    def discard(self) -> None:
+        """Do nothing: the shards that are complete stay."""
 
 
 class _TemporaryFolder(Destination):
@@ -426,6 +471,11 @@ class _ObjectDestination(_TemporaryFolder):
 def _has_another_writer(name: str) -> TargetInUseError:
     remedy = "Close or abort that writer, or wait until its process has ended"
     return TargetInUseError(f"{name!r} has another writer", remedy=remedy)
+
+
+def _not_shared(name: str, why: str) -> TargetExistsError:
+    remedy = Remedy("Pass {append} instead of shard_start= to add shards to it", append=True)
+    return TargetExistsError(f"{name!r} {why}", remedy=remedy)
 
 
 def _local_entry(path: Path) -> StoredFile | Folder:

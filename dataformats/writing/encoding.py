@@ -9,7 +9,7 @@ from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
-from dataformats.errors import CodecError, Remedy, SpecError
+from dataformats.errors import CodecError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import (
     Backend,
     BlobBackend,
@@ -24,7 +24,7 @@ from dataformats.interfaces import (
 from dataformats.registry import backends
 from dataformats.spec import Spec, Type
 
-__all__ = ["Encode", "Encoded", "WriteSchema", "refuse"]
+__all__ = ["Encode", "Encoded", "WriteSchema", "format_of", "refuse"]
 
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
@@ -47,6 +47,7 @@ class WriteSchema:
         payload: The codec of whole records; `None` if fields are stored separately.
         spec: The fields.
         options: The options of the format.
+        needs_sidecar: True if the format cannot store all of it.
         stored: If fields are stored separately, the types under which they are stored; else `None`.
 
     Raises:
@@ -67,7 +68,7 @@ class WriteSchema:
                 self.payload = self.backend.payload_for(spec)
             self._create = self.backend.create
             is_inferred = self.backend.guess_payload([]) == "bytes"
-            self._needs_sidecar = spec is not None or self.payload != "bytes" or not is_inferred
+            self.needs_sidecar = spec is not None or self.payload != "bytes" or not is_inferred
         elif isinstance(self.backend, FieldsBackend):
             self._init_fields(self.backend, payload)
         else:
@@ -81,10 +82,10 @@ class WriteSchema:
                 raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
             self.payload, self.stored = None, backend.stored_spec(self.spec, **self.options)
             self._create = functools.partial(backend.create, stored=self.stored)
-            self._needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
+            self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
         elif isinstance(backend, WritesSingleValues):
             self._create = backend.create_values
-            self._needs_sidecar = self.payload != "bytes"
+            self.needs_sidecar = self.payload != "bytes"
         else:
             remedy = Remedy("Pass {spec} with a type for each field.", spec=...)
             raise SpecError(f"{backend.name} stores fields, not single values", remedy=remedy)
@@ -123,7 +124,7 @@ class WriteSchema:
 
     def sidecar(self) -> dict[str, Any] | None:
         """Return the metadata that the format cannot store; `None` if it stores all."""
-        if not self._needs_sidecar:
+        if not self.needs_sidecar:
             return None
         spec = {} if self.spec is None else {"spec": self.spec.to_json()}
         payload = {} if self.payload is None else {"payload": self.payload}
@@ -167,6 +168,20 @@ class FieldsEncoder:
         if given == stored or given.dtype is None:
             return self._codecs.encode(given, value, field=name)
         return self._codecs.encode(stored, exact(given, value, field=name), field=name)
+
+
+def format_of(path: object) -> str:
+    """Return the format that the name of a new file belongs to.
+
+    Raises:
+        UnknownNameError: It belongs to none, or to several.
+    """
+    name = str(path).rstrip("/").rsplit("/", 1)[-1].lower()
+    matching = [format for format in backends if backends.get(format).matches_name(name)]
+    if len(matching) != 1:
+        remedy = Remedy("Pass {format}.", format=...)
+        raise UnknownNameError("format for the name", name=name, known=backends, remedy=remedy)
+    return matching[0]
 
 
 def refuse(_record: Any) -> bytes:

@@ -25,7 +25,7 @@ _LOG = logging.getLogger("dataformats")
 _JOURNALS = (".journal", ".shards.journal")
 _TEMPORARY = (".partial", *(f"{journal}.partial" for journal in _JOURNALS))
 _MAX_BYTES = 16 * 2**20
-ENCODING = ("format", "payload", "spec")
+ENCODING = ("format", "payload", "spec", "extends")
 _REMEDY = "Start again without resume=True."
 
 
@@ -72,7 +72,7 @@ class PartialData:
         """Delete what an interrupted writer left, or check that this one resumes it.
 
         Args:
-            facts: Format, payload and spec.
+            facts: Format, payload and spec, and the digest of the finished data that they extend.
             backend: The format.
             resume: Keep the data. Then those of another program are kept, too, if they are of the format.
 
@@ -236,7 +236,7 @@ def check_encoding(saved: Mapping[str, Any], facts: Mapping[str, Any], sidecar: 
             f"the encoding of the data that {sidecar!r} describes",
             expected=saved,
             found=dict(facts),
-            remedy="Resume with the same format, payload and spec, or start again without resume=True.",
+            remedy="Pass the same format, payload and spec, or write new data, without resume=True and append=True.",
         )
 
 

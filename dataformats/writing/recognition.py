@@ -8,12 +8,12 @@ from pathlib import Path
 from dataformats.errors import FormatError
 from dataformats.indexing.index_cache import INDEX_SUFFIX
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar
-from dataformats.interfaces import Backend
+from dataformats.interfaces import Backend, OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import backends
 from dataformats.storage.files import LocalFile, LocalFolder
 
-__all__ = ["holds_data_of", "unrelated_entry"]
+__all__ = ["holds_data_of", "records_of_shards", "unrelated_entry"]
 
 _SIDECARS = (SIDECAR_SUFFIX, INDEX_SUFFIX)
 
@@ -43,6 +43,21 @@ def holds_data_of(path: Path, backend: Backend) -> bool:
         return False
     files = list(_found(backend, path)) if path.is_dir() else [LocalFile(path)]
     return bool(files) and all(file.size == 0 or backend.sniff(file).match != "no" for file in files)
+
+
+def records_of_shards(path: Path, backend: Backend) -> list[tuple[Path, int]]:
+    """Return the path and the records of each shard in a folder, in reading order, or of one file or dataset.
+
+    Raises:
+        FormatError: One cannot be opened.
+    """
+    files = backend.find(LocalFolder(path)) if path.is_dir() else [LocalFile(path)]
+    try:
+        summaries = backend.open(files, OpenOptions()).file_summaries() if files else []
+    finally:
+        for file in files:
+            file.release()
+    return [(Path(name), records) for name, records, _ in summaries]
 
 
 def _found(backend: Backend, folder: Path) -> Iterator[StoredFile]:

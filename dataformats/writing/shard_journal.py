@@ -13,7 +13,7 @@ from dataformats.indexing.sidecar import list_file
 from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 
-__all__ = ["ShardJournal", "check_shard"]
+__all__ = ["ShardJournal", "check_shard", "shard_journal_path", "shard_name"]
 
 _REMEDY = "Start again without resume=True"
 
@@ -54,6 +54,16 @@ class ShardJournal:
         return [_entry(line, number, path) for number, line in enumerate(lines)]
 
 
+def shard_journal_path(partial: Path) -> Path:
+    """Return the journal of a partial folder: beside it, so that it survives the renames inside."""
+    return partial.with_name(partial.name + ".shards.journal")
+
+
+def shard_name(number: int) -> str:
+    """Return the name of a complete shard in a partial folder."""
+    return f"{number:05d}"
+
+
 def check_shard(entry: Mapping[str, Any], path: Path, n_before: int) -> dict[str, Any]:
     """Return the entry of a complete shard, whose files are those that the journal lists.
 
@@ -79,9 +89,9 @@ def _line(shard: Mapping[str, Any]) -> bytes:
 def _entry(line: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
         entry = parse_checked(line)
-        if entry["name"] == f"{number:05d}" and isinstance(entry["records"], int):
+        if entry["name"] == shard_name(number) and isinstance(entry["records"], int):
             return dict(entry)
-        raise ValueError(f"expected shard {number:05d}")
+        raise ValueError(f"expected shard {shard_name(number)}")
     except (ValueError, LookupError, TypeError) as error:
         what = f"line {number + 1} of the journal of shards is damaged: {error}"
         raise FormatError(what, path=str(path), remedy=_REMEDY) from error

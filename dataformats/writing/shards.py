@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.indexing.sidecar import list_file
-from dataformats.interfaces import BlobWriter, FieldsWriter, HasSidecars
+from dataformats.interfaces import BlobWriter, FieldsWriter, FileWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.writing.destination import Destination
 from dataformats.writing.encoding import Encoded, WriteSchema
-from dataformats.writing.shard_journal import ShardJournal, check_shard
+from dataformats.writing.shard_journal import ShardJournal, check_shard, shard_journal_path, shard_name
 
-__all__ = ["Output", "ShardedFiles", "SingleFile"]
+__all__ = ["Output", "ShardLimits", "ShardedFiles", "SingleFile"]
 
 _LOG = logging.getLogger("dataformats")
-_JOURNAL = ".shards.journal"
 
 
 class Output(ABC):
@@ -52,58 +52,78 @@ class Output(ABC):
 
 
 class SingleFile(Output):
-    """One file or folder under the partial name."""
+    """One file or folder under the partial name.
+
+    Attributes:
+        file: Its writer.
+    """
 
     def __init__(self, schema: WriteSchema, target: Destination, resume: bool) -> None:
         self._target = target
-        self._file = schema.create(target.partial, resume)
+        self.file = schema.create(target.partial, resume)
 
     @property
     def n_records(self) -> int:
-        return self._file.n_records
+        return self.file.n_records
 
     def append(self, encoded: Encoded) -> None:
-        self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+        self.file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
 
     def flush(self, sync: bool) -> None:
-        self._file.flush(sync=sync)
+        self.file.flush(sync=sync)
 
     def finish(self) -> list[dict[str, Any]]:
-        self._file.close()
+        self.file.close()
         name = self._target.name.rstrip("/").rsplit("/", 1)[-1]
         beside = {other: path for other, path in self.sidecars().items() if path is not None}
-        return [list_file(name, self._file.n_records, self._target.partial, beside)]
+        return [list_file(name, self.file.n_records, self._target.partial, beside)]
 
     def sidecars(self) -> Mapping[str, Path | None]:
-        return self._file.sidecars() if isinstance(self._file, HasSidecars) else {}
+        return self.file.sidecars() if isinstance(self.file, HasSidecars) else {}
 
     def suspend(self) -> None:
-        self._file.suspend()
+        self.file.suspend()
 
     def discard(self) -> None:
-        self._file.discard()
+        self.file.discard()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLimits:
+    """When a shard is full.
+
+    Attributes:
+        records: The most records; `None` for any number.
+        bytes: The most bytes, unless the first record alone has more; `None` for any number.
+    """
+
+    records: int | None = None
+    bytes: int | None = None
+
+    def is_full(self, file: FileWriter, encoded: Encoded) -> bool:
+        """Return True if this record belongs to the next shard."""
+        if self.records is not None and file.n_records >= self.records:
+            return True
+        return self.bytes is not None and file.n_records > 0 and file.n_bytes + _size(encoded) > self.bytes
+
+
+def _size(encoded: Encoded) -> int:
+    return (
+        len(encoded) if isinstance(encoded, bytes) else sum(len(blob) for blobs in encoded.values() for blob in blobs)
+    )
 
 
 class ShardedFiles(Output):
     """Files `00000`, `00001`, ... in the partial folder, renamed to the format's names at the end."""
 
-    def __init__(
-        self,
-        schema: WriteSchema,
-        target: Destination,
-        max_records: int | None,
-        max_bytes: int | None,
-        resume: bool,
-    ) -> None:
+    def __init__(self, schema: WriteSchema, target: Destination, limits: ShardLimits, resume: bool) -> None:
         self._schema = schema
         self._is_finished = False
         self._target = target
-        self._max_records = max_records
-        self._max_bytes = max_bytes
+        self._limits = limits
         self._folder = target.partial
         self._folder.mkdir(parents=True, exist_ok=True)
-        # Beside the folder, so that it survives the renames inside and is never published.
-        journal = target.partial.with_name(target.partial.name + _JOURNAL)
+        journal = shard_journal_path(target.partial)
         self._shards = self._resumed(journal) if resume else []  # the entries of complete shards
         self._journal = ShardJournal(journal, self._shards)
         self._file = self._create(resume)
@@ -114,7 +134,7 @@ class ShardedFiles(Output):
         return complete + (0 if self._is_finished else self._file.n_records)
 
     def append(self, encoded: Encoded) -> None:
-        if self._full(_size(encoded)):
+        if self._limits.is_full(self._file, encoded):
             self._complete()
             self._file = self._create(resume=False)
         self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
@@ -142,16 +162,12 @@ class ShardedFiles(Output):
     def discard(self) -> None:
         self._file.discard()
 
-    def _full(self, more: int) -> bool:
-        n, size = self._file.n_records, self._file.n_bytes
-        records = self._max_records is not None and n >= self._max_records
-        return records or (self._max_bytes is not None and n > 0 and size + more > self._max_bytes)
-
     def _names(self, count: int) -> list[str]:
-        return self._schema.backend.shard_names(self._target.name.rstrip("/").rsplit("/", 1)[-1], count)
+        stem = self._target.name.rstrip("/").rsplit("/", 1)[-1]
+        return self._schema.backend.shard_names(stem, count, **self._schema.options)
 
     def _path(self) -> Path:
-        return self._folder / _number(len(self._shards))
+        return self._folder / shard_name(len(self._shards))
 
     def _create(self, resume: bool) -> BlobWriter | FieldsWriter:
         return self._schema.create(self._path().with_suffix(".partial"), resume)
@@ -176,14 +192,14 @@ class ShardedFiles(Output):
         listed = ShardJournal.load(journal)
         for number, name in enumerate(self._names(len(listed))):  # it may have died while renaming them
             if (self._folder / name).exists():
-                (self._folder / name).rename(self._folder / _number(number))
+                (self._folder / name).rename(self._folder / shard_name(number))
         shards: list[dict[str, Any]] = []
         for entry in listed:
-            path = self._folder / _number(len(shards))
+            path = self._folder / shard_name(len(shards))
             if not path.exists():
                 break
             shards.append(check_shard(entry, path, sum(shard["records"] for shard in shards)))
-        unlisted = self._folder / _number(len(listed))
+        unlisted = self._folder / shard_name(len(listed))
         if unlisted.exists():  # a shard is listed before it has this name
             what = f"the journal is missing, or does not list the complete shard {str(unlisted)!r}"
             raise FormatError(what, path=str(journal), remedy="Restore it, or start again without resume=True")
@@ -195,16 +211,6 @@ class ShardedFiles(Output):
         later = [path for path in self._folder.iterdir() if path.name.isdecimal() and int(path.name) >= count]
         if later:
             text = "shard %s is missing in %s: the %d shards behind it are written again"
-            _LOG.warning(text, _number(count), self._folder, len(later))
-        others = [path for path in self._folder.glob("*.partial*") if not path.name.startswith(f"{_number(count)}.")]
+            _LOG.warning(text, shard_name(count), self._folder, len(later))
+        others = [path for path in self._folder.glob("*.partial*") if not path.name.startswith(f"{shard_name(count)}.")]
         atomic.remove(*later, *others)
-
-
-def _number(number: int) -> str:
-    return f"{number:05d}"
-
-
-def _size(encoded: Encoded) -> int:
-    if isinstance(encoded, bytes):
-        return len(encoded)
-    return sum(len(blob) for blobs in encoded.values() for blob in blobs)

@@ -246,6 +246,8 @@ def test_names() -> None:
     for name in ("a.tfrecord.index", "a.ffr", "a-00000-of-00003.json", "part-0"):
         assert not BACKEND.matches_name(name)
     assert BACKEND.shard_names("digits", 3) == [f"digits-0000{number}-of-00003.tfrecord" for number in range(3)]
+    assert BACKEND.shard_names("x", 1, compression="GZIP") == ["x-00000-of-00001.tfrecord.gz"]
+    assert BACKEND.shard_name("x", 7, compression="zlib") == "x-00007.tfrecord.zlib"
     assert BACKEND.order(["x-10", "x-2"]) == ["x-2", "x-10"]
 
 

@@ -32,6 +32,7 @@ from tests.benchmarks import (
     syrah,
     tables,
     tfrecord,
+    writing,
 )
 from tests.benchmarks.harness import OURS, Case, Data, Result, measure, profile
 from tests.benchmarks.machine import facts
@@ -50,6 +51,7 @@ CASES: tuple[Case, ...] = (
     *other_programs.CASES,
     *parsing.CASES,
     *loading.CASES,
+    *writing.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125

@@ -58,3 +58,53 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str)
     with pytest.raises(OSError, match=r"No space left on device: .*x\.ffr'"):
         write(path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
+def test_an_error_names_the_record_and_the_field(tmp_path: Path, format: str, workers: int) -> None:
+    records: list[dict[str, Any]] = [{"x": n, "y": "a"} for n in range(20)]
+    for wrong in ({"x": 1.5, "y": "a"}, {"x": 1, "y": 2}):
+        field = "x" if wrong["x"] == 1.5 else "y"
+        spec = {"x": "int64", "y": "utf8"}
+        writer = dataformats.create(tmp_path / "x", format, spec=spec, workers=workers, overwrite=True)
+        with pytest.raises(
+            (dataformats.SpecError, dataformats.CodecError), match=f"record 20, field '{field}'"
+        ) as error:
+            writer.extend([*records, wrong, wrong])
+        found: Any = error.value
+        assert (found.index, found.field) == (20, field)
+        writer.abort()
+
+
+def test_an_error_counts_the_records_before_a_resume(tmp_path: Path) -> None:
+    for n in range(3):
+        writer = dataformats.create(tmp_path / "x.tfrecord", payload="json", resume=True)
+        writer.append(n)
+        with pytest.raises(dataformats.CodecError, match=f"record {n + 1}, codec 'json'"):
+            writer.append({1, 2})
+        writer.abort()
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("x.ffr", "ffrecord"),
+        ("X.TFRecord.gz", "tfrecord"),
+        ("part-3", "ofrecord"),
+        ("x.syr", "syrah"),
+        ("x.bag", "granular"),
+    ],
+)
+def test_the_name_gives_the_format(tmp_path: Path, name: str, format: str) -> None:
+    options: dict[str, Any] = {"spec": {"x": "int64"}} if format == "syrah" else {"payload": "bytes"}
+    with dataformats.create(tmp_path / name, **options) as writer:
+        writer.append({"x": 1} if format == "syrah" else b"x")
+    assert dataformats.open(tmp_path / name, payload=options.get("payload")).format == format
+
+
+@pytest.mark.parametrize("name", ["x", "x.txt", "x.gz"])
+def test_a_name_that_gives_no_format(tmp_path: Path, name: str) -> None:
+    with pytest.raises(dataformats.UnknownNameError, match=r"format for the name.*Pass format="):
+        dataformats.create(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
