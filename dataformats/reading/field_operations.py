@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -26,8 +25,6 @@ Generators = Callable[[FieldOperation, int], np.random.Generator]
 
 Source = TypeVar("Source")
 
-_WITH_BYTES: weakref.WeakKeyDictionary[RecordSource, dict[frozenset[str], RecordSource]] = weakref.WeakKeyDictionary()
-
 
 def with_stored_bytes(source: Source, decode: Decode) -> Source:
     """Return a source of the same records with the stored bytes of these fields; it shares files and memory.
@@ -41,21 +38,18 @@ def with_stored_bytes(source: Source, decode: Decode) -> Source:
     """
     if not isinstance(decode, Mapping):
         raise TypeError(f"decode: expected a dict of field to operation, found {decode!r}")
-    spec = declared_spec(source) if isinstance(source, RecordSource) else None
     for name, operation in decode.items():
         if not isinstance(operation, FieldOperation):
             raise TypeError(f"decode: expected an operation for {name!r}, found {operation!r}")
-        if spec is not None:
-            if name not in spec:
-                raise UnknownNameError("field", name=name, known=spec)
-            _check_type(spec[name], name)
-    if spec is None or not isinstance(source, RecordSource) or all(spec[name].codec == "bytes" for name in decode):
+    if not isinstance(source, RecordSource) or (spec := declared_spec(source)) is None:
         return source
-    known = _WITH_BYTES.setdefault(source, {})
-    names = frozenset(decode)
-    if names not in known:
-        known[names] = source.with_spec(as_bytes(spec, names))
-    return cast("Source", known[names])
+    for name in decode:
+        if name not in spec:
+            raise UnknownNameError("field", name=name, known=spec)
+        _check_type(spec[name], name)
+    if all(spec[name].codec == "bytes" for name in decode):
+        return source
+    return cast("Source", source.with_spec(as_bytes(spec, decode)))
 
 
 class DecodingSource(RecordSource):
