@@ -113,7 +113,7 @@ def test_center_crops_are_those_of_pillow(resize: Any, layout: Any, flip: float)
 @pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
 @pytest.mark.parametrize("size", [(50, 60), (50, 20), (40, 70), (20, 70), (50, 70)])
 def test_around_smaller_images_there_is_nothing(size: Any, layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "rows", lambda dtype, inner: lambda n: np.full((n, *inner), 7, dtype))  # used before
+    monkeypatch.setattr(images, "empty", lambda *shape: np.full(shape, 7, np.uint8))  # memory used before
     white = Image.new("RGB", (60, 40), "white")
     found = one(CenterCrop(size, layout=layout), saved(white, "PNG"))
     found = found.transpose(1, 2, 0) if layout == "channels_first" else found
