@@ -17,6 +17,7 @@ from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError,
 from dataformats.interfaces import Decode, FieldOperation
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.storage.threads import for_each
 
 __all__ = ["DecodingSource", "Generators", "decode_fields", "with_stored_bytes"]
 
@@ -106,7 +107,7 @@ def decode_fields(
     except (MemoryError, MissingExtraError):
         raise  # the machine or the installation causes these, not a record
     except Exception as error:
-        failed = _failures(blobs, decoded, rows)
+        failed = _failures(blobs, decoded, len(rows))
         if not failed:
             raise error
     errors = {
@@ -124,11 +125,12 @@ def decode_fields(
 
 
 def _failures(
-    names: Iterable[str], decoded: Callable[[str, NDArray[np.int64]], Column], rows: NDArray[np.int64]
+    names: Iterable[str], decoded: Callable[[str, NDArray[np.int64]], Column], n: int
 ) -> dict[int, tuple[str, Exception]]:
-    """Return the rows that do not decode, each with a field and its error."""
+    """Return those of `n` rows that do not decode, each with a field and its error."""
     failed: dict[int, tuple[str, Exception]] = {}
-    for row in rows.tolist():
+
+    def check(row: int) -> None:
         for name in names:
             try:
                 decoded(name, np.array([row]))
@@ -136,7 +138,9 @@ def _failures(
                 raise
             except Exception as error:
                 failed.setdefault(row, (name, error))
-    return failed
+
+    for_each(check, n)
+    return dict(sorted(failed.items()))
 
 
 def _located(source: Any, index: int, field: str | None, operation: FieldOperation, cause: Exception) -> CodecError:
