@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dataformats.reading.opening import open, register_backend
     from dataformats.reading.source import RecordSource
     from dataformats.reading.stats import FieldStats
+    from dataformats.repairing import RepairReport, repair
     from dataformats.spec import Spec, Type
     from dataformats.writing.dataset_writer import create
 
@@ -73,6 +74,7 @@ _ROOMS = {
     "inspecting": ("Finding", "Info", "VerifyReport", "info", "verify"),
     "reading.opening": ("open", "register_backend"),
     "reading.source": ("RecordSource",),
+    "repairing": ("RepairReport", "repair"),
     "reading.stats": ("FieldStats",),
     "spec": ("Spec", "Type"),
     "reading.concat": ("concat",),
@@ -105,6 +107,7 @@ __all__ = [
     "RecordBatch",
     "RecordSource",
     "RecordWriter",
+    "RepairReport",
     "Spec",
     "SpecError",
     "StateMismatchError",
@@ -125,6 +128,7 @@ __all__ = [
     "pad",
     "register_backend",
     "register_codec",
+    "repair",
     "verify",
 ]
 

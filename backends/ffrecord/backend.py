@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.ffrecord.reader import FFRecordReader
+from dataformats.backends.ffrecord.repair import salvage
 from dataformats.backends.ffrecord.sniff import sniff_header
 from dataformats.backends.ffrecord.writer import FFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, SniffResult
+from dataformats.interfaces import BlobBackend, OpenOptions, Salvage, Salvages, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["FFRecordBackend"]
 
 
-class FFRecordBackend(BlobBackend):
+class FFRecordBackend(BlobBackend, Salvages):
     """FFRecord 1.4: files, or a folder of `*.ffr` in the order of their names as strings."""
 
     name = "ffrecord"
@@ -48,3 +49,7 @@ class FFRecordBackend(BlobBackend):
     def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `PART_00000.ffr` and so on; the original's names have no stem."""
         return [f"PART_{number:05d}.ffr" for number in range(count)]
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+        """Find the sound records of a file."""
+        return salvage(files[0])

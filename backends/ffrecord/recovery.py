@@ -19,7 +19,7 @@ from dataformats.errors import FormatError
 from dataformats.writing.journal import Entries, Journal, count_sound
 from dataformats.writing.journaled_file import journal_path
 
-__all__ = ["JOURNAL_MAGIC", "recover"]
+__all__ = ["JOURNAL_MAGIC", "load_journal", "recover"]
 
 JOURNAL_MAGIC = b"FFRJRNL2"
 _MAX_BASE = 2**48  # tables of 2^44 records
@@ -37,13 +37,17 @@ def recover(path: Path) -> Entries | None:
     size = path.stat().st_size if path.is_file() else 0
     if size == 0:
         return None
-    entries = Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == 1 and _is_base(facts))
-    if entries is None:
-        entries = _read_complete(path, size)
-    elif _is_complete(path, size, entries):
-        entries = replace(entries, facts={"base": header_bytes(len(entries))})
+    entries = load_journal(path) or _read_complete(path, size)
     with path.open("rb", buffering=0) as file:
         return entries.first(count_sound(file.fileno(), entries.facts["base"], entries))
+
+
+def load_journal(path: Path) -> Entries | None:
+    """Return the entries of the journal of an unfinished file, or `None` if it has no sound journal."""
+    entries = Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == 1 and _is_base(facts))
+    if entries is not None and _is_complete(path, path.stat().st_size, entries):
+        return replace(entries, facts={"base": header_bytes(len(entries))})
+    return entries
 
 
 def _is_base(facts: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from dataformats.backends.granular.bag_writer import BagWriter
 from dataformats.backends.granular.bags import BAG
 from dataformats.backends.granular.folder import REFS, SPEC, bags_of, dataset_files, find, group
 from dataformats.backends.granular.reader import GranularReader
+from dataformats.backends.granular.repair import salvage
 from dataformats.backends.granular.sniff import sniff_file
 from dataformats.backends.granular.stored_types import check_generation, is_sequence, store_spec
 from dataformats.backends.granular.writer import GranularWriter
@@ -21,6 +22,8 @@ from dataformats.interfaces import (
     KeepsFieldTypes,
     OpenOptions,
     Reader,
+    Salvage,
+    Salvages,
     SniffResult,
     WritesSingleValues,
 )
@@ -30,7 +33,7 @@ from dataformats.spec import Spec
 __all__ = ["GranularBackend"]
 
 
-class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, WritesSingleValues):
+class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, WritesSingleValues):
     """Granular and its predecessor `bags`: datasets in folders, sharded ones in numbered folders, single bags."""
 
     name = "granular"
@@ -123,3 +126,13 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, WritesSing
     def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `000000`, `000001` and so on; the original's names have no stem."""
         return [f"{number:06d}" for number in range(count)]
+
+    def shards(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
+        """Return the files of each folder with a `spec.json`; each single bag with its `.idx`."""
+        groups = group(files)
+        sets = [list(named.values()) for named in groups if SPEC in named]
+        return sets or [[bag] for bag in bags_of(groups)]
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+        """Find the whole rows of a dataset, or the records of a single bag."""
+        return salvage(files)

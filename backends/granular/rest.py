@@ -10,7 +10,7 @@ from dataformats.backends.granular.layout import BagLayout, indexed_layout
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import FormatError, TruncatedError
 
-__all__ = ["index_layout", "rest_of"]
+__all__ = ["held_records", "index_layout", "rest_of"]
 
 _SHOWN = 8  # fields that a message names
 _RESUME = "Append the missing rows with create(..., resume=True)"
@@ -55,7 +55,7 @@ def _rest_of_refs(files: DatasetFiles, n_rows: int) -> FormatError | None:
     If only some fields have more records than rows, their own tables may be wrong: `RowIndex.limits` refuses them.
     """
     assert files.refs is not None  # generations 1 and 2; for the type checker
-    held = _held_records(files)
+    held = held_records(files)
     plain = {name: n for name, n in held.items() if not is_sequence(files.spec[name])}
     longer = {name: n for name, n in (plain if n_rows else held).items() if n > n_rows}
     agree = len(longer) == len(plain) > 1 and len({*plain.values()}) == 1
@@ -70,7 +70,7 @@ def _rest_of_refs(files: DatasetFiles, n_rows: int) -> FormatError | None:
     )
 
 
-def _held_records(files: DatasetFiles) -> dict[str, int]:
+def held_records(files: DatasetFiles) -> dict[str, int]:
     """Return the number of records of each field whose bag has a table."""
     held = {}
     for name, column in files.columns.items():

@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.ofrecord.reader import OFRecordReader
+from dataformats.backends.ofrecord.repair import salvage
 from dataformats.backends.ofrecord.sniff import sniff_frames
 from dataformats.backends.ofrecord.writer import OFRecordWriter
 from dataformats.errors import FormatError
-from dataformats.interfaces import BlobBackend, OpenOptions, ResumesFinishedFiles, SniffResult, natural_key
+from dataformats.interfaces import (
+    BlobBackend,
+    OpenOptions,
+    ResumesFinishedFiles,
+    Salvage,
+    Salvages,
+    SniffResult,
+    natural_key,
+)
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
 
@@ -20,7 +29,7 @@ __all__ = ["OFRecordBackend"]
 _PART = re.compile(r"part-(\d+)", re.ASCII)
 
 
-class OFRecordBackend(BlobBackend, ResumesFinishedFiles):
+class OFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
     """OFRecord, the format of OneFlow: files, or a folder of `part-0`, `part-1`, ..."""
 
     name = "ofrecord"
@@ -87,6 +96,10 @@ class OFRecordBackend(BlobBackend, ResumesFinishedFiles):
     def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `part-00000` and so on; the original's names have no stem."""
         return [f"part-{number:05d}" for number in range(count)]
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+        """Find the sound records of a file."""
+        return salvage(files[0], payload)
 
 
 def _is_part(name: str) -> bool:

@@ -14,7 +14,7 @@ from dataformats.interfaces import RecordCodec, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
-__all__ = ["sniff_frames"]
+__all__ = ["begins_as_message", "sniff_frames"]
 
 _FRAMES = 16
 _DATA_BYTES = 64 * 1024  # read of each record
@@ -66,12 +66,12 @@ def _read_frames(file: StoredFile) -> _Evidence:
         (length,) = HEADER.unpack_from(head)
         data = head[HEADER.size :]
         if not 0 <= length <= file.size - at - HEADER.size:
-            evidence.is_cut_message = _begins_as_message(data)
+            evidence.is_cut_message = begins_as_message(data)
             problem = f"byte {at} starts a record of {length} bytes, which does not fit into {file.size} bytes"
             evidence.problem = evidence.problem or problem
             break
         if length:
-            is_message = _is_message(data[:length]) if length <= _DATA_BYTES else _begins_as_message(data)
+            is_message = _is_message(data[:length]) if length <= _DATA_BYTES else begins_as_message(data)
             evidence.n_messages += is_message
             if not is_message:
                 problem = f"the {length} bytes from byte {at + HEADER.size} on are not an OFRecord"
@@ -84,7 +84,7 @@ def _is_message(data: bytes) -> bool:
     return cast(RecordCodec, codecs.get("ofrecord")).matches(data)
 
 
-def _begins_as_message(data: bytes) -> bool:
+def begins_as_message(data: bytes) -> bool:
     """True for a map entry as all writers make it: a key and a value that fill it. The value may be cut."""
     entry = _delimited(data, 0, _ENTRY)
     key = _delimited(data, entry.start, _KEY) if entry else None

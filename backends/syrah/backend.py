@@ -8,16 +8,17 @@ from typing import Any
 
 from dataformats.backends.syrah.dtypes import stored_types
 from dataformats.backends.syrah.reader import SyrahReader
+from dataformats.backends.syrah.repair import salvage
 from dataformats.backends.syrah.sniff import sniff_header
 from dataformats.backends.syrah.writer import SyrahWriter
-from dataformats.interfaces import FieldsBackend, OpenOptions, SniffResult
+from dataformats.interfaces import FieldsBackend, OpenOptions, Salvage, Salvages, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
 __all__ = ["SyrahBackend"]
 
 
-class SyrahBackend(FieldsBackend):
+class SyrahBackend(FieldsBackend, Salvages):
     """Syrah from 0.1.3 on: files, each complete in itself."""
 
     name = "syrah"
@@ -58,3 +59,7 @@ class SyrahBackend(FieldsBackend):
     def shard_name(self, stem: str, number: int, **_: Any) -> str:
         """Return `stem-00000.syr` and so on."""
         return f"{stem}-{number:05d}.syr"
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+        """Find the sound records of a file."""
+        return salvage(files[0])

@@ -12,7 +12,7 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.writing.journal import Entries, Journal, count_sound, read_checksums
 from dataformats.writing.journaled_file import journal_path
 
-__all__ = ["JOURNAL_MAGIC", "recover"]
+__all__ = ["JOURNAL_MAGIC", "load_journal", "recover"]
 
 JOURNAL_MAGIC = b"SYRJRNL2"
 
@@ -31,7 +31,7 @@ def recover(path: Path, dtypes: dict[str, str]) -> Entries | None:
         SpecError: The file has other arrays.
     """
     size = path.stat().st_size if path.is_file() else 0
-    entries = Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == len(facts))
+    entries = load_journal(path)
     if entries is None:
         return _read_complete(path, size, dtypes) if size else None
     _check_same(path, entries.facts, dtypes)
@@ -39,6 +39,11 @@ def recover(path: Path, dtypes: dict[str, str]) -> Entries | None:
         return entries.first(0)
     with path.open("rb", buffering=0) as file:
         return entries.first(count_sound(file.fileno(), HEADER.size, entries))
+
+
+def load_journal(path: Path) -> Entries | None:
+    """Return the entries of the journal of an unfinished file, or `None` if it has no sound journal."""
+    return Journal.load(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == len(facts))
 
 
 def _read_complete(path: Path, size: int, dtypes: dict[str, str]) -> Entries:

@@ -9,9 +9,18 @@ from typing import Any, cast
 
 from dataformats.backends.tfrecord.compression import PREFIX_BYTES, Compression, chosen_compression, compression_of
 from dataformats.backends.tfrecord.reader import TFRecordReader
+from dataformats.backends.tfrecord.repair import salvage
 from dataformats.backends.tfrecord.sniff import sniff_frames
 from dataformats.backends.tfrecord.writer import TFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, RecordCodec, ResumesFinishedFiles, SniffResult
+from dataformats.interfaces import (
+    BlobBackend,
+    OpenOptions,
+    RecordCodec,
+    ResumesFinishedFiles,
+    Salvage,
+    Salvages,
+    SniffResult,
+)
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 from dataformats.storage.files import LocalFile
@@ -25,7 +34,7 @@ _SUFFIX_OF = {compression: suffix for suffix, compression in _BY_SUFFIX.items()}
 _SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # the names that TensorFlow's own tools give
 
 
-class TFRecordBackend(BlobBackend, ResumesFinishedFiles):
+class TFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
     """TFRecord, the format of TensorFlow, JAX and many datasets published for them."""
 
     name = "tfrecord"
@@ -103,6 +112,10 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles):
     def shard_name(self, stem: str, number: int, *, compression: str | None = None, **_: Any) -> str:
         """Return `stem-00000.tfrecord` and so on, with the same endings."""
         return f"{stem}-{number:05d}{_ENDINGS[0]}{_SUFFIX_OF.get(chosen_compression(compression), '')}"
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+        """Find the sound records of a file."""
+        return salvage(files[0])
 
 
 def _compression_for(path: Path, option: str | None) -> Compression:

@@ -20,6 +20,7 @@ from dataformats.cli.index import index
 from dataformats.cli.info import info
 from dataformats.cli.installation import version
 from dataformats.cli.output import printable
+from dataformats.cli.repair import repair
 from dataformats.cli.verify import verify
 from dataformats.cli.warning_lines import warnings_in_one_line
 
@@ -55,6 +56,11 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats convert 'digits-*.tfrecord' digits.tfrecord.gz",
         "dataformats convert photos.tfrecord photos --format granular --spec image=jpg --spec name=utf8",
         "dataformats convert photos.tfrecord names.syr --fields name,width --rename name=title",
+    ),
+    repair: (
+        "dataformats repair photos.tfrecord repaired.tfrecord --dry-run",
+        "dataformats repair photos.tfrecord repaired.tfrecord",
+        "dataformats repair 'digits-*.tfrecord' repaired",
     ),
 }
 """Each command with the examples in its help."""

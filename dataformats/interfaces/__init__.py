@@ -31,6 +31,7 @@ from dataformats.interfaces.reader import (
     SequentialReader,
 )
 from dataformats.interfaces.record_writer import RecordWriter
+from dataformats.interfaces.salvage import Loss, Salvage, Salvages, StoredRecord
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "KeepsFieldTypes",
     "KernelCheck",
     "Located",
+    "Loss",
     "OpenOptions",
     "OutdatedIndexError",
     "Reader",
@@ -63,9 +65,12 @@ __all__ = [
     "RecordCoder",
     "RecordWriter",
     "ResumesFinishedFiles",
+    "Salvage",
+    "Salvages",
     "SequentialReader",
     "SniffResult",
     "StoredFile",
+    "StoredRecord",
     "WritesSingleValues",
     "check_options",
     "natural_key",

@@ -83,7 +83,6 @@ class FileSource(DecodingSource):
         self._schema = DatasetSchema(backend, reader, declared, arguments.index, self._blobs.samples)
         self._n: int | None = None
         self._fingerprints: dict[bool, str] = {}
-        self._with_specs: dict[tuple[tuple[str, Type], ...], FileSource] = {}
         self._unlock()
         after_fork(self, "_unlock")
 
@@ -163,13 +162,8 @@ class FileSource(DecodingSource):
     # ---- the same records, otherwise
 
     def with_spec(self, spec: SpecLike) -> FileSource:
-        spec = Spec(spec)
-        types = tuple(spec.items())
-        if types not in self._with_specs:  # a read with decode= asks for the same one every time
-            declared = replace(self._declared, spec=spec)
-            source = FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
-            self._with_specs[types] = source
-        return self._with_specs[types]
+        declared = replace(self._declared, spec=Spec(spec))
+        return FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Use what another process inferred, instead of inferring it again."""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dataformats.errors import CodecError, Remedy, SpecError, TargetExistsError
 from dataformats.fork_hooks import after_fork
@@ -284,6 +284,11 @@ class DatasetWriter(RecordWriter):
         except (OSError, SpecError) as error:
             self._add_place(error)
             raise
+
+    def next_shard(self) -> None:
+        """Begin another shard with the next record; only of a writer of shards."""
+        self._require_open()
+        cast(ShardedFiles, self._output).next_shard()
 
     def extend(self, records: Iterable[Any]) -> None:
         self._require_open()

@@ -135,14 +135,18 @@ class ShardedFiles(Output):
 
     def append(self, encoded: Encoded) -> None:
         if self._limits.is_full(self._file, encoded):
-            self._complete()
-            self._file = self._create(resume=False)
+            self.next_shard()
         self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
 
     def flush(self, sync: bool) -> None:
         self._file.flush(sync=sync)
         if sync:
             atomic.sync(self._folder)
+
+    def next_shard(self) -> None:
+        """Complete the shard, so that the next record begins another one."""
+        self._complete()
+        self._file = self._create(resume=False)
 
     def finish(self) -> list[dict[str, Any]]:
         if self._file.n_records or not self._shards:

@@ -150,4 +150,5 @@ def test_without_simplejpeg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_png_data_of_another_length_are_left_to_pillow() -> None:
-    assert png.fill(b"not zlib", np.zeros((2, 2, 3), np.uint8)) is False
+    header = png.PngHeader(2, 2, 3, b"not zlib")
+    assert png.fill(header, np.zeros((2, 2, 3), np.uint8)) is False

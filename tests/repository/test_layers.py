@@ -26,6 +26,7 @@ LEVELS = {
     "writing": 6,
     "converting": 7,
     "inspecting": 7,
+    "repairing": 7,
     "backends": 8,
     "codecs": 8,
     "loaders": 8,

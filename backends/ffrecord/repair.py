@@ -1,0 +1,221 @@
+"""Finds the sound records of a damaged FFRecord file.
+
+The checksum of a record proves its bytes and its place, so a damaged header costs only the records whose entries are
+wrong. Without a table, the records are located by the journal of the writer, or by themselves if they are pickles.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import IO, cast
+
+import numpy as np
+
+from dataformats.backends.ffrecord.layout import (
+    ENTRY_BYTES,
+    PREFIX,
+    build_header,
+    header_bytes,
+    parse_prefix,
+)
+from dataformats.backends.ffrecord.reader import FFRecordReader
+from dataformats.backends.ffrecord.recovery import load_journal
+from dataformats.errors import FormatError
+from dataformats.interfaces import Loss, Salvage, StoredRecord
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.kernels import crc32
+from dataformats.reading.salvage_rows import salvage_blobs
+from dataformats.storage.spliced_file import SplicedFile
+
+__all__ = ["salvage"]
+
+_STEP = 4 * 2**20
+_BUFFER = 2**16
+_PICKLE = b"\x80"  # how pickles begin, from protocol 2 on
+_PROTOCOLS = range(2, 6)
+
+Part = list[StoredRecord] | Loss
+
+
+def salvage(file: StoredFile) -> Salvage:
+    """Find the sound records of a file.
+
+    Raises:
+        FormatError: Nothing locates the records.
+    """
+    prefix = file.pread(0, PREFIX.size)
+    if len(prefix) < PREFIX.size:
+        parse_prefix(prefix, file.size, file.name)  # raises
+    stored, n = PREFIX.unpack(prefix)
+    if 0 <= n <= _most(file) and stored == _checksum(file, n):
+        return _by_table(file, n)
+    entries = None if file.local is None else load_journal(file.local)
+    if entries is not None:
+        note = "the header is missing; the journal of the writer locates the records"
+        return _by_lengths(file, entries.facts["base"], entries.lengths, entries.checksums, note)
+    found = _count(file, n)
+    if found is None:
+        return _by_pickles(file, prefix)
+    what = "of an old version, without a checksum" if stored == 0 and found == n else "damaged"
+    return _by_table(file, found, f"the header is {what}; each record is checked by itself")
+
+
+# ---- by the table
+
+
+def _by_table(file: StoredFile, n: int, note: str = "") -> Salvage:
+    """Return the records of a table with `n` entries, each proven by its checksum."""
+    if not note:
+        return Salvage(salvage_blobs(FFRecordReader([file]), n, file.size))
+    sound = SplicedFile(file, [PREFIX.pack(_checksum(file, n), n), range(PREFIX.size, file.size)])
+    return Salvage(salvage_blobs(FFRecordReader([sound]), n, file.size), notes=[f"{file.name}: {note}"])
+
+
+def _checksum(file: StoredFile, n: int) -> int:
+    """Return the checksum of a header of `n` records, which fits into the file."""
+    computed, end = crc32(n.to_bytes(8, "little")), header_bytes(n)
+    for at in range(PREFIX.size, end, _STEP):
+        computed = crc32(file.pread(at, min(_STEP, end - at)), computed)
+    return computed
+
+
+def _most(file: StoredFile) -> int:
+    """Return how many entries the table of a file may have."""
+    return (file.size - PREFIX.size) // ENTRY_BYTES
+
+
+def _count(file: StoredFile, n: int) -> int | None:
+    """Return the number of entries of the table, of which the header says `n`; `None` if there is no table."""
+    fits = 0 < n <= _most(file)
+    if fits and _first_offset(file, n) == header_bytes(n):
+        return n
+    return _find_count(file) or (n if fits else None)
+
+
+def _first_offset(file: StoredFile, n: int) -> int:
+    return int.from_bytes(file.pread(PREFIX.size + 4 * n, 8), "little")
+
+
+def _find_count(file: StoredFile) -> int | None:
+    """Return the number of entries of a table by its first offset, which depends on that number."""
+    most = _most(file)
+    for first in range(1, most + 1, _STEP // 4):
+        n = np.arange(first, min(first + _STEP // 4, most + 1))
+        octets = file.pread(PREFIX.size + 4 * first, 4 * len(n) + 4)
+        words = np.frombuffer(octets, "<u4", len(octets) // 4).astype(np.int64)
+        n = n[: len(words) - 1]
+        fits = (words[:-1] == (PREFIX.size + ENTRY_BYTES * n) & 0xFFFFFFFF) & (
+            words[1:] == (PREFIX.size + ENTRY_BYTES * n) >> 32
+        )
+        if fits.any():
+            return int(n[fits][0])
+    return None
+
+
+# ---- without a table
+
+
+def _by_lengths(
+    file: StoredFile, base: int, lengths: Sequence[int] | np.ndarray, checksums: Sequence[int] | np.ndarray, note: str
+) -> Salvage:
+    """Return the records of these lengths, back to back from byte `base` on; the bytes behind them are lost."""
+    sizes = np.asarray(lengths, np.int64)
+    header = build_header(sizes, checksums)
+    end = min(base + int(sizes.sum()), file.size)
+    whole = SplicedFile(file, [header, range(base, end)])
+    parts = _moved(salvage_blobs(FFRecordReader([whole]), len(sizes), whole.size), base - len(header))
+    return Salvage(_with_rest(parts, file, end, len(sizes)), notes=[f"{file.name}: {note}"])
+
+
+def _moved(parts: Iterator[Part], shift: int) -> Iterator[Part]:
+    """Yield the parts with the places of losses in the file itself."""
+    for part in parts:
+        if isinstance(part, Loss) and part.start is not None and part.stop is not None:
+            yield replace(part, start=part.start + shift, stop=part.stop + shift)
+        else:
+            yield part
+
+
+def _with_rest(parts: Iterator[Part], file: StoredFile, end: int, n: int) -> Iterator[Part]:
+    yield from parts
+    if end < file.size:
+        yield Loss(file.name, "nothing locates records in these bytes", end, file.size, n)
+
+
+def _by_pickles(file: StoredFile, prefix: bytes) -> Salvage:
+    """Return the records of a file without a header if they are pickles, each of which shows its end."""
+    first = _first_byte(file)
+    lengths: list[int] = []
+    checksums: list[int] = []
+    if not any(prefix) and first % ENTRY_BYTES == 0:
+        for start, stop in _pickles(file, first):
+            lengths.append(stop - start)
+            checksums.append(crc32(file.pread(start, stop - start)))
+    if not lengths:
+        raise FormatError(
+            "nothing can be saved: no header locates the records",
+            path=file.name,
+            offset_bytes=0,
+            expected="a header, the journal of the writer, or pickles behind a header of zeros",
+            found=prefix.hex(" "),
+        )
+    note = "there is no header: the records are pickles that end where the next one begins, and no checksum proves them"
+    return _by_lengths(file, first, lengths, checksums, note)
+
+
+def _first_byte(file: StoredFile) -> int:
+    """Return the place of the first byte that is not 0."""
+    for at in range(0, file.size, _STEP):
+        piece = file.pread(at, _STEP)
+        if any(piece):
+            return at + len(piece) - len(piece.lstrip(b"\0"))
+    return file.size
+
+
+def _pickles(file: StoredFile, at: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of pickles back to back from byte `at` on, up to the first that is not whole."""
+    while at < file.size:
+        stream = _Stream(file, at)
+        head = file.pread(at, 2)
+        if head[:1] != _PICKLE or len(head) < 2 or head[1] not in _PROTOCOLS:
+            return
+        try:
+            for _ in pickletools.genops(cast(IO[bytes], stream)):
+                pass
+        except (ValueError, OverflowError, EOFError, LookupError, ArithmeticError):
+            return
+        yield at, stream.at
+        at = stream.at
+
+
+class _Stream:
+    """The bytes of a file from a place on, as `pickletools` reads them. No more is read than there is.
+
+    Attributes:
+        at: The next byte in the file.
+    """
+
+    def __init__(self, file: StoredFile, at: int) -> None:
+        self._file = file
+        self.at = at
+        self._base, self._buffer = at, b""
+
+    def read(self, n: int) -> bytes:
+        first = self.at - self._base
+        found = self._buffer[first : first + n]
+        if len(found) < n:
+            found = self._file.pread(self.at, n)
+            self._base, self._buffer = self.at + len(found), self._file.pread(self.at + len(found), _BUFFER)
+        self.at += len(found)
+        return found
+
+    def readline(self) -> bytes:
+        line = b""
+        while not line.endswith(b"\n") and self.at < self._file.size:
+            line += self.read(1)
+        return line
+
+    def tell(self) -> int:
+        return self.at

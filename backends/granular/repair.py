@@ -1,0 +1,127 @@
+"""Finds the whole rows of a damaged dataset, and the sound records of a damaged bag.
+
+The format has no checksums: changed bytes inside a record cannot be noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from dataformats.backends.granular.bag_reader import BagReader
+from dataformats.backends.granular.bags import index_of, layout_of, limits_of
+from dataformats.backends.granular.folder import SPEC, DatasetFiles, dataset_files, group
+from dataformats.backends.granular.layout import ENTRY_BYTES, Limits
+from dataformats.backends.granular.reader import GranularReader
+from dataformats.backends.granular.rest import held_records, index_layout
+from dataformats.backends.granular.row_index import RowIndex
+from dataformats.backends.granular.stored_types import is_sequence
+from dataformats.errors import FormatError
+from dataformats.interfaces import Loss, Salvage, StoredRecord
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.reading.salvage_rows import salvage_blobs, salvage_rows
+
+__all__ = ["salvage"]
+
+Part = list[StoredRecord] | Loss
+
+
+def salvage(files: Sequence[StoredFile]) -> Salvage:
+    """Find what is sound of one dataset, or of a single bag.
+
+    Raises:
+        FormatError: A file is missing, `spec.json` is not a spec, or a bag has no table.
+    """
+    (named,) = group(files)
+    if SPEC not in named:
+        return _of_bag(next(iter(named.values())))
+    dataset = dataset_files(named)
+    rows = RowIndex(dataset)
+    for field in dataset.spec:
+        limits = rows.limits(field)
+        if isinstance(limits, FormatError):
+            raise limits
+    # Generation 1 cannot be written: its sequences can in generation 2, its empty records in generation 3.
+    generation = rows.generation
+    if generation == 1:
+        generation = 2 if any(map(is_sequence, dataset.spec.values())) else 3
+    parts = salvage_rows(GranularReader([dataset], dataset.spec), rows.n_whole)
+    if rows.generation == 1:
+        parts = _converted(parts, dataset, generation)
+    return Salvage(_with_rest(parts, dataset, rows.n_whole), dataset.spec, {"generation": generation})
+
+
+# ---- datasets
+
+
+def _converted(parts: Iterator[Part], files: DatasetFiles, generation: int) -> Iterator[Part]:
+    """Yield the rows of generation 1 for another generation: integers are signed there, in 2 no value is empty."""
+    integers = [name for name, kind in files.spec.items() if kind.codec == "int" and not kind.args]
+    first = 0
+    for part in parts:
+        if isinstance(part, Loss):
+            first += part.records or 0
+            yield part
+            continue
+        rows = cast("list[Mapping[str, Sequence[bytes]]]", part)
+        for index, row in enumerate(rows, first):
+            new = {**row, **{name: [*map(_positive, row[name])] for name in integers}}
+            if generation == 2 and not all(map(all, new.values())):
+                yield Loss(files.name, "an empty value, which generation 2 cannot hold", index=index, records=1)
+            else:
+                yield [new]
+        first += len(part)
+
+
+def _positive(blob: bytes) -> bytes:
+    """Return the bytes of an unsigned integer as those of a signed one."""
+    return blob + b"\0" if not blob or blob[-1] & 0x80 else blob
+
+
+def _with_rest(parts: Iterator[Part], files: DatasetFiles, n_whole: int) -> Iterator[Part]:
+    """Yield the parts, then what lies behind the last whole row."""
+    yield from parts
+    if files.refs is not None:
+        held = {name: n for name, n in held_records(files).items() if not is_sequence(files.spec[name])}
+        n_lost = max(held.values(), default=n_whole) - n_whole
+        if n_lost > 0:
+            cause = "refs.bag has fewer rows than fields have records"
+            yield Loss(files.refs.name, cause, index=n_whole, records=n_lost)
+        return
+    layouts = {name: index_layout(column) for name, column in files.columns.items()}
+    n_lost = max(layout.n_records for layout in layouts.values()) - n_whole
+    if n_lost:
+        short = ", ".join(repr(name) for name, layout in layouts.items() if layout.n_records == n_whole)
+        yield Loss(files.name, f"fields lack these rows: {short}", index=n_whole, records=n_lost)
+    for column in files.columns.values():
+        limits = limits_of(column.bag, column.idx)
+        yield from _tails(column.bag, column.idx, limits, n_whole, 0 if n_lost else None)
+
+
+def _tails(
+    bag: StoredFile, idx: StoredFile | None, limits: Limits, n_kept: int, n_lost: int | None = None
+) -> Iterator[Loss]:
+    """Yield the bytes of a bag and of its `.idx` behind the last whole record."""
+    if n_kept and not limits.believed[n_kept - 1]:
+        return  # a part of a record that is lost already
+    end = int(limits.edges[n_kept])
+    if end < limits.layout.data_bytes:
+        yield Loss(bag.name, "bytes behind the last whole record", end, limits.layout.data_bytes, records=n_lost)
+    if idx is not None and limits.layout.torn_bytes:
+        yield Loss(idx.name, "the index ends within an entry", ENTRY_BYTES * len(limits), idx.size, records=n_lost)
+
+
+# ---- single bags
+
+
+def _of_bag(bag: StoredFile) -> Salvage:
+    idx = index_of(bag)
+    limits = limits_of(bag, idx)
+    # Empty records of generation 1 need generation 3.
+    generation = 2 if layout_of(bag, idx).generation == 2 else 3
+    return Salvage(_bag_parts(bag, idx, limits), options={"generation": generation})
+
+
+def _bag_parts(bag: StoredFile, idx: StoredFile | None, limits: Limits) -> Iterator[Part]:
+    yield from salvage_blobs(BagReader([bag]), len(limits), limits.layout.data_bytes)
+    yield from _tails(bag, idx, limits, len(limits))

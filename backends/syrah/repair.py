@@ -1,0 +1,143 @@
+"""Finds the items of a damaged Syrah file.
+
+The format has no checksums: changed bytes inside an array cannot be noticed. The metadata at the end of the file show
+their own length, so a damaged header costs nothing. Without metadata, the journal of the writer locates the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dataformats.backends.syrah.document import INT32
+from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, Header, build_header
+from dataformats.backends.syrah.metadata import ITEM_BYTES, build_metadata, parse_metadata
+from dataformats.backends.syrah.reader import SyrahReader
+from dataformats.backends.syrah.recovery import load_journal
+from dataformats.errors import CorruptRecordError, FormatError
+from dataformats.interfaces import Loss, Salvage, StoredRecord
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.reading.salvage_rows import salvage_rows
+from dataformats.storage.spliced_file import SplicedFile
+from dataformats.writing.journal import Entries, count_sound
+
+__all__ = ["salvage"]
+
+_STEP = 4 * 2**20
+_LEAST = 5  # bytes of a document
+
+Part = list[StoredRecord] | Loss
+
+
+def salvage(file: StoredFile) -> Salvage:
+    """Find the sound items of a file.
+
+    Raises:
+        FormatError: Nothing locates the arrays.
+    """
+    try:
+        return _of(SyrahReader([file]))
+    except FormatError as error:
+        damage = error
+    header = _behind_metadata(file) or _metadata_at_end(file)
+    if header is not None:
+        return _by_metadata(file, header)
+    entries = None if file.local is None else load_journal(file.local)
+    if entries is not None and file.local is not None:
+        return _by_journal(file, entries)
+    damage.remedy = "Nothing can be saved: no metadata locate the arrays, and there is no journal of the writer"
+    raise damage
+
+
+def _of(reader: SyrahReader, notes: tuple[str, ...] = ()) -> Salvage:
+    assert reader.spec is not None  # a reader of fields
+    for name, kind in reader.spec.items():
+        if kind.codec not in ITEM_BYTES and kind.codec != "utf8":
+            raise CorruptRecordError(
+                f"nothing can be saved: Syrah has no such dtype as that of array {name!r}",
+                path=reader.files[0].name,
+                expected=", ".join(ITEM_BYTES),
+                found=kind.codec,
+            )
+    return Salvage(salvage_rows(reader, int(reader.counts.sum())), reader.spec, notes=notes)
+
+
+# ---- by the metadata
+
+
+def _by_metadata(file: StoredFile, header: Header) -> Salvage:
+    """Return the items of metadata that a new header leads to."""
+    end = header.offset + header.length
+    sound = SplicedFile(file, [build_header(header.offset, header.length), range(HEADER.size, end)])
+    found = _of(SyrahReader([sound]), (f"{file.name}: the header is damaged or does not fit the file",))
+    return Salvage(_with_rest(found.parts, file, end), found.stored, notes=found.notes)
+
+
+def _with_rest(parts: Iterator[Part], file: StoredFile, end: int) -> Iterator[Part]:
+    yield from parts
+    if end < file.size:
+        yield Loss(file.name, "nothing locates items in these bytes", end, file.size)
+
+
+def _behind_metadata(file: StoredFile) -> Header | None:
+    """Return the header if it is right, and bytes follow the metadata."""
+    head = file.pread(0, HEADER.size)
+    if len(head) < HEADER.size:
+        return None
+    *_, offset, length = HEADER.unpack(head)
+    fits = HEADER.size <= offset <= file.size - _LEAST and _LEAST <= length <= min(
+        file.size - offset, MAX_METADATA_BYTES
+    )
+    return _checked(file, Header("", offset, length)) if fits else None
+
+
+def _metadata_at_end(file: StoredFile) -> Header | None:
+    """Return the header of metadata that end with the file, which show their own length."""
+    least = max(HEADER.size, file.size - MAX_METADATA_BYTES)
+    for stop in range(file.size - _LEAST + 1, least, -_STEP):
+        start = max(least, stop - _STEP)
+        octets = np.frombuffer(file.pread(start, stop - start + INT32.size - 1), np.uint8)
+        words = np.lib.stride_tricks.sliding_window_view(octets, INT32.size).copy().view("<i4").reshape(-1)
+        places = np.arange(start, start + len(words))
+        for offset in places[words == file.size - places][::-1].tolist():
+            header = _checked(file, Header("", offset, file.size - offset))
+            if header is not None:
+                return header
+    return None
+
+
+def _checked(file: StoredFile, header: Header) -> Header | None:
+    """Return the header if it leads to metadata, else `None`."""
+    if INT32.unpack(file.pread(header.offset, INT32.size))[0] != header.length:
+        return None
+    try:
+        parse_metadata(file.pread(header.offset, header.length), file.name, header.offset)
+    except FormatError:
+        return None
+    return header
+
+
+# ---- by the journal
+
+
+def _by_journal(file: StoredFile, entries: Entries) -> Salvage:
+    """Return the items at the front of an unfinished file that its journal proves."""
+    dtypes, n_arrays = dict(entries.facts), entries.sizes.shape[1]
+    with open(file.name, "rb", buffering=0) as data:
+        n = count_sound(data.fileno(), HEADER.size, entries)
+    sizes = entries.sizes[:n].reshape(-1).astype("<i8")
+    offsets = (HEADER.size + np.cumsum(sizes) - sizes).astype("<i8")
+    tables = [[table[array::n_arrays].tobytes() for array in range(n_arrays)] for table in (offsets, sizes)]
+    metadata = b"".join(build_metadata(dtypes, *tables))
+    end = HEADER.size + int(sizes.sum())
+    sound = SplicedFile(file, [build_header(end, len(metadata)), range(HEADER.size, end), metadata])
+    found = _of(SyrahReader([sound]), (f"{file.name}: the file is unfinished; the journal locates the items",))
+    return Salvage(_with_lost_items(found.parts, file, end, n, len(entries) - n), found.stored, notes=found.notes)
+
+
+def _with_lost_items(parts: Iterator[Part], file: StoredFile, end: int, index: int, n_lost: int) -> Iterator[Part]:
+    yield from parts
+    if end < file.size or n_lost:
+        cause = "items differ from the journal, or are cut" if n_lost else "the journal lists no items in these bytes"
+        yield Loss(file.name, cause, end, max(end, file.size), index, n_lost or None)

@@ -1,0 +1,81 @@
+"""`dataformats repair`: save what can be saved of a damaged dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dataformats.cli.exit_codes import FINDING
+from dataformats.cli.options import AsJson, Format, Payload, checked_format, checked_payload
+from dataformats.cli.output import fact, print_json
+
+if TYPE_CHECKING:
+    from dataformats.interfaces import Loss
+    from dataformats.repairing import RepairReport
+
+__all__ = ["repair"]
+
+SourcePath = Annotated[str, typer.Argument(metavar="SOURCE", help="A file, a folder, a URL or a quoted glob.")]
+TargetPath = Annotated[
+    str, typer.Argument(metavar="TARGET", help="The new file; a new folder for shards, and for Granular datasets.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report, and write nothing.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it exists.")]
+
+
+def repair(
+    source: SourcePath,
+    target: TargetPath,
+    format: Format = None,
+    payload: Payload = None,
+    dry_run: DryRun = False,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the sound records of damaged files into new files.
+
+    Each loss is reported with its file, bytes, records and cause, and the exit code is 1 if there is any. SOURCE is
+    never changed.
+    """
+    from dataformats.repairing import repair as repaired
+
+    report = repaired(
+        source,
+        target,
+        format=checked_format(format),
+        payload=checked_payload(payload),
+        dry_run=dry_run,
+        overwrite=overwrite,
+    )
+    print_json(report.to_json()) if as_json else _print_report(report)
+    if not report.ok:
+        raise typer.Exit(FINDING)
+
+
+def _print_report(report: RepairReport) -> None:
+    fact("path", report.path if report.is_written else f"{report.path}, not written: this is a dry run")
+    fact("format", report.format)
+    if report.payload is not None:
+        fact("payload", report.payload)
+    for note in report.notes:
+        fact("note", note)
+    for name in report.missing:
+        fact("missing", name)
+    for loss in report.losses:
+        fact("loss", _described(loss))
+    fact("records kept", report.kept)
+    is_known = all(loss.records is not None for loss in report.losses)
+    fact("records lost", report.lost if is_known else f"{report.lost}, and those of unknown number")
+    fact("seconds", f"{report.seconds:.2f}")
+
+
+def _described(loss: Loss) -> str:
+    """Return `FILE, bytes 368 to 391, record 3: cause`."""
+    where = loss.path
+    if loss.start is not None and loss.stop is not None:
+        where += f", bytes {loss.start} to {loss.stop}"
+    if loss.index is not None and loss.records:
+        last = loss.index + loss.records - 1
+        where += f", record {loss.index}" if loss.records == 1 else f", records {loss.index} to {last}"
+    return f"{where}: {loss.cause}"

@@ -1,0 +1,81 @@
+"""The contract of a repair: a backend finds the sound records of damaged files, and what is lost between them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.spec import Spec
+
+__all__ = ["Loss", "Salvage", "Salvages", "StoredRecord"]
+
+StoredRecord = bytes | Mapping[str, Sequence[bytes]]
+"""A record as stored: its one blob, or the blobs of each field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A part of a dataset that a repair does not copy.
+
+    Attributes:
+        path: The file; if fields are stored separately, perhaps the folder of the dataset.
+        cause: What is wrong there.
+        start: The first byte in the file, decompressed; `None` if the loss is no range of bytes, and likewise:
+        stop: The byte behind the last one.
+        index: The number in its shard of the first lost record; `None` if an earlier loss hides it.
+        records: How many records are lost; `None` if that is unknown, perhaps none.
+
+    Example:
+        >>> import dataformats
+        >>> damaged = "tests/golden/tfrecord/corrupt/data_bit.tfrecord"
+        >>> report = dataformats.repair(damaged, "repaired.tfrecord", dry_run=True)
+        >>> [(loss.index, loss.records, loss.start, loss.stop) for loss in report.losses]
+        [(3, 1, 368, 391)]
+    """
+
+    path: str
+    cause: str
+    start: int | None = None
+    stop: int | None = None
+    index: int | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What can be saved of one shard.
+
+    Attributes:
+        parts: Yields lists of sound records, in order, and each loss in its place; reads while it is iterated.
+        stored: The types of the fields as stored; `None` if a record is one blob.
+        options: The options of `create` that give the new files the same form, such as a compression.
+        notes: What else was wrong: damage that costs no record.
+    """
+
+    parts: Iterator[list[StoredRecord] | Loss]
+    stored: Spec | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+class Salvages(ABC):
+    """A backend that finds the sound records of damaged files."""
+
+    def shards(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
+        """Return the files of each shard; by default each file is one."""
+        return [[file] for file in files]
+
+    @abstractmethod
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+        """Find the sound records of one shard. Every record must be proven: by a checksum, if the format has them.
+
+        Args:
+            files: The files of one shard.
+            payload: The codec of whole records, which may help to recognize them.
+
+        Raises:
+            FormatError: No record can be located.
+        """

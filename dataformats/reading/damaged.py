@@ -1,0 +1,180 @@
+"""Find the files of a damaged dataset, and what their sidecars say about them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from dataformats.errors import FormatError
+from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.sidecar import Sidecar, load_sidecar
+from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
+from dataformats.interfaces import Backend, BlobBackend, Salvage, Salvages
+from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.reading.detection import choose_files
+from dataformats.registry import backends
+from dataformats.spec import Spec
+
+__all__ = ["DamagedDataset", "codecs_of", "find_damaged", "shard_name"]
+
+_NUMBER = re.compile(r"(\d+)(?:-of-(\d+))?")
+_MOST_NAMES = 100_000
+_PARTIAL = ".partial"
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedDataset:
+    """A dataset that is to be repaired.
+
+    Attributes:
+        backend: Its format.
+        entries: The files and folders that the caller named.
+        shards: The files of each shard.
+        salvages: What can be saved of each; the error if that is nothing.
+        payload: The codec of whole records.
+        facts: Of its sidecar.
+        missing: Files that there should be.
+        notes: What is wrong with sidecars, and which indexes are not used.
+    """
+
+    backend: Any
+    entries: Sequence[StoredFile | Folder]
+    shards: Sequence[Sequence[StoredFile]]
+    salvages: Sequence[Salvage | FormatError]
+    payload: str
+    facts: Mapping[str, Any]
+    missing: list[str]
+    notes: list[str]
+
+    @property
+    def first(self) -> Salvage:
+        """The first shard of which anything can be saved."""
+        for found in self.salvages:
+            if isinstance(found, Salvage):
+                return found
+        raise next(found for found in self.salvages if isinstance(found, FormatError))
+
+    @property
+    def is_sharded(self) -> bool:
+        """True for shards, even if there is only one."""
+        is_folder = isinstance(self.entries[0], Folder) and self.entries[0].name != shard_name(self.shards[0])
+        return len(self.shards) > 1 or is_folder
+
+
+def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, payload: str | None) -> DamagedDataset:
+    """Return a dataset, of which nothing was read yet but what locates its records.
+
+    Args:
+        entries: Its files and folders.
+        format: Its format, if the caller knows it; likewise:
+        payload: The codec of its whole records.
+    """
+    missing: list[str] = []
+    notes: list[str] = []
+    facts = _facts(entries, missing, notes)
+    known = facts.get("format")
+    backend, files = _choose(entries, format or (known if known in backends else None))
+    usual = backend.guess_payload([]) if isinstance(backend, BlobBackend) else "bytes"
+    if not isinstance(backend, Salvages):
+        raise TypeError(f"the backend of {backend.name!r} cannot repair: it does not inherit from Salvages")
+    if known not in (None, backend.name):
+        notes.append(f"the sidecar was ignored: it is of the format {known}")
+        facts = {}
+    shards = backend.shards(list(chain.from_iterable(files)))
+    _note_names(shards, missing, notes)
+    chosen = payload or facts.get("payload") or usual
+    salvages: list[Salvage | FormatError] = []
+    stored: Spec | None = None
+    for shard in shards:
+        try:
+            found = backend.salvage(shard, chosen)
+            stored = stored or found.stored
+            if codecs_of(found.stored) != codecs_of(stored):
+                raise FormatError("the fields differ from those of the first shard", path=shard_name(shard))
+            salvages.append(found)
+        except FormatError as error:
+            salvages.append(error)
+    return DamagedDataset(backend, entries, shards, salvages, chosen, facts, missing, notes)
+
+
+def _choose(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple[Backend, list[list[StoredFile]]]:
+    """Return the format and the files: by the content, or if damage hides it, by the names."""
+    try:
+        return choose_files(entries, format)
+    except FormatError:
+        entry = entries[0]
+        names = [entry.basename] if isinstance(entry, StoredFile) else entry.names()
+        plain = [name.removesuffix(_PARTIAL) for name in names]
+        matching = [name for name in backends if any(map(backends.get(name).matches_name, plain))]
+        if format is not None or len(matching) != 1:
+            raise
+        return choose_files(entries, matching[0])
+
+
+def _facts(entries: Sequence[StoredFile | Folder], missing: list[str], notes: list[str]) -> dict[str, Any]:
+    """Return the facts of the first sound sidecar; notes which files it lists that are missing or differ."""
+    for entry in entries:
+        own = entry.file(entry.names()[0]) if isinstance(entry, Folder) and entry.explicit else entry
+        sidecar = _sidecar(own, notes)
+        if sidecar is not None:
+            facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, own))
+            missing += found.missing
+            others = [error for error in found.errors() if error.path not in found.missing]
+            notes += [f"{error.path}: {error.what}" for error in others]
+            return dict(facts)
+        folder = own.folder() if isinstance(own, StoredFile) else None
+        shared = None if folder is None else _sidecar(folder, notes)
+        if shared is not None and own.basename in {listed["name"] for listed in shared.facts.get("files") or ()}:
+            return dict(shared.facts)
+    return {}
+
+
+def _sidecar(entry: StoredFile | Folder, notes: list[str]) -> Sidecar | None:
+    try:
+        return load_sidecar(entry)
+    except FormatError as error:
+        notes.append(f"{error.path}: ignored, because {error.what}")
+        return None
+
+
+def _note_names(shards: Sequence[Sequence[StoredFile]], missing: list[str], notes: list[str]) -> None:
+    """Note the missing shards that the names show, and the indexes beside the files."""
+    names = [shard_name(shard) for shard in shards]
+    missing += [name for name in _missing_names(names) if name not in missing]
+    for file in chain.from_iterable(shards):
+        index = file.sibling(file.basename + INDEX_SUFFIX)
+        if index is not None:
+            notes.append(f"{index.name}: not used")
+
+
+def _missing_names(names: Sequence[str]) -> Iterator[str]:
+    """Yield the names that a series lacks: names that differ by one number alone, such as `x-00000-of-00003`."""
+    series: dict[tuple[str, str], dict[int, re.Match[str]]] = {}
+    for name in names:
+        *_, last = [None, *_NUMBER.finditer(name)]
+        if last is None:
+            return
+        series.setdefault((name[: last.start()], name[last.end(1) :]), {})[int(last[1])] = last
+    if len(names) < 2 or len(series) > 1:
+        return
+    ((before, behind), found), *_ = series.items()
+    total = found[min(found)][2]
+    numbers = range(min(int(total), _MOST_NAMES)) if total else range(min(found), max(found) + 1)
+    width = min(len(number[1]) for number in found.values())
+    if total or len(numbers) <= 2 * len(found):  # others may be dates
+        yield from (f"{before}{number:0{width}d}{behind}" for number in numbers if number not in found)
+
+
+def shard_name(shard: Sequence[StoredFile]) -> str:
+    """Return the name of a shard: its file, or the folder of its files."""
+    return shard[0].name if len(shard) == 1 else os.path.dirname(shard[0].name)
+
+
+def codecs_of(stored: Spec | None) -> dict[str, str] | None:
+    """Return field to codec; `None` if there are no fields."""
+    return None if stored is None else {name: kind.codec for name, kind in stored.items()}

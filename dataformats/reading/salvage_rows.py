@@ -1,0 +1,112 @@
+"""Reads the records of a damaged dataset through its reader: sound ones as stored, the others as losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dataformats.errors import FormatError
+from dataformats.interfaces import Located, Loss, Reader, StoredRecord
+from dataformats.reading.blob_reader import BlobReader
+from dataformats.spec import VALUE
+from dataformats.storage.reference_read import Fetched, readable_lengths
+
+__all__ = ["salvage_blobs", "salvage_rows"]
+
+_STEP_RECORDS = 1024
+_STEP_BYTES = 32 * 2**20
+_ANY_BYTES = 2**62  # the reader compares every length with the file
+
+Part = list[StoredRecord] | Loss
+
+
+def salvage_rows(reader: Reader, n_rows: int) -> Iterator[Part]:
+    """Yield the first `n_rows` records of a reader of fields, as stored, and a loss for each damaged one."""
+    for part, located, fetched in _steps(reader, n_rows):
+        counts = {name: one.counts for name, one in located.items()}
+        ends = {name: range(1, len(part) + 1) if n is None else np.cumsum(n).tolist() for name, n in counts.items()}
+        blobs = {name: list(one.blobs) for name, one in fetched.items()}
+        problems = _problems(fetched, ends)
+        rows: list[StoredRecord] = []
+        for position, index in enumerate(part):
+            if position in problems:
+                yield from _taken(rows)
+                field, error = problems[position]
+                yield Loss(error.path or reader.files[0].name, f"field {field!r}: {error.what}", index=index, records=1)
+            else:
+                starts = {name: end[position - 1] if position else 0 for name, end in ends.items()}
+                rows.append({name: found[starts[name] : ends[name][position]] for name, found in blobs.items()})
+        yield from _taken(rows)
+
+
+def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
+    """Yield the first `n_records` records of a reader of one file with one blob a record, and the losses.
+
+    A record whose place is unknown is lost with all bytes between its neighbors.
+
+    Args:
+        reader: The reader.
+        n_records: How many records to read.
+        size: Where in the file the data end.
+    """
+    file = reader.files[0]
+    unknown, end = Loss(file.name, "", records=0), 0
+    for part, located, fetched in _steps(reader, n_records):
+        extents, problems = located[VALUE].extents, fetched[VALUE].problems
+        kept: list[StoredRecord] = []
+        for position, (index, blob) in enumerate(zip(part, fetched[VALUE].blobs, strict=True)):
+            start, length = int(extents.offset[position]), int(extents.length[position])
+            error = problems.get(position)
+            if error is not None:
+                yield from _taken(kept)
+            if error is not None and (position in extents.problems or not end <= start <= size):
+                first = Loss(file.name, error.what, end, end, index, 0) if not unknown.records else unknown
+                unknown = replace(first, records=(first.records or 0) + 1)
+                continue
+            if unknown.records:
+                yield replace(unknown, stop=start)
+                unknown = replace(unknown, records=0)
+            end = min(start + length, size)
+            if error is None:
+                kept.append(blob)
+            else:
+                yield Loss(file.name, error.what, start, end, index, 1)
+        yield from _taken(kept)
+    if unknown.records:
+        yield replace(unknown, stop=size)
+
+
+def _steps(reader: Reader, n_records: int) -> Iterator[tuple[range, Mapping[str, Located], Mapping[str, Fetched]]]:
+    """Yield parts of the records with their extents and blobs, some megabytes each."""
+    blobs = BlobReader(reader, "auto", None, _ANY_BYTES)
+    waiting = [range(at, min(at + _STEP_RECORDS, n_records)) for at in range(0, n_records, _STEP_RECORDS)][::-1]
+    while waiting:
+        part = waiting.pop()
+        located = reader.locate(np.arange(part.start, part.stop), blobs.fields)
+        n_bytes = sum(int(readable_lengths(reader.files, one.extents).sum()) for one in located.values())
+        if n_bytes > _STEP_BYTES and len(part) > 1:
+            half = len(part) // 2
+            waiting += [part[half:], part[:half]]
+        else:
+            yield part, located, blobs.fetch_located(located)
+
+
+def _problems(
+    fetched: Mapping[str, Fetched], ends: Mapping[str, range | list[int]]
+) -> dict[int, tuple[str, FormatError]]:
+    """Return the field and the error of each row with a blob that cannot be read; of several, the first field's."""
+    found: dict[int, tuple[str, FormatError]] = {}
+    for name, one in fetched.items():
+        rows = np.searchsorted(np.asarray(ends[name]), list(one.problems), side="right")
+        for row, error in zip(rows.tolist(), one.problems.values(), strict=True):
+            found.setdefault(row, (name, error))
+    return found
+
+
+def _taken(records: list[StoredRecord]) -> Iterator[list[StoredRecord]]:
+    """Yield the records, if there are any, and clear the list."""
+    if records:
+        yield records.copy()
+        records.clear()

@@ -1,0 +1,49 @@
+"""A file that is put together from bytes and from ranges of another file."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from dataformats.interfaces.stored_file import StoredFile
+
+__all__ = ["SplicedFile"]
+
+
+class SplicedFile(StoredFile):
+    """Bytes and ranges of a file, one behind the other, as a file.
+
+    Args:
+        file: The file.
+        parts: Bytes, or ranges of bytes of the file, which must lie inside it.
+    """
+
+    def __init__(self, file: StoredFile, parts: Sequence[bytes | range]) -> None:
+        self._file = file
+        self._parts = list(parts)
+        self._starts = list(accumulate(map(len, parts), initial=0))
+        self.name: str = file.name
+        self.size: int = self._starts[-1]
+        self.identity: tuple[str, ...] = (*file.identity, "spliced")
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        done = 0
+        while done < len(out) and offset + done < self.size:
+            number = bisect_right(self._starts, offset + done) - 1
+            part, first = self._parts[number], offset + done - self._starts[number]
+            n = min(len(out) - done, len(part) - first)
+            if isinstance(part, range):
+                n = self._file.read_into(part.start + first, out[done : done + n])
+                if n == 0:
+                    break
+            else:
+                out[done : done + n] = part[first : first + n]
+            done += n
+        return done
+
+    def sibling(self, name: str) -> StoredFile | None:
+        return self._file.sibling(name)
+
+    def release(self) -> None:
+        self._file.release()
