@@ -1,8 +1,8 @@
 """Image operations for training: decode images of any size cropped and resized, and no more of them than needed.
 
 Pass them as `decode=` to a `Loader` or to `read`, for a field of type `jpg`, `png`, `webp`, or `bytes` that holds such
-images. The geometry is torchvision's. The result is RGB: gray becomes RGB, an alpha channel is dropped, and EXIF
-orientation is not applied.
+images. The geometry is torchvision's. The result is RGB: gray becomes RGB, of 16 bits the upper 8 are kept, an
+alpha channel is dropped, and EXIF orientation is not applied.
 
 **Resampling** is bilinear with antialiasing: Pillow's `resize(size, BILINEAR, box)`, to the bit. A JPEG is decoded at
 1/2, 1/4 or 1/8 of its size if the crop still has at least the pixels of the result.
@@ -121,7 +121,7 @@ class _Operation(FieldOperation):
         return out
 
     def _check_sizes(self, image: tuple[int, int], resized: tuple[int, int]) -> None:
-        most = MAX_PIXELS if self.max_pixels is None else self.max_pixels
+        most = max(MAX_PIXELS, self.max_pixels or 0)
         if max(*image, *resized) > _MOST_SIDE or resized[0] * resized[1] > most:
             raise ValueError(
                 f"the image of {image[0]} x {image[1]} would be resized to {resized[0]} x {resized[1]}: "

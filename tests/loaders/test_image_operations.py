@@ -437,6 +437,7 @@ def test_tall_images_are_not_resampled() -> None:
 def test_another_limit_of_pixels(kind: str) -> None:
     blob, n_pixels = saved(photo(0), kind), photo(0).width * photo(0).height
     assert one(CenterCrop(8, max_pixels=n_pixels), blob).shape == (8, 8, 3)
+    assert one(Resize((90, 90), max_pixels=n_pixels), blob).shape == (90, 90, 3)  # the result may be larger
     with pytest.raises(ValueError, match=r"at most 2399 pixels, found 60 x 40\. .* max_pixels= to an operation"):
         one(RandomResizedCrop(8, max_pixels=n_pixels - 1), blob)
 
