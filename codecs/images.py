@@ -56,6 +56,8 @@ _LEAST_SCALED = 64  # pixels: below, some scales have the same size
 class _Image(Codec):
     """A codec of image files."""
 
+    costly = True
+
     @abstractmethod
     def opened(self, blob: bytes) -> Opened:
         """Return an image whose header was read and checked; no memory was allocated for pixels.

@@ -74,6 +74,8 @@ class Video(Codec):
         max_pixels: The most pixels that are decoded, over all frames.
     """
 
+    costly = True
+
     def __init__(self, container: Container, fps: Fraction = FPS, max_pixels: int = MAX_PIXELS) -> None:
         self.name: str = container.name
         self.container = container

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from concurrent.futures import Executor
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
 
-from dataformats.converting.plan import Plan, check_names, left_out, plan_of, selected, with_new_types
+from dataformats.converting.executors import worker_pool
+from dataformats.converting.plan import Plan, check_names, left_out, plan_of, portable_spec, selected, with_new_types
 from dataformats.converting.report import ConvertReport
+from dataformats.converting.run import Run
+from dataformats.converting.selection import Selection, name_of
+from dataformats.converting.target import Target
+from dataformats.converting.tasks import Conversion
 from dataformats.errors import DataFormatsError, Remedy
 from dataformats.interfaces import RecordWriter
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.source import RecordSource
+from dataformats.reading.scan import read_parts, steps
+from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.dataset_writer import DatasetWriter, writer
-from dataformats.writing.encoding import WriteSchema, format_of, refuse
+from dataformats.writing.encoding import format_of
 
 __all__ = ["ConvertReport", "convert", "opened_source"]
 
-_EVERY = 256
+_FIRST_RECORDS = 16
+_WRITER_RECORDS = 2**16
 
 
 def convert(
@@ -33,9 +41,19 @@ def convert(
     codecs: Mapping[str, Any] | None = None,
     fields: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
+    where: Callable[[Any], bool] | None = None,
+    map: Callable[[Any], Any] | None = None,  # noqa: A002  # as the method of a source
+    shuffle: int | None = None,
+    limit: int | None = None,
+    on_corrupt: OnCorrupt = "raise",
     shard_records: int | None = None,
     shard_bytes: int | None = None,
     overwrite: bool = False,
+    resume: bool = False,
+    executor: Executor | None = None,
+    workers: int = 0,
+    verify: bool = True,
+    dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
     source_options: Mapping[str, Any] | None = None,
     **backend_options: Any,
@@ -43,8 +61,13 @@ def convert(
     """Write the records of a source in another format.
 
     Whole payloads, and the blobs of fields, are copied if their codec stays the same. Every checksum of the source is
-    verified; the first damaged record stops the conversion and leaves nothing behind. So does the first payload or blob
-    that does not decode, unless it is copied: copied bytes are not decoded.
+    verified, and all records that were written are read back. The first record that fails stops the conversion: it is
+    damaged, it does not decode, or the new format cannot hold it. Copied bytes are not decoded, unless this call
+    declares their types.
+
+    The data grow in `PATH.partial`, and get their name in one rename when all of them are there. An interrupt (Ctrl-C,
+    a signal, a full disk, a crash) leaves the partial data, and `resume=True` continues them. The sidecar
+    `PATH.dataformats.json` lists the files, with records, bytes and CRC-32 of each, and the fingerprint of the source.
 
     Args:
         source: A source, or a path as in `open`.
@@ -59,9 +82,22 @@ def convert(
         codecs: As in `open` and `create`.
         fields: The fields to take, by their old names; `None` takes all.
         rename: Old name to new name.
-        shard_records: As in `create`.
+        where: A function of a whole record: those for which it is false are left out. It is called here, for every
+            record, before the conversion starts.
+        map: A function from a record (of the taken fields) to a new one, whose fields have the types in `spec`, by
+            default those of the source. Worker processes receive it: it must be picklable.
+        shuffle: The seed of a global shuffle; `None` keeps the order. The same seed gives the same order.
+        limit: Convert only so many records, the first ones after `where` and `shuffle`.
+        on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records, and count them.
+        shard_records: As in `create`. With workers, shards are written in parallel.
         shard_bytes: As in `create`.
         overwrite: Replace an existing file or folder of that name.
+        resume: Continue the conversion that was interrupted, if source and arguments are the same; complete shards are
+            kept if their checksums match. If it is complete already, return its report.
+        executor: Runs the conversion of parts: any `concurrent.futures.Executor`. The result is the same for each.
+        workers: Use so many processes instead; 0 converts in this one.
+        verify: Read back what was written, before it is published.
+        dry_run: Check the arguments and the first records, write nothing, and report what would be done.
         progress: Called with (records done, records in all).
         source_options: Arguments of `open`, if `source` is a path.
         **backend_options: Options of the new format.
@@ -70,50 +106,74 @@ def convert(
         What was written.
 
     Raises:
-        FormatError: A record is damaged, or its payload does not decode and is not copied.
+        FormatError: A record is damaged, or its payload does not decode and is not copied; or what was written was read
+            back otherwise.
         CodecError: A field does not decode and is not copied.
         SpecError: The format cannot hold the spec, or a record does not fit it.
-        UnknownNameError: No such format, codec or field; or the name of `path` names no format.
+        StateMismatchError: `resume=True`, and the partial data are those of another source or of other arguments; or a
+            file of the source changed meanwhile.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
+        TargetInUseError: Another conversion, or another writer, has the name.
+        UnknownNameError: No such format, codec or field; or the name of `path` names no format.
+        ValueError: `executor` and `workers` are both given, or a number is out of range.
+        WorkerError: A process of the executor died; `resume=True` continues.
 
     Example:
         >>> import dataformats, tempfile, pathlib
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "digits.ffr"
-        >>> report = dataformats.convert("tests/golden/real/digits-*.tfrecord", path)
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> report = dataformats.convert("tests/golden/real/digits-*.tfrecord", folder / "digits.ffr")
         >>> report.format, report.records, report.copied
         ('ffrecord', 1797, True)
-        >>> dataformats.open(path)[5]["label"]
+        >>> dataformats.open(folder / "digits.ffr")[5]["label"]
         5
+
+        A shuffled sample, in shards:
+
+        >>> digits = dataformats.open(folder / "digits.ffr")
+        >>> even = lambda record: record["label"] % 2 == 0
+        >>> report = dataformats.convert(
+        ...     digits, folder / "even", "granular", where=even, shuffle=7, limit=500, shard_records=200
+        ... )
+        >>> report.records, report.files
+        (500, 3)
     """
     begin = time.perf_counter()
+    if executor is not None and workers:
+        raise ValueError("convert() takes executor= or workers=, not both")
+    if map is not None and rename:
+        raise ValueError("convert() takes map= or rename=, not both: the function can rename fields")
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
     with opened_source(source, {"codecs": codecs, **(source_options or {})}, wanted, renamed) as given:
+        selection = Selection(given, where, shuffle, limit, on_corrupt)
         chosen = given if fields is None else selected(given, fields, wanted)
         if isinstance(path, RecordWriter):
-            if (
-                backend_options
-                or overwrite
-                or any(option is not None for option in (format, spec, payload, shard_records, shard_bytes))
-            ):
+            given_options = (format, spec, payload, shard_records, shard_bytes, executor)
+            if backend_options or overwrite or resume or workers or any(one is not None for one in given_options):
                 raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
             check_names(chosen, renamed)
-            plan = Plan(chosen, None, None, None, renamed, copied=False)
-            name, format, used = repr(path), type(path).__name__, None
-            done = _fill(plan, path, progress)
+            plan = Plan(chosen if map is None else chosen.map(map), None, None, None, renamed, copied=False)
+            omitted = 0 if dry_run else _fill(plan, selection, path, on_corrupt, progress)
+            report = ConvertReport(repr(path), type(path).__name__, None, len(selection) - omitted, False, 0.0)
+            report = replace(report, omitted=omitted)
         else:
-            name, format = str(path), format or format_of(path)
-            plan = plan_of(chosen, backends.get(format), wanted, payload, rename=renamed, codecs=codecs)
-            encoding = WriteSchema(format, plan.payload, plan.spec, backend_options)
+            format = format or format_of(path)
+            mapped, types, kept = chosen, wanted, payload
+            if map is not None and chosen.single:
+                mapped, kept = chosen.map(map), payload or chosen.payload
+            elif map is not None:
+                mapped, types = chosen.map(map), wanted or portable_spec(chosen.spec, backends.get(format))
+            plan = plan_of(mapped, backends.get(format), types, kept, rename=renamed, codecs=codecs)
             trusted = spec is not None or payload is not None
-            encode = refuse if plan.copied else encoding.encoder(codecs, plan.carried, trusted=trusted)
-            files = writer(
-                path, encoding, encode, shard_records=shard_records, shard_bytes=shard_bytes, overwrite=overwrite
-            )
-            with files as out:
-                done = _fill(plan, out, progress)
-            done, used = len(out), encoding.payload
-        seconds = time.perf_counter() - begin
-        return ConvertReport(name, format, used, done, plan.copied, seconds, left_out(given, plan))
+            conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
+            arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
+            target = Target(path, shard_records, shard_bytes, overwrite, resume, arguments)
+            conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))
+            with nullcontext(executor) if executor is not None else worker_pool(workers) as used:
+                run = Run(conversion, selection, used, progress, resume)
+                report = target.preview(run) if dry_run else target.write(run)
+        return replace(
+            report, seconds=time.perf_counter() - begin, left_out=left_out(given, replace(plan, source=chosen))
+        )
 
 
 @contextmanager
@@ -135,18 +195,23 @@ def opened_source(
         yield opened if options.get("spec") is not None else with_new_types(opened, spec, rename)
 
 
-def _fill(plan: Plan, out: RecordWriter, progress: Callable[[int, int], None] | None) -> int:
-    """Write all records; return how many. Reports progress every 256 records and at the end."""
-    records: Iterator[Any] = plan.source.scan_bytes() if plan.copied else iter(plan.source)
-    if plan.rename:
-        records = ({plan.rename.get(name, name): value for name, value in record.items()} for record in records)
-    append = out.append_bytes if plan.copied and isinstance(out, DatasetWriter) else out.append
-    done = 0
-    for record in records:
-        append(cast("Any", record))  # bytes if they are copied
-        done += 1
-        if progress is not None and done % _EVERY == 0:
-            progress(done, len(plan.source))
-    if progress is not None:
-        progress(done, len(plan.source))
-    return done
+def _fill(
+    plan: Plan,
+    selection: Selection,
+    out: RecordWriter,
+    on_corrupt: OnCorrupt,
+    progress: Callable[[int, int], None] | None,
+) -> int:
+    """Append all records to a writer of the caller's own; return how many were left out."""
+    omitted = done = 0
+    n = len(selection)
+    for first in range(0, n, _WRITER_RECORDS):
+        parts: Iterator[Any] = steps(plan.source, selection.records(first, min(first + _WRITER_RECORDS, n)))
+        for batch in read_parts(lambda part: plan.source.read(part, on_corrupt=on_corrupt), parts):
+            omitted += len(batch.failed)
+            for record in batch:
+                out.append({plan.rename.get(k, k): value for k, value in record.items()} if plan.rename else record)
+            done += len(batch) + len(batch.failed)
+            if progress is not None:
+                progress(done, n)
+    return omitted

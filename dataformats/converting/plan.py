@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes
 from dataformats.reading.source import RecordSource, declared_spec
@@ -35,6 +35,8 @@ class Plan:
         carried: The types that the writer receives: `bytes` for blobs that are copied; `None` if as declared.
         rename: Old name to new name.
         copied: True if whole payloads are copied.
+        checked: The same records, to be decoded before they are copied, because a call declared their types; `None` if
+            there is nothing to check. Costly values are read as bytes.
     """
 
     source: RecordSource
@@ -43,6 +45,7 @@ class Plan:
     carried: Spec | None
     rename: Mapping[str, str]
     copied: bool
+    checked: RecordSource | None = None
 
 
 def plan_of(
@@ -59,14 +62,14 @@ def plan_of(
     if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
         declared = spec if source.single or source.spec_is_inferred else source.spec
         means_fields = payload in (None, source.payload)  # as bytes, records have no fields
-        return Plan(source, payload or source.payload, declared if means_fields else None, None, {}, copied=True)
+        plan = Plan(source, payload or source.payload, declared if means_fields else None, None, {}, copied=True)
+        is_known = plan.spec is None or source.spec_is_saved
+        return plan if is_known else replace(plan, checked=_checked(source, codecs))
     check_names(source, rename)
     if source.single:
         return Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
     old = {rename.get(name, name): name for name in source.spec}
-    keeps_types = isinstance(backend, KeepsFieldTypes)
-    types = {name: source.spec[before] for name, before in old.items()}
-    new = spec or Spec(types if keeps_types else {name: _portable(kind) for name, kind in types.items()})
+    new = spec or portable_spec({name: source.spec[before] for name, before in old.items()}, backend)
     dropped = [name for name in old if name not in new]
     if dropped:
         remedy = Remedy("Give their types in {spec}, or select with {fields}.", spec=..., fields=...)
@@ -85,6 +88,13 @@ def plan_of(
     except SpecError:  # the source stores no blobs to copy
         written = None
     return Plan(chosen, payload, new, written, rename, copied=False)
+
+
+def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
+    """Return the types of these fields in another format."""
+    return Spec(
+        spec if isinstance(backend, KeepsFieldTypes) else {name: _portable(kind) for name, kind in spec.items()}
+    )
 
 
 def _portable(kind: Type) -> Type:
@@ -129,6 +139,16 @@ def copied_type(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type 
     except UnknownNameError:
         portable = True  # opaque, or not to be named by a file: only its blobs are needed
     return replace(old, codec="bytes", args=()) if portable and old.codec != "bytes" else None
+
+
+def _checked(source: RecordSource, codecs: Mapping[str, Any] | None) -> RecordSource:
+    """Return a source that decodes all values but costly ones, such as pictures."""
+    resolver = CodecResolver(codecs, trusted=True)
+    costly = [name for name, kind in source.spec.items() if kind.dtype is None and resolver.codec(kind.element).costly]
+    try:
+        return source.with_spec(as_bytes(source.spec, costly)) if costly else source
+    except SpecError:  # a source of the caller's own
+        return source
 
 
 def stores_payloads(source: RecordSource) -> bool:

@@ -19,6 +19,11 @@ class ConvertReport:
         copied: True if stored payloads were copied unchanged; False if records were decoded and encoded.
         seconds: Wall time.
         left_out: Fields of the source that the new records lack.
+        files: The number of new files; of shards, if they are folders.
+        nbytes: Their size in bytes.
+        omitted: How many records failed, and were left out by `on_corrupt="omit"`.
+        errors: The messages of the first of these, as far as this run met them.
+        resumed: How many records an interrupted run had written.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -35,3 +40,8 @@ class ConvertReport:
     copied: bool
     seconds: float
     left_out: tuple[str, ...] = ()
+    files: int = 0
+    nbytes: int = 0
+    omitted: int = 0
+    errors: tuple[str, ...] = ()
+    resumed: int = 0

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
 from dataformats.storage.descriptors import DESCRIPTORS
 from dataformats.storage.files import LocalFile
 
-__all__ = ["file_digest", "is_same_file"]
+__all__ = ["file_checksum", "file_digest", "is_same_file"]
 
 _N_BLOCKS = 8
 _N_EQUAL = 6
 _BLOCK_BYTES = 1024
 _BLOCK_DIGITS = 8
+_READ_BYTES = 4 * 2**20
 
 
 def file_digest(file: StoredFile) -> str:
@@ -28,6 +30,15 @@ def file_digest(file: StoredFile) -> str:
     last = max(0, file.size - _BLOCK_BYTES)
     blocks = _blocks(file, [last * n // max(1, n_blocks - 1) for n in range(n_blocks)])
     return "".join([f"{crc32(block):08x}" for block in blocks])
+
+
+def file_checksum(path: Path) -> str:
+    """Return the CRC-32 of all bytes of a local file as eight hexadecimal digits."""
+    value = 0
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(_READ_BYTES):
+            value = crc32(block, value)
+    return f"{value:08x}"
 
 
 def _blocks(file: StoredFile, offsets: Sequence[int]) -> list[bytes]:

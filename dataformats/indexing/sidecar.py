@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy
-from dataformats.indexing.file_digest import file_digest
+from dataformats.indexing.file_digest import file_checksum, file_digest
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
 
@@ -36,7 +36,8 @@ class Sidecar:
 
     Attributes:
         name: The path or URL of the sidecar.
-        facts: `format`, `payload`, `spec`, and `files`, each as far as known.
+        facts: `format`, `payload`, `spec`, and `files`, each as far as known; of a conversion also its `plan`, the
+            number of records that it `omitted`, and the version of this package, `dataformats`.
         previous: The facts of the data that a writer was replacing; `None` unless it was interrupted. The facts that
             hold are those whose files are there.
     """
@@ -89,7 +90,9 @@ def sidecar_bytes(facts: Mapping[str, Any], previous: Mapping[str, Any] | None =
     return text
 
 
-def list_file(name: str, records: int, path: Path, beside: Mapping[str, Path]) -> dict[str, Any]:
+def list_file(
+    name: str, records: int, path: Path, beside: Mapping[str, Path], *, checksums: bool = False
+) -> dict[str, Any]:
     """Return the entry of a sidecar's `files` for a complete file or folder.
 
     Args:
@@ -97,19 +100,21 @@ def list_file(name: str, records: int, path: Path, beside: Mapping[str, Path]) -
         records: The number of its records.
         path: Where it is now.
         beside: Final name and present path of the files beside it that belong to it.
+        checksums: Read each file whole, for its CRC-32.
     """
     entry: dict[str, Any] = {"name": name, "records": records}
     if path.is_dir():
         inside = sorted(part for part in path.rglob("*") if part.is_file())
-        parts = [_part(part.relative_to(path).as_posix(), part) for part in inside]
+        parts = [_part(part.relative_to(path).as_posix(), part, checksums) for part in inside]
         return entry | {"bytes": sum(part["bytes"] for part in parts), "parts": parts}
-    parts = [_part(name, part) for name, part in beside.items()]
-    return entry | _part(name, path) | ({"parts": parts} if parts else {})
+    parts = [_part(name, part, checksums) for name, part in beside.items()]
+    return entry | _part(name, path, checksums) | ({"parts": parts} if parts else {})
 
 
-def _part(name: str, path: Path) -> dict[str, Any]:
+def _part(name: str, path: Path, checksums: bool) -> dict[str, Any]:
     file = LocalFile(path)
-    return {"name": name, "bytes": file.size, "digest": file_digest(file)}
+    checksum = {"crc32": file_checksum(path)} if checksums else {}
+    return {"name": name, "bytes": file.size, "digest": file_digest(file), **checksum}
 
 
 def remedy_instead_of(facts: Iterable[str], template: str) -> Remedy:
@@ -142,7 +147,8 @@ def _is_file(entry: Any) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         return False
     parts = entry.get("parts", [])
-    sound = isinstance(entry.get("bytes"), int) and isinstance(entry.get("digest", ""), str)
+    texts = all(isinstance(entry.get(key, ""), str) for key in ("digest", "crc32"))
+    sound = isinstance(entry.get("bytes"), int) and texts
     return sound and isinstance(parts, list) and all(_is_file(part) and "parts" not in part for part in parts)
 
 
@@ -151,6 +157,7 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
     "payload": is_payload,
     "spec": is_spec,
     "files": _is_list_of_files,
+    "plan": lambda plan: isinstance(plan, dict),
 }
 
 

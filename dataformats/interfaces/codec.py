@@ -34,6 +34,8 @@ class Codec(ABC):
         name: As in a spec.
         safe: True if a file may name this codec: decoding runs no code from the data.
         portable: True if a blob means the same in every format, so that a conversion may copy it.
+        costly: True if decoding takes far longer than reading, as of pictures: then blobs that a conversion copies are
+            not decoded.
         blob_bytes: The size of every blob, if all have the same; `None` if they differ or it is unknown.
         decodes_alike: True if an item of the column of `decode_batch` is the result of `decode`. Only a codec that
             overrides `decode_batch` needs to say so.
@@ -42,6 +44,7 @@ class Codec(ABC):
     name: str
     safe: bool = True
     portable: bool = True
+    costly: bool = False
     blob_bytes: int | None = None
     decodes_alike: bool = False
 

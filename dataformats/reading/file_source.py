@@ -35,7 +35,6 @@ __all__ = ["FileSource"]
 _DECODED_RECORDS = 1024
 _MAX_MASKS = 1024
 _WHOLE = tuple(WHOLE_RECORDS)
-_STEP_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 
 
 P = ParamSpec("P")
@@ -122,6 +121,10 @@ class FileSource(DecodingSource):
         return self._schema.spec_is_inferred
 
     @property
+    def spec_is_saved(self) -> bool:
+        return self._declared.is_saved
+
+    @property
     def hidden_fields(self) -> tuple[str, ...]:
         return self._schema.hidden_fields
 
@@ -162,7 +165,9 @@ class FileSource(DecodingSource):
     # ---- the same records, otherwise
 
     def with_spec(self, spec: SpecLike) -> FileSource:
-        declared = replace(self._declared, spec=Spec(spec))
+        spec = Spec(spec)
+        is_saved = self._declared.is_saved and self._declared.spec == spec
+        declared = replace(self._declared, spec=spec, is_saved=is_saved)
         return FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
@@ -310,19 +315,8 @@ class FileSource(DecodingSource):
         if known and n != self._reader.counts[file]:
             self._compare_indexes([self._reader.files[file].name])
 
-    def steps(self) -> Iterator[range]:
-        """Yield ranges that cover all records, few enough at a time to bound the memory of a read."""
-        waiting = list(super().steps())[::-1]
-        while waiting:
-            part = waiting.pop()
-            if len(part) > 1 and self._located_bytes(part) > _STEP_BYTES:
-                half = len(part) // 2
-                waiting += [part[half:], part[:half]]
-            else:
-                yield part
-
-    def _located_bytes(self, part: range) -> int:
-        located = self._reader.locate(np.arange(part.start, part.stop), self._blobs.fields)
+    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
+        located = self._reader.locate(as_numbers(records), self._blobs.fields)
         return sum(int(np.maximum(field.extents.length, 0).sum()) for field in located.values())
 
     def _compare_indexes(self, paths: Sequence[str]) -> None:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["as_indices", "as_numbers", "digest_of", "read_parts", "scan_by_reading", "steps", "until_failure", "within"]
 
 T = TypeVar("T")
+Records = TypeVar("Records", range, NDArray[np.int64], "range | NDArray[np.int64]")
 
 _SCAN_BYTES = 4 * 2**20
+_MAX_BYTES = 32 * 2**20  # far more than steps aim at: only overlapping or very uneven records come to that
 _SCAN_RECORDS = 1024
 
 
@@ -83,11 +85,17 @@ def read_parts(read: Callable[[range], T], parts: Iterable[range]) -> Iterator[T
             yield found
 
 
-def steps(source: RecordSource) -> Iterator[range]:
-    """Yield ranges that cover all records of a source, a few megabytes each."""
-    n = len(source)
-    step = max(1, min(_SCAN_RECORDS, _SCAN_BYTES * max(1, n) // max(1, source.nbytes)))
-    return (range(first, min(first + step, n)) for first in range(0, n, step))
+def steps(source: RecordSource, records: Records) -> Iterator[Records]:
+    """Yield consecutive parts of these records, a few megabytes each, so that the memory of a read is bounded."""
+    step = max(1, min(_SCAN_RECORDS, int(_SCAN_BYTES / max(1.0, source._mean_bytes))))
+    waiting = [records[first : first + step] for first in range(0, len(records), step)][::-1]
+    while waiting:
+        part = waiting.pop()
+        if len(part) > 1 and source._stored_bytes(part) > _MAX_BYTES:
+            half = len(part) // 2
+            waiting += [part[half:], part[:half]]
+        else:
+            yield part
 
 
 def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:

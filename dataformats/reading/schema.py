@@ -30,12 +30,14 @@ class DeclaredSchema:
         spec: The fields; `None` infers them from samples.
         payload_codecs: Resolves the payload to its codec.
         codecs: Resolves the types of fields, and of single values.
+        is_saved: True if a sidecar declares the spec.
     """
 
     payload: str | None
     spec: Spec | None
     payload_codecs: CodecResolver
     codecs: CodecResolver
+    is_saved: bool = False
 
 
 def declared_schema(arguments: OpenArguments, facts: Mapping[str, Any]) -> DeclaredSchema:
@@ -55,9 +57,11 @@ def declared_schema(arguments: OpenArguments, facts: Mapping[str, Any]) -> Decla
 
     payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
     codecs = payload_codecs if spec is None else resolver(spec.values())  # without a spec, single values are payloads
-    if spec is None and spec_applies(payload, facts):
+    is_saved = spec is None and spec_applies(payload, facts)
+    if is_saved:
         spec, codecs = Spec({name: Type.named(text) for name, text in facts["spec"].items()}), resolver([])
-    return DeclaredSchema(payload if payload is not None else facts.get("payload"), spec, payload_codecs, codecs)
+    payload = payload if payload is not None else facts.get("payload")
+    return DeclaredSchema(payload, spec, payload_codecs, codecs, is_saved)
 
 
 def spec_applies(payload: str | None, facts: Mapping[str, Any]) -> bool:

@@ -16,7 +16,8 @@ from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Fields", "OnCorrupt", "RecordSource", "declared_spec"]
 
@@ -147,6 +148,11 @@ class RecordSource(ABC):
         return False
 
     @property
+    def spec_is_saved(self) -> bool:
+        """True if a sidecar declares the spec, which the records were written with."""
+        return False
+
+    @property
     def hidden_fields(self) -> tuple[str, ...]:
         """The fields that sampled payloads hold and the spec leaves out."""
         return ()
@@ -195,7 +201,16 @@ class RecordSource(ABC):
 
     def steps(self) -> Iterator[range]:
         """Yield ranges that cover all records, a few megabytes each."""
-        return steps(self)
+        return steps(self, range(len(self)))
+
+    @property
+    def _mean_bytes(self) -> float:
+        """The average size of a record as stored."""
+        return self.nbytes / max(1, len(self))
+
+    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
+        """Return the bytes that a read of these records takes, as far as known without reading."""
+        return len(records) * self._mean_bytes
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
         """Return the errors of these records, record number to error; a sound record has none."""

@@ -18,7 +18,7 @@ from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec, SpecLike
 
-__all__ = ["MapView", "SelectView", "batch_of", "split", "take", "where"]
+__all__ = ["MapView", "SelectView", "batch_of", "evaluate", "split", "take", "where"]
 
 _WHERE_THREADS = 4
 _WHERE_RECORDS = 256
@@ -34,7 +34,7 @@ def take(source: RecordSource, indices: ArrayLike | range) -> RecordSource:
 
 def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool]) -> RecordSource:
     """Return a view of the records for which the mask is true: see `RecordSource.where`."""
-    chosen = _evaluate(source, mask) if callable(mask) else np.asarray(mask)
+    chosen = evaluate(source, mask) if callable(mask) else np.asarray(mask)
     if chosen.dtype != np.bool_ or chosen.shape != (len(source),):
         raise ValueError(f"expected bool[{len(source)}], found {chosen.dtype}{list(chosen.shape)}")
     return TakeView(source, np.flatnonzero(chosen))
@@ -51,14 +51,20 @@ def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[
     return tuple(TakeView(source, np.sort(part)) for part in np.split(order, bounds))
 
 
-def _evaluate(source: RecordSource, function: Callable[[Any], bool]) -> NDArray[np.bool_]:
-    def evaluate(part: range) -> list[bool]:
-        return [bool(function(record)) for record in source.read(part)]
+def evaluate(
+    source: RecordSource, function: Callable[[Any], bool], on_corrupt: OnCorrupt = "raise"
+) -> NDArray[np.bool_]:
+    """Return the results of a function of each record; of damaged ones True, if they do not raise."""
+
+    def of_part(part: range) -> list[bool]:
+        batch = source.read(part, on_corrupt=on_corrupt)
+        results = dict(zip(batch.indices.tolist(), (bool(function(record)) for record in batch), strict=True))
+        return [results.get(number, True) for number in part]
 
     n = len(source)
     parts = [range(first, min(first + _WHERE_RECORDS, n)) for first in range(0, n, _WHERE_RECORDS)]
     with ThreadPoolExecutor(_WHERE_THREADS) as threads:
-        return np.array([*itertools.chain.from_iterable(threads.map(evaluate, parts))], bool)
+        return np.array([*itertools.chain.from_iterable(threads.map(of_part, parts))], bool)
 
 
 class _View(DecodingSource):
@@ -88,6 +94,10 @@ class _View(DecodingSource):
         return self._parent.spec_is_inferred
 
     @property
+    def spec_is_saved(self) -> bool:
+        return self._parent.spec_is_saved
+
+    @property
     def hidden_fields(self) -> tuple[str, ...]:
         return self._parent.hidden_fields
 
@@ -102,6 +112,13 @@ class _View(DecodingSource):
     @property
     def fingerprint(self) -> str:
         return self._parent.fingerprint
+
+    @property
+    def _mean_bytes(self) -> float:
+        return self._parent._mean_bytes
+
+    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
+        return self._parent._stored_bytes(records)
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(index)
@@ -181,6 +198,9 @@ class TakeView(_View):
         if np.array_equal(numbers, np.arange(len(self._parent))):
             return self._parent.fingerprint
         return digest_of([self._parent.fingerprint], numbers.astype("<i8").tobytes())
+
+    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
+        return self._parent._stored_bytes(self._to_parent(records)[1])
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(int(self._order[index]))

@@ -7,7 +7,7 @@ import itertools
 import logging
 import warnings
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -143,8 +143,15 @@ def writer(
     overwrite: bool = False,
     workers: int = 0,
     storage_options: dict[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
+    make_output: Callable[[WriteSchema, Destination, bool], Output] | None = None,
 ) -> DatasetWriter:
-    """Return a writer whose records `encode` turns into bytes; for the arguments see `create`."""
+    """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`.
+
+    Args:
+        plan: Of a conversion, which only an equal one resumes; kept in the sidecar.
+        make_output: Returns the files from the schema, the destination and `resume`; `None`: those of `create`.
+    """
     for name, number, least in (
         ("shard_records", shard_records, 1),
         ("shard_bytes", shard_bytes, 1),
@@ -160,12 +167,14 @@ def writer(
     if append or shard_start is not None:
         target = destination(target.final.resolve())  # if it is a link, the data that it names grow
     final = target.final if append or resume else None
+    can_grow = limits == ShardLimits() and not overwrite and plan is None
     if shard_start is not None:
         target = SharedFolder(target.final)
-    elif final is not None and limits == ShardLimits() and not overwrite and _grows(schema.backend, final):
+    elif final is not None and can_grow and _grows(schema.backend, final):
         target, resume = target.in_place(), True
     extends = append and not target.grows and target.exists()
-    facts = {"format": schema.backend.name, **(schema.sidecar() or {})}
+    more = {} if plan is None else {"plan": plan}
+    facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **more}
     is_begun = False
     try:
         target.lock(overwrite or extends)
@@ -177,6 +186,8 @@ def writer(
         if shard_start is not None:
             numbers = itertools.count(shard_start, shard_step)
             output: Output = NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
+        elif make_output is not None:
+            output = make_output(schema, target, resume)
         else:
             output = _output(schema, target, limits, resume, finished)
     except BaseException:
@@ -185,7 +196,8 @@ def writer(
                 target.discard()
         target.release()
         raise
-    return DatasetWriter(target, schema, encode, output, resumable=resume, workers=workers)
+    resumable = resume or (plan is not None and target.keeps_partial)
+    return DatasetWriter(target, schema, encode, output, resumable=resumable, workers=workers, facts=more)
 
 
 def _grows(backend: Backend, path: Path) -> bool:
@@ -246,6 +258,11 @@ class DatasetWriter(RecordWriter):
         output: The files.
         resumable: True if `abort` keeps the partial data.
         workers: Threads that encode in `extend`.
+        facts: What the sidecar says besides format, payload, spec and files.
+
+    Attributes:
+        resumable: As given.
+        facts: As given; may be added to until `close`.
     """
 
     def __init__(
@@ -257,13 +274,16 @@ class DatasetWriter(RecordWriter):
         *,
         resumable: bool,
         workers: int,
+        facts: Mapping[str, Any],
     ) -> None:
         self._target = target
         self._schema = schema
         self._encode = encode
         self._output = output
-        self._resumable = resumable
+        self.resumable: bool = resumable
+        self.facts: dict[str, Any] = dict(facts)
         self._workers = workers
+        self._files: list[dict[str, Any]] | None = None  # once they are complete
         self._open = True
         self._closed_by = ""
         after_fork(self, "_forget")
@@ -290,6 +310,16 @@ class DatasetWriter(RecordWriter):
         self._require_open()
         cast(ShardedFiles, self._output).next_shard()
 
+    def extend_encoded(self, records: Iterable[Encoded]) -> None:
+        """Append records as they are stored."""
+        self._require_open()
+        try:
+            for record in records:
+                self._output.append(record)
+        except OSError as error:
+            self._add_name(error)
+            raise
+
     def extend(self, records: Iterable[Any]) -> None:
         self._require_open()
         if self._workers < 1:
@@ -314,15 +344,35 @@ class DatasetWriter(RecordWriter):
     def __len__(self) -> int:
         return self._output.n_records
 
+    @property
+    def partial(self) -> Path:
+        """The local path of the growing file or folder."""
+        return self._target.partial
+
+    def complete(self) -> tuple[list[dict[str, Any]], dict[str, Path]]:
+        """Complete the files under their partial names; only `close` can follow.
+
+        Returns:
+            The entries of the sidecar's `files`, which may be changed until `close`; and final name to present path of
+            the file, or the folder, and of those that belong beside it.
+        """
+        self._require_open()
+        if self._files is None:
+            self._target.check_owned()
+            self._files = self._output.finish()
+        beside = {name: path for name, path in self._output.sidecars().items() if path is not None}
+        return self._files, {self._target.name.rstrip("/").rsplit("/", 1)[-1]: self._target.partial, **beside}
+
     def close(self) -> None:
         if not self._open:
             return
         try:
+            manifest, _ = self.complete()
             self._target.check_owned()
-            manifest = self._output.finish()
             sidecar = self._schema.sidecar()
-            facts = {"format": self._schema.backend.name, **(sidecar or {}), "files": manifest}
-            self._target.publish(facts, keep=sidecar is not None, sidecars=self._output.sidecars())
+            facts = {"format": self._schema.backend.name, **(sidecar or {}), **self.facts, "files": manifest}
+            is_kept = sidecar is not None or bool(self.facts)
+            self._target.publish(facts, keep=is_kept, sidecars=self._output.sidecars())
         except BaseException as error:
             try:
                 self.abort()
@@ -338,7 +388,7 @@ class DatasetWriter(RecordWriter):
             return
         self._open = False
         try:
-            if self._resumable or not self._target.is_owned:
+            if self.resumable or not self._target.is_owned:
                 self._output.suspend()
                 return
             try:

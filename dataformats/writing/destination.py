@@ -48,11 +48,13 @@ class Destination(ABC):
         name: The final name, for messages.
         partial: The local path of the growing file or folder.
         grows: True if the data grow under their final name.
+        keeps_partial: True if partial data can be resumed.
     """
 
     name: str
     partial: Path
     grows: bool = False
+    keeps_partial: bool = False
 
     @abstractmethod
     def exists(self) -> bool:
@@ -115,7 +117,7 @@ class Destination(ABC):
         before = self._read_sidecar()
         try:
             if keep or before is not None:
-                self._write_sidecar(sidecar_bytes(facts, self._facts_of_data()[0]))
+                self._write_sidecar(sidecar_bytes(facts, self.facts_of_data()[0]))
             self._rename(sidecars)
         except BaseException:
             with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
@@ -128,7 +130,7 @@ class Destination(ABC):
 
         Ends the work of a writer that was killed after it renamed them.
         """
-        facts, is_sound = self._facts_of_data()
+        facts, is_sound = self.facts_of_data()
         if facts is None or not is_sound:
             return False
         known = {name: facts[name] for name in ENCODING if name in facts} or {"format": metadata["format"]}
@@ -144,7 +146,7 @@ class Destination(ABC):
             self._write_sidecar(content)
         self._clean_up()
 
-    def _facts_of_data(self) -> tuple[dict[str, Any] | None, bool]:
+    def facts_of_data(self) -> tuple[dict[str, Any] | None, bool]:
         """Return the facts of the data that have the final name, if there are any, and if all listed files are."""
         entry = self._present()
         if entry is None:
@@ -196,6 +198,8 @@ class Destination(ABC):
 
 
 class _LocalDestination(Destination):
+    keeps_partial = True
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name = str(path)
@@ -288,7 +292,8 @@ class _InPlace(_LocalDestination):
         sidecar = load_sidecar(self._entry())
         if sidecar is None:
             return
-        known = {name: fact for name, fact in (self._facts_of_data()[0] or {}).items() if name != "files"}
+        # The files will be others, and a plan describes what a conversion wrote.
+        known = {name: fact for name, fact in (self.facts_of_data()[0] or {}).items() if name in ENCODING[:3]}
         if known.keys() - {"format"}:
             check_encoding(known, facts, sidecar.name)
         self._write_sidecar(sidecar_bytes(known) if known else None)

@@ -19,13 +19,15 @@ from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
 from dataformats.writing.recognition import holds_data_of
 
-__all__ = ["ENCODING", "PartialData", "check_encoding"]
+__all__ = ["ATTEMPTS", "ENCODING", "PartialData", "check_encoding"]
 
 _LOG = logging.getLogger("dataformats")
-_JOURNALS = (".journal", ".shards.journal")
-_TEMPORARY = (".partial", *(f"{journal}.partial" for journal in _JOURNALS))
+ATTEMPTS = ".attempts.partial"
+"""What the name of the folder adds in which the tasks of a conversion write shards that are not committed yet."""
+_JOURNALS = (".journal", ".shards.journal", ".tasks.journal")
+_TEMPORARY = (".partial", ATTEMPTS, f"{ATTEMPTS}.partial", *(f"{journal}.partial" for journal in _JOURNALS))
 _MAX_BYTES = 16 * 2**20
-ENCODING = ("format", "payload", "spec", "extends")
+ENCODING = ("format", "payload", "spec", "extends", "plan")
 _REMEDY = "Start again without resume=True."
 
 
@@ -72,13 +74,14 @@ class PartialData:
         """Delete what an interrupted writer left, or check that this one resumes it.
 
         Args:
-            facts: Format, payload and spec, and the digest of the finished data that they extend.
+            facts: Format, payload and spec, the digest of the finished data that they extend, and the plan of a
+                conversion.
             backend: The format.
             resume: Keep the data. Then those of another program are kept, too, if they are of the format.
 
         Raises:
             FormatError: The sidecar of the partial data is damaged.
-            StateMismatchError: The interrupted writer had another format, payload or spec.
+            StateMismatchError: The interrupted writer had another format, payload, spec or plan.
             TargetExistsError: Something else has the partial name.
         """
         is_ours = self._read() or self._is_recognized() or (resume and holds_data_of(self.path, backend))
@@ -229,14 +232,25 @@ class PartialData:
 
 
 def check_encoding(saved: Mapping[str, Any], facts: Mapping[str, Any], sidecar: str) -> None:
-    """Raise `StateMismatchError` unless a sidecar of this name has this format, payload and spec."""
+    """Raise `StateMismatchError` unless a sidecar of this name has this format, payload, spec and plan."""
     saved = {name: saved[name] for name in ENCODING if name in saved}
-    if saved != dict(facts):
+    now = dict(facts)
+    then_plan, now_plan = saved.pop("plan", None), now.pop("plan", {})
+    then_plan = then_plan if isinstance(then_plan, dict) else {}
+    if saved != now:
         raise StateMismatchError(
             f"the encoding of the data that {sidecar!r} describes",
             expected=saved,
-            found=dict(facts),
+            found=now,
             remedy="Pass the same format, payload and spec, or write new data, without resume=True and append=True.",
+        )
+    differing = [name for name in {**then_plan, **now_plan} if then_plan.get(name) != now_plan.get(name)]
+    if differing:
+        raise StateMismatchError(
+            f"the plan of the conversion that {sidecar!r} describes",
+            expected={name: then_plan.get(name) for name in differing},
+            found={name: now_plan.get(name) for name in differing},
+            remedy="Resume with the same source and arguments, or start again without resume=True.",
         )
 
 

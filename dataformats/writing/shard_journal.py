@@ -1,4 +1,4 @@
-"""The journal of shards: which are complete, with the records, the size and a digest of each."""
+"""The journal of shards, or of the tasks of a conversion: which are complete, and facts to check each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ShardJournal:
 
     Args:
         path: The file. An existing one is replaced.
-        shards: The entries of shards that are complete already: `list_file`.
+        shards: The entries of shards that are complete already: `list_file`, or any facts with `name` and `records`.
     """
 
     def __init__(self, path: Path, shards: Sequence[Mapping[str, Any]]) -> None:
@@ -32,17 +32,21 @@ class ShardJournal:
         atomic.write_bytes(path, lines)
         self._end = len(lines)
 
-    def append(self, shard: Mapping[str, Any]) -> None:
-        """Append an entry and sync it; may be repeated after an error."""
-        line = _line(shard)
+    def append(self, *shards: Mapping[str, Any]) -> None:
+        """Append entries and sync them; may be repeated after an error."""
+        lines = b"".join(map(_line, shards))
         with atomic.open_unbuffered(self._path) as file:
-            atomic.write_all(file.fileno(), line, self._end)
+            atomic.write_all(file.fileno(), lines, self._end)
             os.fsync(file.fileno())
-        self._end += len(line)
+        self._end += len(lines)
 
     @staticmethod
-    def load(path: Path) -> list[dict[str, Any]]:
+    def load(path: Path, *, in_order: bool = True) -> list[dict[str, Any]]:
         """Return the entries, without a torn last line. Earlier journals have only `records`.
+
+        Args:
+            path: The journal; a missing one has no entries.
+            in_order: Entry `n` must be named `n`. Otherwise the names may be any numbers, and repeat.
 
         Raises:
             FormatError: A line is damaged.
@@ -51,7 +55,7 @@ class ShardJournal:
         if data.startswith(b"["):
             return [{"records": count} for count in _counts(data, path)]
         *lines, _ = data.split(b"\n")
-        return [_entry(line, number, path) for number, line in enumerate(lines)]
+        return [_entry(line, number, path, in_order) for number, line in enumerate(lines)]
 
 
 def shard_journal_path(partial: Path) -> Path:
@@ -86,10 +90,11 @@ def _line(shard: Mapping[str, Any]) -> bytes:
     return pack_checked(shard) + b"\n"
 
 
-def _entry(line: bytes, number: int, path: Path) -> dict[str, Any]:
+def _entry(line: bytes, number: int, path: Path, in_order: bool) -> dict[str, Any]:
     try:
         entry = parse_checked(line)
-        if entry["name"] == shard_name(number) and isinstance(entry["records"], int):
+        name = shard_name(number if in_order else int(entry["name"]))
+        if entry["name"] == name and isinstance(entry["records"], int):
             return dict(entry)
         raise ValueError(f"expected shard {shard_name(number)}")
     except (ValueError, LookupError, TypeError) as error:

@@ -158,7 +158,7 @@ def test_a_writer_killed_before_its_first_record_is_started_again(case: str, tmp
         path.with_name(path.name + ".partial.dataformats.json").write_text(text)
         writer = opened(path, case, resume=True)
         assert len(writer) == 0
-        writer._resumable = False
+        writer.resumable = False
         writer.abort()
         assert list(tmp_path.iterdir()) == []
 

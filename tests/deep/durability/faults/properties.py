@@ -121,7 +121,8 @@ def _is_dispensable(met: Operation, rest: Sequence[Operation]) -> bool:
     """True if the data may be whole although an operation failed; `rest` are it and the later ones."""
     is_tidying = all(later.kind in _TIDYING for later in rest)
     is_deleted = any(later.kind in _DELETIONS and later.path == met.path for later in rest)
-    return met.kind in _DISPENSABLE or is_tidying or is_deleted
+    has_other_name = met.kind == "create" and met.path.endswith(".journal.partial")  # in a folder that is deleted whole
+    return met.kind in _DISPENSABLE or is_tidying or is_deleted or has_other_name
 
 
 def _wrong_state(scenario: Scenario, fault: Fault, outcome: Outcome, state: str) -> list[str]:
@@ -147,8 +148,8 @@ def _wrong_files(
     if state == "nothing" and _is_between_two_files(scenario, fault):
         return []
     found = [f"a file stays open: {name}" for name in outcome.open_files]
-    if outcome.end == "raised" and scenario.resumes:
-        return found
+    if outcome.end == "raised" and (scenario.resumes or scenario.mode.by == "convert"):
+        return found  # an error of the system interrupts a conversion, which can be resumed
     allowed = set(clean if state == "new" else outcome.before)
     deleting = fault.fails and outcome.operations[fault.at - 1].kind in _TIDYING
     left = set(listing(folder)) - allowed

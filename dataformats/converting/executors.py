@@ -1,0 +1,109 @@
+"""Run tasks in an executor, a bounded number at a time."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+from dataformats.converting.tasks import Result, Task
+from dataformats.errors import WorkerError
+from dataformats.storage.threads import N_THREADS, declare_readers
+
+__all__ = ["results", "worker_pool"]
+
+_UNKNOWN_WORKERS = 16
+_REMEDY = (
+    "Continue with resume=True. If the workers ran out of memory, use fewer; if none ever started, put the code of the "
+    "script under `if __name__ == '__main__':`"
+)
+
+
+def results(
+    run: Callable[[Task], Result], tasks: Iterable[Task], executor: Executor | None, *, in_order: bool
+) -> Iterator[Result]:
+    """Yield the results of tasks, a few of which run at a time.
+
+    If a task raises, those that run are waited for, and the error of the first one is raised; without `in_order`, the
+    results of the others are yielded before.
+
+    Args:
+        run: The function of a task.
+        tasks: The tasks.
+        executor: Runs them; `None` runs each when its result is needed.
+        in_order: Yield results in the order of the tasks.
+
+    Raises:
+        WorkerError: A process of the executor died.
+    """
+    if executor is None:
+        yield from map(run, tasks)
+        return
+    waiting, pending = iter(tasks), dict[Future[Result], Task]()
+    ahead = 2 * (getattr(executor, "_max_workers", None) or _UNKNOWN_WORKERS)
+    try:
+        while True:
+            for task in itertools.islice(waiting, ahead - len(pending)):
+                pending[executor.submit(run, task)] = task
+            if not pending:
+                return
+            awaited = [next(iter(pending))] if in_order else [*pending]
+            done, _ = wait(awaited, return_when=FIRST_COMPLETED)
+            failed = any(future.exception() for future in done)
+            if failed and not in_order:
+                yield from _rest(pending)
+            for future in done:
+                del pending[future]
+                yield future.result()
+    except BrokenExecutor as error:
+        raise WorkerError(f"a worker process ended before its task did. {_REMEDY}") from error
+    finally:
+        wait([future for future in pending if not future.cancel()])
+
+
+def _rest(pending: dict[Future[Result], Task]) -> Iterator[Result]:
+    """Yield the results of the tasks that run or are done, without those behind the first error; then raise it."""
+    rest = [future for future in pending if not future.cancel()]
+    wait(rest)
+    failed = [future for future in rest if future.exception()]
+    yield from (future.result() for future in rest if future not in failed)
+    failed[0].result()
+
+
+@contextmanager
+def worker_pool(workers: int) -> Iterator[Executor | None]:
+    """Yield a pool of so many processes, each for one processor; `None` for none. An interrupt ends them at once."""
+    if not workers:
+        yield None
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+    try:
+        yield pool
+    except BaseException:
+        for process in list((getattr(pool, "_processes", None) or {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too, which ends its workers
+    declare_readers(N_THREADS, processes=True)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    """End this process when its parent has ended, even by a signal: it would wait for tasks forever."""
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)

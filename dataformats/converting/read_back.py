@@ -1,0 +1,177 @@
+"""Read written records back, and compare them with the bytes that were to be written."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Blobs
+from dataformats.errors import FormatError
+from dataformats.interfaces import Backend, OpenOptions
+from dataformats.kernels import crc32, crc32_extents
+from dataformats.reading.blob_reader import BlobReader
+from dataformats.spec import VALUE
+from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.writing.encoding import Encoded
+
+__all__ = ["Content", "check_written", "content_of"]
+
+Content = dict[str, list[int]]
+"""Field to a CRC-32 of the lengths and checksums of its blobs in some records, and one of their counts."""
+
+_Columns = Mapping[str, tuple[Blobs, NDArray[np.int64]]]
+"""Field to the blobs of some records, and how many each record has."""
+
+_STEP_BYTES = 8 * 2**20
+_MAX_STEP = 8192
+_MAX_BYTES = 2**62
+_ROW = np.dtype([("length", "<i8"), ("crc32", "<u4")])
+
+
+def content_of(records: Sequence[Encoded], before: Content) -> Content:
+    """Return the content of these records behind others, in whatever portions they come.
+
+    Args:
+        records: The records as stored.
+        before: The content of the records before them; `{}`: there are none.
+    """
+    return _content(_columns(records), before) if records else before
+
+
+def check_written(backend: Backend, files: Mapping[str, Path], parts: Iterable[tuple[int, Content]]) -> None:
+    """Read files back, and compare their records with those that were to be written.
+
+    Args:
+        backend: The format.
+        files: Final name to present path of the file, or the folder, and of those beside it.
+        parts: The number of records of each part, and their content.
+
+    Raises:
+        FormatError: They differ, or a record is damaged.
+    """
+    path = next(iter(files.values()))
+    first = 0
+    with contextlib.closing(_stored(backend, files)) as steps:
+        portions = _Portions(steps)
+        for n, expected in parts:
+            if portions.content(n) != expected:
+                raise _not_as_written(path, first, n)
+            first += n
+        if portions.content(1):
+            raise _not_as_written(path, first, 1)
+
+
+def _not_as_written(path: Path, first: int, n: int) -> FormatError:
+    what = f"of the records {first} to {first + n - 1}, some were read back otherwise than they were written"
+    return FormatError(what, path=str(path), remedy="The disk or the memory may be faulty: convert again.")
+
+
+class _Portions:
+    """The content of portions of any size of records that are read in steps of another size."""
+
+    def __init__(self, steps: Iterator[_Columns]) -> None:
+        self._steps = steps
+        self._step: _Columns = {}
+        self._begin = self._end = 0  # the records of the step that are in no portion yet
+
+    def content(self, n: int) -> Content:
+        """Return the content of the next `n` records, or of fewer if the file ends."""
+        content: Content = {}
+        while n:
+            if self._begin == self._end:
+                self._step = next(self._steps, {})
+                self._begin, self._end = 0, max((len(counts) for _, counts in self._step.values()), default=0)
+                if not self._end:
+                    break
+            stop = min(self._begin + n, self._end)
+            content = _content(_part(self._step, self._begin, stop), content)
+            n -= stop - self._begin
+            self._begin = stop
+        return content
+
+
+def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[_Columns]:
+    """Yield the records of a file, or of all files in a folder, a few megabytes each."""
+    with _opened(files) as opened:
+        found = backend.find(opened) if isinstance(opened, LocalFolder) else [opened]
+        reader = backend.open(found, OpenOptions(max_record_bytes=_MAX_BYTES))
+        blobs = BlobReader(reader, "auto", None, _MAX_BYTES)
+        try:
+            if blobs.reads_sequentially:
+                for run, problem in blobs.runs():
+                    yield {VALUE: (run.blobs, np.ones(len(run.blobs), np.int64))}
+                    if problem is not None:
+                        raise problem
+                return
+            n = int(reader.counts.sum())
+            mean = sum(file.size for file in reader.files) // max(1, n)
+            step = min(_MAX_STEP, max(1, _STEP_BYTES // max(1, mean)))
+            for first in range(0, n, step):
+                yield _fetched(blobs, np.arange(first, min(first + step, n)))
+        finally:
+            blobs.close()
+
+
+def _fetched(reader: BlobReader, records: NDArray[np.int64]) -> _Columns:
+    located = reader.locate(records, reader.fields)
+    columns = {}
+    for name, fetched in reader.fetch_located(located).items():
+        for problem in fetched.problems.values():
+            raise problem
+        counts = located[name].counts
+        columns[name] = (fetched.blobs, np.ones(len(records), np.int64) if counts is None else counts)
+    return columns
+
+
+@contextlib.contextmanager
+def _opened(files: Mapping[str, Path]) -> Iterator[LocalFile | LocalFolder]:
+    """Yield the file or folder, under its final name if there are files beside it that are found by their names."""
+    name, path = next(iter(files.items()))
+    if path.is_dir():
+        yield LocalFolder(path)
+    elif len(files) == 1:
+        yield LocalFile(path)
+    else:
+        with tempfile.TemporaryDirectory(prefix="dataformats-") as folder:
+            for other, now in files.items():
+                Path(folder, other).symlink_to(now.absolute())
+            yield LocalFile(Path(folder, name))
+
+
+def _part(columns: _Columns, begin: int, end: int) -> _Columns:
+    """Return the records at these positions."""
+    found = {}
+    for name, (blobs, counts) in columns.items():
+        first = int(counts[:begin].sum())
+        chosen = counts[begin:end]
+        found[name] = (blobs.take(slice(first, first + int(chosen.sum()))), chosen)
+    return found
+
+
+def _content(columns: _Columns, before: Content) -> Content:
+    content = {}
+    for name, (blobs, counts) in columns.items():
+        rows = np.empty(len(blobs), _ROW)
+        rows["length"] = blobs.lengths
+        rows["crc32"] = crc32_extents(blobs.buffer, blobs.starts, blobs.lengths)
+        of_blobs, of_counts = before.get(name, (0, 0))
+        content[name] = [crc32(rows.tobytes(), of_blobs), crc32(counts.tobytes(), of_counts)]
+    return content
+
+
+def _columns(records: Sequence[Encoded]) -> _Columns:
+    """Return encoded records as columns of blobs."""
+    first = records[0]
+    if not isinstance(first, Mapping):
+        return {VALUE: (Blobs.join(records), np.ones(len(records), np.int64))}  # type: ignore[arg-type]  # all bytes
+    fields: Sequence[Mapping[str, Sequence[bytes]]] = records  # type: ignore[assignment]  # as the first one
+    columns = {}
+    for name in first:
+        counts = np.fromiter((len(record[name]) for record in fields), np.int64, len(fields))
+        columns[name] = (Blobs.join([blob for record in fields for blob in record[name]]), counts)
+    return columns

@@ -1,0 +1,170 @@
+"""Run a conversion: give tasks to workers, and commit their results in this process alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dataformats.converting.committed_shards import CommittedShards
+from dataformats.converting.executors import results
+from dataformats.converting.read_back import Content, check_written
+from dataformats.converting.selection import Selection
+from dataformats.converting.tasks import Conversion, Failure, Result, Task, encode_task, write_shard
+from dataformats.errors import StateMismatchError
+from dataformats.indexing.sidecar import list_file
+from dataformats.storage.prefetch import prefetch
+from dataformats.writing.dataset_writer import DatasetWriter
+from dataformats.writing.shard_journal import ShardJournal
+
+__all__ = ["Run", "seal"]
+
+_RANGE_BYTES = 8 * 2**20
+_RANGE_RECORDS = 8192
+_SYNC_S = 10.0
+
+
+@dataclass
+class Run:
+    """One run of a conversion.
+
+    Attributes:
+        conversion: What the tasks have in common.
+        selection: The records.
+        executor: Runs the tasks; `None` runs them here.
+        progress: Called with (records done, records in all).
+        resume: Continue what an interrupted run left.
+        done: How many of the selected records are converted or left out.
+        n_omitted: How many of these were left out.
+        failures: Those that this run left out.
+        n_resumed: How many records an interrupted run had written.
+    """
+
+    conversion: Conversion
+    selection: Selection
+    executor: Executor | None
+    progress: Callable[[int, int], None] | None
+    resume: bool
+    done: int = 0
+    n_omitted: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    n_resumed: int = 0
+
+    def write_shards(self, shards: CommittedShards, size: int) -> None:
+        """Write shards of `size` records, in any order."""
+        self.n_resumed = shards.n_records
+        self.n_omitted = sum(entry.get("omitted", 0) for entry in shards.entries.values())
+        self._advance(self.n_resumed + self.n_omitted)
+        starts = range(0, max(1, len(self.selection)), size)
+        tasks = (self._task(n, first, first + size) for n, first in enumerate(starts) if n not in shards.entries)
+        advance = self._advance if self.executor is None else None
+        write = partial(write_shard, folder=str(shards.attempts), advance=advance)
+        for result in results(write, tasks, self.executor, in_order=False):
+            omitted = {"omitted": len(result.failures)} if result.failures else {}
+            shards.commit(result.number, Path(result.shard), result.entry | omitted)
+            self._note(result)
+            if self.executor is not None:
+                self._advance(result.n_records + len(result.failures))
+
+    def append_ranges(self, out: DatasetWriter, journal: Path) -> list[tuple[int, Content]]:
+        """Append all records in order; return how many were written at a time, and what must be read back of them.
+
+        Args:
+            out: The writer; it may hold the first records already.
+            journal: Keeps these facts beside partial data. It may lack the last ones: then records are encoded again
+                to find out what must be read back, and not appended.
+        """
+        kept = self._kept(out, journal)
+        log = _RangeLog(out, ShardJournal(journal, kept), len(kept))
+        self.n_resumed, skipped = len(out), len(out) - sum(entry["records"] for entry in kept)
+        self.n_omitted = sum(entry["omitted"] for entry in kept)
+        first = kept[-1]["stop"] if kept else 0
+        self._advance(first)
+        # Copied payloads cost less to read than to receive from a worker.
+        executor = None if self.conversion.plan.copied else self.executor
+        found = results(encode_task, self._ranges(first), executor, in_order=True)
+        for result in prefetch(found) if executor is None else found:
+            n_read = result.n_records + len(result.failures)
+            out.extend_encoded(result.encoded[skipped:])
+            skipped = max(0, skipped - result.n_records)
+            self._note(result)
+            self._advance(n_read)
+            log.add(result, self.done)
+        if skipped:
+            raise _too_many(len(out), skipped)
+        return [*((entry["records"], entry["content"]) for entry in kept), *log.parts]
+
+    def _kept(self, out: DatasetWriter, journal: Path) -> list[dict[str, Any]]:
+        """Return the entries of the ranges that the partial data hold whole."""
+        kept, n = [], 0
+        for entry in ShardJournal.load(journal, in_order=False) if self.resume else ():
+            n += entry["records"]
+            if n > len(out) or (entry["content"] is None and self.conversion.verify):
+                break
+            kept.append(entry)
+        return kept
+
+    def _ranges(self, first: int) -> Iterator[Task]:
+        mean = self.conversion.plan.source._mean_bytes
+        size = max(1, min(_RANGE_RECORDS, int(_RANGE_BYTES / max(1.0, mean))))
+        for n, begin in enumerate(range(first, len(self.selection), size)):
+            yield self._task(n, begin, begin + size)
+
+    def _task(self, number: int, first: int, stop: int) -> Task:
+        return Task(self.conversion, number, self.selection.records(first, min(stop, len(self.selection))))
+
+    def _note(self, result: Result) -> None:
+        self.n_omitted += len(result.failures)
+        self.failures += result.failures
+
+    def _advance(self, n: int) -> None:
+        self.done += n
+        if self.progress is not None and n:
+            self.progress(self.done, len(self.selection))
+
+
+class _RangeLog:
+    """Journals what was appended, with a sync of the data now and then."""
+
+    def __init__(self, out: DatasetWriter, journal: ShardJournal, number: int) -> None:
+        self._out = out
+        self._journal = journal
+        self._number = number
+        self._pending: list[dict[str, Any]] = []
+        self._synced_s = time.monotonic()
+        self.parts: list[tuple[int, Content]] = []
+
+    def add(self, result: Result, stop: int) -> None:
+        facts = {"records": result.n_records, "omitted": len(result.failures), "content": result.content, "stop": stop}
+        self._pending.append({"name": f"{self._number:05d}", **facts})
+        self._number += 1
+        self.parts.append((result.n_records, result.content or {}))
+        if time.monotonic() > self._synced_s + _SYNC_S:
+            self._out.flush(sync=True)
+            self._journal.append(*self._pending)
+            self._pending.clear()
+            self._synced_s = time.monotonic()
+
+
+def seal(out: DatasetWriter, conversion: Conversion, parts: list[tuple[int, Content]], *, sharded: bool) -> None:
+    """Complete the files of a writer, read them back, and list their checksums."""
+    entries, present = out.complete()
+    if conversion.verify:
+        check_written(conversion.schema.backend, present, parts)
+    (_, path), *beside = present.items()
+    for entry in entries:
+        now = path / entry["name"] if sharded else path
+        entry |= list_file(entry["name"], entry["records"], now, dict(beside), checksums=True)
+
+
+def _too_many(found: int, excess: int) -> StateMismatchError:
+    return StateMismatchError(
+        "the number of records in the partial data",
+        expected=f"at most {found - excess}",
+        found=found,
+        remedy="Start again without resume=True.",
+    )

@@ -1,0 +1,69 @@
+"""Which records of a source are converted, and in which order."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.kernels import crc32, permute
+from dataformats.reading.source import OnCorrupt, RecordSource
+from dataformats.reading.views import evaluate
+
+__all__ = ["Selection", "name_of"]
+
+
+class Selection:
+    """The records to convert: those for which a function is true, then shuffled, then the first ones.
+
+    Args:
+        source: The records.
+        where: The function of a record; it is evaluated here, for every record. `None` takes all records.
+        shuffle: The seed of a global shuffle; `None` keeps the order. It takes no memory.
+        limit: At most so many records; `None` is all of them.
+        on_corrupt: With `"omit"`, damaged records are selected, and left out when they are converted.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        where: Callable[[Any], bool] | None,
+        shuffle: int | None,
+        limit: int | None,
+        on_corrupt: OnCorrupt,
+    ) -> None:
+        if limit is not None and limit < 0:
+            raise ValueError(f"limit must be at least 0, found {limit}")
+        self._matching = None if where is None else np.flatnonzero(evaluate(source, where, on_corrupt))
+        self._n_matching = len(source) if self._matching is None else len(self._matching)
+        self._n = self._n_matching if limit is None else min(limit, self._n_matching)
+        self._key = None if shuffle is None else _key(shuffle)
+        chosen = {} if self._matching is None else {"where": f"{name_of(where)}, {crc32(self._matching.tobytes()):08x}"}
+        given = {"shuffle": shuffle, "limit": limit}
+        self.facts: dict[str, Any] = chosen | {name: value for name, value in given.items() if value is not None}
+
+    def __len__(self) -> int:
+        return self._n
+
+    def records(self, first: int, stop: int) -> range | NDArray[np.int64]:
+        """Return the numbers in the source of the selected records `first` to `stop`."""
+        if self._key is None:
+            return range(first, stop) if self._matching is None else self._matching[first:stop]
+        places = permute(np.arange(first, stop), max(1, self._n_matching), self._key)
+        return places if self._matching is None else self._matching[places]
+
+
+def name_of(function: Any) -> str:
+    """Return the qualified name of a function, by which plans are compared."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '')}.{name}"
+
+
+def _key(seed: int) -> tuple[int, int]:
+    digest = hashlib.blake2b(f"dataformats convert {seed}".encode(), digest_size=16).digest()
+    first, second = struct.unpack("<QQ", digest)
+    return first, second

@@ -1,0 +1,169 @@
+"""The target of a conversion: written under a partial name, read back, and published when it is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dataformats.converting.committed_shards import TASKS_JOURNAL, CommittedShards
+from dataformats.converting.report import ConvertReport
+from dataformats.converting.run import Run, seal
+from dataformats.converting.tasks import Conversion
+from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError
+from dataformats.reading.source import RecordSource
+from dataformats.writing.dataset_writer import DatasetWriter, writer
+from dataformats.writing.destination import Destination, destination
+from dataformats.writing.encoding import WriteSchema, refuse
+from dataformats.writing.partial_data import ENCODING
+
+__all__ = ["Target"]
+
+_MAX_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and how a conversion writes.
+
+    Attributes:
+        path: As in `create`.
+        shard_records: Likewise.
+        shard_bytes: Likewise.
+        overwrite: Likewise.
+        resume: Continue the partial data of a conversion with an equal plan.
+        arguments: What an equal plan has in common with this one, besides source, records, format, payload and spec.
+    """
+
+    path: Any
+    shard_records: int | None
+    shard_bytes: int | None
+    overwrite: bool
+    resume: bool
+    arguments: Mapping[str, Any]
+
+    def write(self, run: Run) -> ConvertReport:
+        """Convert, or return the report of an equal conversion that is complete."""
+        conversion, states = run.conversion, _file_states(run.conversion.plan.source)
+        plan = self._plan(run)
+        shards: list[CommittedShards] = []
+        try:
+            out = self._writer(conversion.schema, plan, shards)
+        except TargetExistsError:
+            facts = self._published(conversion.schema, plan)
+            if facts is None:
+                raise
+            return self._report(conversion, facts)
+        with _kept_if_interrupted(out, self.resume):
+            if shards:
+                run.write_shards(shards[0], self.shard_records or 1)
+            else:
+                parts = run.append_ranges(out, out.partial.with_name(out.partial.name + TASKS_JOURNAL))
+                seal(out, run.conversion, parts, sharded=self.shard_bytes is not None)
+            _check_unchanged(states)
+            out.facts |= {"dataformats": sys.modules["dataformats"].__version__, "omitted": run.n_omitted}
+            files, _ = out.complete()
+            out.close()
+        report = self._report(conversion, {**out.facts, "files": files})
+        errors = tuple(message for _, message in run.failures[:_MAX_ERRORS])
+        return replace(report, resumed=run.n_resumed, errors=errors)
+
+    def preview(self, run: Run) -> ConvertReport:
+        """Return what would be written, as far as that is known."""
+        report = self._report(run.conversion, {"files": []})
+        return replace(report, records=len(run.selection))
+
+    def _plan(self, run: Run) -> dict[str, Any]:
+        conversion = run.conversion
+        facts = {
+            "source": conversion.plan.source.fingerprint,
+            "records": len(run.selection),
+            **run.selection.facts,
+            **self.arguments,
+            "copied": conversion.plan.copied,
+            "spec": None if conversion.plan.spec is None else conversion.plan.spec.to_json(),
+            "options": dict(conversion.options),
+            "codecs": sorted(conversion.codecs or ()),
+            "shard_records": self.shard_records,
+            "shard_bytes": self.shard_bytes,
+        }
+        given = {name: fact for name, fact in facts.items() if fact is not None and fact not in ({}, [])}
+        plan: dict[str, Any] = json.loads(json.dumps(given, default=str))  # as it is read from a sidecar
+        return plan
+
+    def _published(self, schema: WriteSchema, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the facts of the sidecar of data that an equal conversion has published; else `None`."""
+        target = destination(self.path)
+        if not self.resume or target.partial.exists():
+            return None
+        facts, is_sound = target.facts_of_data()
+        metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan}
+        is_equal = facts is not None and {name: facts[name] for name in ENCODING if name in facts} == metadata
+        return facts if is_equal and is_sound else None
+
+    def _report(self, conversion: Conversion, facts: Mapping[str, Any]) -> ConvertReport:
+        return ConvertReport(
+            str(self.path),
+            conversion.format,
+            conversion.schema.payload,
+            sum(file["records"] for file in facts["files"]),
+            conversion.plan.copied,
+            0.0,
+            files=len(facts["files"]),
+            nbytes=sum(file["bytes"] for file in facts["files"]),
+            omitted=facts.get("omitted", 0),
+        )
+
+    def _writer(self, schema: WriteSchema, plan: Mapping[str, Any], shards: list[CommittedShards]) -> DatasetWriter:
+        """Return the writer; if tasks write its shards, they are added to the list."""
+
+        def committed(schema: WriteSchema, target: Destination, resume: bool) -> CommittedShards:
+            shards.append(CommittedShards(schema, target, resume))
+            return shards[0]
+
+        by_records = self.shard_records is not None and self.shard_bytes is None
+        return writer(
+            self.path,
+            schema,
+            refuse,
+            shard_records=self.shard_records,
+            shard_bytes=self.shard_bytes,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            plan=plan,
+            make_output=committed if by_records else None,
+        )
+
+
+@contextmanager
+def _kept_if_interrupted(out: DatasetWriter, resume: bool) -> Iterator[None]:
+    """Abort a writer after an error; its partial data are kept, unless the records themselves caused the error."""
+    try:
+        yield
+    except BaseException as error:
+        out.resumable = out.resumable and (resume or not isinstance(error, DataFormatsError))
+        out.abort()
+        raise
+
+
+def _file_states(source: RecordSource) -> dict[str, tuple[int, int]]:
+    """Return size and time of the local files of a source."""
+    found = {path: os.stat(path) for path in source.paths if os.path.isfile(path)}
+    return {path: (info.st_size, info.st_mtime_ns) for path, info in found.items()}
+
+
+def _check_unchanged(states: Mapping[str, tuple[int, int]]) -> None:
+    for path, before in states.items():
+        info = os.stat(path) if os.path.isfile(path) else None
+        now = None if info is None else (info.st_size, info.st_mtime_ns)
+        if now != before:
+            raise StateMismatchError(
+                f"size and time of {path!r}, a file of the source",
+                expected=before,
+                found=now,
+                remedy="It changed while it was converted: convert again.",
+            )

@@ -1,0 +1,223 @@
+"""Tasks: some records of a conversion, encoded or written as a shard by a worker. They change nothing else."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.converting.plan import Plan
+from dataformats.converting.read_back import Content, check_written, content_of
+from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.indexing.sidecar import list_file
+from dataformats.reading.scan import as_numbers, steps
+from dataformats.reading.source import OnCorrupt, RecordSource
+from dataformats.writing.encoding import Encode, Encoded, WriteSchema, refuse
+
+__all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
+
+Failure = tuple[int, str]
+"""A record that was left out: its number in the source, and the message of its error."""
+Records = range | NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """What the tasks of a conversion have in common. A process that receives it unpickles it once.
+
+    Attributes:
+        plan: What is read, and under which types it is written.
+        format: The new format.
+        options: The options of the format.
+        codecs: As in `open` and `create`.
+        trusted: False if a file named the types.
+        on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records.
+        verify: Read back what was written.
+    """
+
+    plan: Plan
+    format: str
+    options: Mapping[str, Any]
+    codecs: Mapping[str, Any] | None
+    trusted: bool
+    on_corrupt: OnCorrupt
+    verify: bool
+
+    @functools.cached_property
+    def schema(self) -> WriteSchema:
+        """Format, payload and spec of the new data."""
+        return WriteSchema(self.format, self.plan.payload, self.plan.spec, self.options)
+
+    @functools.cached_property
+    def encode(self) -> Encode:
+        """The function from a record to what is stored.
+
+        Raises:
+            SpecError: The format or the payload cannot hold the spec.
+        """
+        if self.plan.copied:
+            return refuse
+        return self.schema.encoder(self.codecs, self.plan.carried, trusted=self.trusted)
+
+    def encoded(self, records: Records) -> Iterator[tuple[list[Encoded], list[Failure]]]:
+        """Yield these records as they are stored, a few megabytes at a time, and those that are left out.
+
+        Raises:
+            DataFormatsError: A record fails, and `on_corrupt` is `"raise"`.
+        """
+        for part in steps(self.plan.source, records):
+            try:
+                found: tuple[list[Encoded], list[Failure]] = (self._encoded(part), [])
+            except MemoryError:
+                raise
+            except Exception:
+                found = self._one_by_one(part)
+            yield found
+
+    def try_first(self, records: Records) -> None:
+        """Encode the first records, costly values included, to find out whether their types fit.
+
+        Raises:
+            SpecError: The format or the payload cannot hold the spec.
+        """
+        _ = self.schema, self.encode
+        for _ in self.encoded(records):
+            if self.plan.checked is not None and self.on_corrupt == "raise":
+                self.plan.source.read(records)
+            return
+
+    def _encoded(self, part: Records) -> list[Encoded]:
+        source, rename = self.plan.source, self.plan.rename
+        if self.plan.copied:
+            if self.plan.checked is not None:
+                self.plan.checked.read(part)
+            return list(source.read_bytes(part))
+        batch = source.read(part)
+        if not rename:
+            return list(map(self.encode, batch))
+        return [self.encode({rename.get(name, name): value for name, value in record.items()}) for record in batch]
+
+    def _one_by_one(self, part: Records) -> tuple[list[Encoded], list[Failure]]:
+        blobs: list[Encoded] = []
+        failures: list[Failure] = []
+        for number in as_numbers(part).tolist():
+            try:
+                blobs += self._encoded(range(number, number + 1))
+            except DataFormatsError as error:
+                _add_place(error, self.plan.source, number)
+                if self.on_corrupt == "raise":
+                    raise
+                failures.append((number, str(error)))
+            except Exception as error:
+                error.add_note(f"record {number} of the source")
+                raise
+        return blobs, failures
+
+    @functools.cached_property
+    def _pickled(self) -> bytes:
+        return pickle.dumps({name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._pickled,)
+
+
+@functools.lru_cache(4)
+def _unpickled(data: bytes) -> Conversion:
+    return Conversion(**pickle.loads(data))
+
+
+def _add_place(error: DataFormatsError, source: RecordSource, number: int) -> None:
+    """Name the record in an error of its values."""
+    if isinstance(error, (SpecError, CodecError)) and error.index is None:
+        error.path, error.index = source.origin(number) or (error.path, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some records that one worker converts.
+
+    Attributes:
+        conversion: What all tasks have in common.
+        number: The number of the task.
+        records: Their numbers in the source.
+    """
+
+    conversion: Conversion
+    number: int
+    records: Records
+
+
+@dataclass(slots=True)
+class Result:
+    """The result of a task.
+
+    Attributes:
+        number: The number of the task.
+        n_records: How many records were encoded or written.
+        failures: The records that were left out.
+        content: What must be read back; `None` if nothing is.
+        encoded: The records as stored, unless they are in a shard.
+        shard: The file or folder of the shard, if there is one.
+        entry: Its entry in the list of files.
+    """
+
+    number: int
+    n_records: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    content: Content | None = None
+    encoded: list[Encoded] = field(default_factory=list)
+    shard: str = ""
+    entry: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, blobs: list[Encoded], failures: list[Failure]) -> None:
+        """Count these records."""
+        self.n_records += len(blobs)
+        self.failures += failures
+        if self.content is not None:
+            self.content = content_of(blobs, self.content)
+
+
+def encode_task(task: Task) -> Result:
+    """Return the records of a task as they are stored."""
+    result = Result(task.number, content={} if task.conversion.verify else None)
+    for blobs, failures in task.conversion.encoded(task.records):
+        result.add(blobs, failures)
+        result.encoded += blobs
+    return result
+
+
+def write_shard(task: Task, folder: str, advance: Callable[[int], None] | None = None) -> Result:
+    """Write the records of a task as a complete shard under a name of its own, and read it back.
+
+    Args:
+        task: The records.
+        folder: Where the shard is written; it may hold others of the same number.
+        advance: Called with numbers of records that are done.
+    """
+    conversion = task.conversion
+    result = Result(task.number, content={} if conversion.verify else None)
+    path = Path(folder, f"{task.number:05d}-{secrets.token_hex(8)}.partial")
+    file = conversion.schema.create(path, resume=False)
+    try:
+        for blobs, failures in conversion.encoded(task.records):
+            for blob in blobs:
+                file.append(blob)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+            result.add(blobs, failures)
+            if advance is not None:
+                advance(len(blobs) + len(failures))
+        file.close()
+        if result.content is not None:
+            check_written(conversion.schema.backend, {path.name: path}, [(result.n_records, result.content)])
+        result.entry = list_file(f"{task.number:05d}", result.n_records, path, {}, checksums=True)
+    except BaseException:
+        file.discard()
+        raise
+    result.shard = str(path)
+    return result

@@ -1,0 +1,200 @@
+"""Conversions that were interrupted: `resume=True` continues them, if their plan is the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+import dataformats.converting.run
+
+SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
+FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
+SHARDS: tuple[dict[str, Any], ...] = ({}, {"shard_records": 9})
+WAYS = [*((format, shards) for format in FORMATS for shards in SHARDS), ("ffrecord", {"shard_bytes": 1000})]
+
+
+def record(i: int) -> dict[str, Any]:
+    return {"n": i, "image": np.full((4, 4), i % 256, np.uint8), "text": "é" * (i % 7)}
+
+
+class Interruption:
+    """A function of a record that raises at one of them, until `ends`. All of them have one qualified name."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+    def __call__(self, found: dict[str, Any]) -> dict[str, Any]:
+        if found["n"] == self.at:
+            raise RuntimeError("interrupted")
+        return found
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> dataformats.RecordSource:
+    path = tmp_path_factory.mktemp("source") / "source.tfrecord"
+    with dataformats.create(path, "tfrecord", spec=SPEC) as writer:
+        writer.extend(map(record, range(60)))
+    return dataformats.open(path)
+
+
+@pytest.fixture(autouse=True)
+def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataformats.converting.run, "_RANGE_RECORDS", 7)
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    files = [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file())
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
+
+
+def interrupt(source: dataformats.RecordSource, path: Path, at: int, **options: Any) -> None:
+    with pytest.raises(RuntimeError, match="interrupted"):
+        dataformats.convert(source, path, map=Interruption(at), **options)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("format", "shards"), WAYS)
+def test_resume_after_an_error_gives_the_same_bytes(
+    source: dataformats.RecordSource, format: str, shards: dict[str, Any], tmp_path: Path
+) -> None:
+    path, options = tmp_path / "new", {"format": format, **shards}
+    dataformats.convert(source, tmp_path / "whole", map=Interruption(-1), **options)
+    chosen = random.Random(f"{format} {shards}")
+    with ThreadPoolExecutor(2) as threads:
+        executors: list[Executor | None] = [None, threads]
+        interrupt(source, path, chosen.randrange(20, 40), executor=chosen.choice(executors), **options)
+        interrupt(source, path, chosen.randrange(40, 60), executor=chosen.choice(executors), resume=True, **options)
+    report = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
+    assert (report.records, report.omitted) == (60, 0)
+    assert report.resumed >= 35
+    found = {name.replace("new", "whole"): data for name, data in tree(path).items()}
+    assert found == tree(tmp_path / "whole")
+    assert sorted(name.name for name in tmp_path.iterdir() if "new" in name.name) == ["new", "new.dataformats.json"]
+    again = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
+    assert (again.records, again.files, again.nbytes) == (report.records, report.files, report.nbytes)
+
+
+def test_without_resume_it_starts_again(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    for name, options in (("one", SHARDS[0]), ("shards", SHARDS[1])):
+        interrupt(source, tmp_path / name, 50, format="ffrecord", **options)
+        report = dataformats.convert(source, tmp_path / name, "ffrecord", limit=30, **options)
+        assert (report.records, report.resumed) == (30, 0)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "limit": {"limit": 59},
+    "shuffle": {"shuffle": 1},
+    "where": {"where": lambda found: found["n"] != 3},
+    "spec": {"fields": ["n", "image"]},
+    "map": {"map": lambda found: found},
+    "shard_records": {"shard_records": 8},
+    "options": {"compression": "gzip"},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_another_plan_is_refused(source: dataformats.RecordSource, name: str, tmp_path: Path) -> None:
+    path, options = tmp_path / "new", {"format": "tfrecord", "shard_records": 9, "map": Interruption(50)}
+    interrupt(source, path, 50, format="tfrecord", shard_records=9)
+    before = tree(tmp_path)
+    with pytest.raises(dataformats.StateMismatchError) as caught:
+        dataformats.convert(source, path, resume=True, **{**options, **CHANGES[name]})
+    expected, found = dict(caught.value.expected), dict(caught.value.found)  # type: ignore[call-overload]
+    assert expected.get(name) != found.get(name)
+    assert tree(tmp_path) == before
+
+
+def test_another_source_is_refused(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    interrupt(source, tmp_path / "new", 50, format="syrah")
+    with pytest.raises(dataformats.StateMismatchError, match="'source'"):
+        dataformats.convert(source[:59], tmp_path / "new", "syrah", map=Interruption(50), resume=True)
+    with pytest.raises(dataformats.StateMismatchError, match="plan"):
+        dataformats.create(tmp_path / "new", "syrah", spec=SPEC, resume=True)
+    writer = dataformats.create(tmp_path / "other", "syrah", spec=SPEC, resume=True)
+    writer.append(record(0))
+    writer.abort()
+    with pytest.raises(dataformats.StateMismatchError, match="plan"):
+        dataformats.convert(source, tmp_path / "other", "syrah", resume=True)
+
+
+def test_a_shard_that_was_damaged_since_is_converted_again(
+    source: dataformats.RecordSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "new"
+    options: dict[str, Any] = {"format": "granular", "shard_records": 9}
+    interrupt(source, path, 50, **options)
+    bag = tmp_path / "new.partial" / "00002" / "image.bag"
+    data = bytearray(bag.read_bytes())
+    data[100] ^= 1
+    bag.write_bytes(data)
+    shutil.rmtree(tmp_path / "new.partial" / "00003")
+    report = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
+    assert (report.records, report.resumed) == (60, 27)
+    assert "00002" in caplog.text
+    assert [found["n"] for found in dataformats.open(path)] == list(range(60))
+
+
+def test_strays_are_not_published(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    options: dict[str, Any] = {"format": "tfrecord", "shard_records": 9}
+    interrupt(source, path, 50, **options)
+    (tmp_path / "new.partial.attempts.partial").mkdir(exist_ok=True)
+    (tmp_path / "new.partial.attempts.partial" / "00001-cafe.partial").write_bytes(b"stray")
+    (tmp_path / "new.partial" / "00077").write_bytes(b"stray")
+    dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
+    assert len(tree(path)) == 7
+    assert sorted(name.name for name in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
+
+
+def test_a_task_that_runs_twice_publishes_one_shard(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    class Twice(ThreadPoolExecutor):
+        def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+            super().submit(work, *arguments, **named)
+            return super().submit(work, *arguments, **named)
+
+    with Twice(3) as executor:
+        dataformats.convert(source, tmp_path / "new", "ffrecord", shard_records=9, executor=executor)
+    assert [found["n"] for found in dataformats.open(tmp_path / "new")] == list(range(60))
+    assert sorted(name.name for name in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
+
+
+@pytest.mark.parametrize("shards", SHARDS, ids=["one", "shards"])
+def test_records_that_fail_are_counted_once(shards: dict[str, Any], tmp_path: Path) -> None:
+    """What an interrupted run left out counts, and is not taken for records that it wrote."""
+    with dataformats.create(tmp_path / "old.ffr", "ffrecord", spec={"x": "json"}) as writer:
+        writer.extend({"x": "no number" if i in (3, 22, 50) else i} for i in range(60))
+
+    def convert(at: int, **options: Any) -> dataformats.ConvertReport:
+        def interrupted(done: int, _: int) -> None:
+            if done >= at:
+                raise RuntimeError("interrupted")
+
+        options |= {"spec": {"x": "int64"}, "on_corrupt": "omit", "progress": interrupted, **shards}
+        return dataformats.convert(tmp_path / "old.ffr", tmp_path / "new", "granular", **options)
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        convert(40)
+    report = convert(1000, resume=True)
+    assert (report.records, report.omitted) == (57, 3)
+    expected = [i for i in range(60) if i not in (3, 22, 50)]
+    assert [found["x"] for found in dataformats.open(tmp_path / "new")] == expected
+    assert convert(1000, resume=True).omitted == 3
+
+
+def test_data_that_grow_later_lose_the_plan(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    dataformats.convert(source, path, "granular")
+    with dataformats.create(path, "granular", spec=SPEC, resume=True) as writer:
+        writer.append(record(60))
+    assert len(dataformats.open(path)) == 61
+    sidecar = tmp_path / "new.dataformats.json"
+    assert "plan" not in (json.loads(sidecar.read_text()) if sidecar.exists() else {})
