@@ -10,7 +10,6 @@ a blob can hold. To decode takes up to 8 bytes of memory a pixel; 10 for a progr
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from dataformats.batch import Blobs, Column
 from dataformats.codecs.image_decoders import jpeg, png, webp
-from dataformats.codecs.image_decoders.batches import Opened, decode_all, decode_one
+from dataformats.codecs.image_decoders.batches import Opened, decode_all
 from dataformats.codecs.image_decoders.pillow import decoded, plain_mode
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
@@ -50,7 +49,6 @@ _JPEG_SCAN = b"\xff\xda"  # not within the data of a scan; perhaps in metadata: 
 _JPEG_DENSITY = 8 * 128  # pixels of a byte: a bit or more for each block of 64, which may cover more if not for color
 _PNG_DENSITY = 8 * 1032  # DEFLATE makes at most 1032 bytes of one, each of 8 pixels or fewer
 _WEBP_QUALITY = 80
-_LEAST_SCALED = 64  # pixels: below, some scales have the same size
 
 
 class _Image(Codec):
@@ -67,7 +65,7 @@ class _Image(Codec):
         """
 
     def decode(self, blob: bytes) -> NDArray[Any]:
-        return decode_one(self.opened(blob))
+        return self.opened(blob).decode()
 
     def decode_batch(self, blobs: Blobs) -> Column:
         return decode_all(map(self.opened, blobs))
@@ -107,13 +105,10 @@ class Jpg(_Image):
     def opened(self, blob: bytes) -> Opened:
         """Return the image; it is uint8 (h, w) or (h, w, 3)."""
         _already(blob, _JPEG_START, "JPEG")
-        header = jpeg.header_of(blob)
-        by_pillow = partial(self._by_pillow, blob)
-        if header is None:
-            return Opened(by_pillow)
-        self._check(blob, (header.width, header.height))
-        shape = (header.height, header.width) if header.is_gray else (header.height, header.width, 3)
-        return Opened(by_pillow, shape, partial(self._fill, blob))
+        shape = jpeg.shape_of(blob)
+        if shape is not None:
+            self._check(blob, (shape[1], shape[0]))
+        return Opened(partial(self._by_pillow, blob), shape, partial(self._fill, blob))
 
     def _fill(self, blob: bytes, out: NDArray[Any], divisor: int = 1) -> bool:
         self._check_scans(blob)
@@ -126,14 +121,13 @@ class Jpg(_Image):
         opened = self.opened(blob)
         if opened.shape is not None:
             height, width = opened.shape[:2]
-            divisor = divisor_of(height, width) if min(height, width) >= _LEAST_SCALED else 1
-            shape = -(-height // divisor), -(-width // divisor), 3
-            out = empty(math.prod(shape)).reshape(shape)
+            divisor = divisor_of(height, width)
+            out = empty(-(-height // divisor), -(-width // divisor), 3)
             if self._fill(blob, out, divisor):
                 return out, (height, width), divisor
         image = self._by_plugin(blob)
         width, height = image.size
-        divisor = divisor_of(height, width) if min(height, width) >= _LEAST_SCALED else 1
+        divisor = divisor_of(height, width)
         if divisor > 1:
             image.draft(None, (width // divisor, height // divisor))
         return decoded(image, "RGB"), (height, width), divisor
@@ -187,13 +181,12 @@ class Png(_Image):
     def opened(self, blob: bytes) -> Opened:
         """Return the image; it is uint8 (h, w) or (h, w, 2 to 4), or uint16 (h, w)."""
         _already(blob, png.START, "PNG")
-        header = png.checked_header(blob)
-        by_pillow = partial(self._by_pillow, blob)
-        if not header.channels:
+        by_pillow, plain = partial(self._by_pillow, blob), png.plain_pixels(blob)
+        if plain is None:
             return Opened(by_pillow)
-        self._check(blob, (header.width, header.height))
-        channels = () if header.channels == 1 else (header.channels,)
-        return Opened(by_pillow, (header.height, header.width, *channels), partial(png.fill, header))
+        shape, data = plain
+        self._check(blob, (shape[1], shape[0]))
+        return Opened(by_pillow, shape, partial(png.fill, data))
 
     def _by_pillow(self, blob: bytes) -> NDArray[Any]:
         image = PngImageFile(BytesIO(blob))

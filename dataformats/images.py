@@ -27,7 +27,7 @@ from dataformats.codecs.image_decoders.jpeg import DIVISORS
 from dataformats.codecs.images import MAX_PIXELS, decode_scaled
 from dataformats.interfaces import FieldOperation
 from dataformats.kernels import resample
-from dataformats.kernels.buffers import rows
+from dataformats.kernels.buffers import empty
 from dataformats.storage.threads import for_each
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __all__ = ["CenterCrop", "RandomResizedCrop", "Resize"]
 _TRIES = 10
 _MOST_SIZE = 16_384
 _MOST_SIDE = 65_536  # of an image, and of one that is resized: for larger ones, resampling would need gigabytes
+_LEAST_SCALED = 64  # pixels: below, some scales of a JPEG have the same size
 
 Size = int | tuple[int, int]
 """Height and width in pixels; one number is both."""
@@ -84,16 +85,16 @@ class _Operation(FieldOperation):
 
     def decode_batch(self, blobs: Blobs, generator: Callable[[int], np.random.Generator]) -> Column:
         """Return uint8 (n, h, w, 3) or (n, 3, h, w); a list of images if the operation does not fix their size."""
-        out: Any = rows(np.dtype(np.uint8), self._shape(self.shape(1, 1)))(len(blobs)) if self.fixed else None
+        out = empty(len(blobs), *self._shape(self.shape(1, 1))) if self.fixed else None
         found: list[Any] = [None] * len(blobs) if out is None else list(out)
 
         def decode(row: int) -> None:
             found[row] = self._decode(bytes(blobs.view(row)), lambda: generator(row), found[row])
 
         for_each(decode, len(blobs))
-        if out is not None:
-            return out  # type: ignore[no-any-return]
-        return StackedList(np.stack(found)) if len({image.shape for image in found}) == 1 else found
+        if out is None:
+            return StackedList(np.stack(found)) if len({image.shape for image in found}) == 1 else found
+        return out
 
     def _decode(
         self, blob: bytes, generator: Callable[[], np.random.Generator], out: NDArray[np.uint8] | None
@@ -102,9 +103,10 @@ class _Operation(FieldOperation):
             draw = generator().random
             return self.geometry(height, width, draw), self.flip > 0 and draw() < self.flip
 
-        image, (height, width), divisor = decode_scaled(
-            blob, lambda *size: _divisor(planned(*size)[0]), self.max_pixels
-        )
+        def scale(height: int, width: int) -> int:
+            return _divisor(height, width, planned(height, width)[0])
+
+        image, (height, width), divisor = decode_scaled(blob, scale, self.max_pixels)
         geometry, flip = planned(height, width)
         self._check_sizes((width, height), geometry.size)
         if out is None:
@@ -305,8 +307,9 @@ def _check_bounds(name: str, found: Any) -> None:
 
 def _sizes(size: Any) -> tuple[int, int]:
     """Return height and width."""
-    found = (size, size) if isinstance(size, int) else tuple(size) if isinstance(size, tuple | list) else ()
-    if len(found) != 2 or not all(isinstance(one, int) and 1 <= one <= _MOST_SIZE for one in found):
+    found = (size, size) if isinstance(size, int) else size
+    valid = isinstance(found, tuple | list) and len(found) == 2
+    if not valid or not all(isinstance(one, int) and 1 <= one <= _MOST_SIZE for one in found):
         raise ValueError(f"size: expected one whole number or (height, width), 1 to {_MOST_SIZE}, found {size!r}")
     return found[0], found[1]
 
@@ -325,8 +328,10 @@ def _centered(length: int, wanted: int) -> tuple[int, int, int]:
     return round((length - wanted) / 2), wanted, 0
 
 
-def _divisor(geometry: _Geometry) -> int:
+def _divisor(height: int, width: int, geometry: _Geometry) -> int:
     """Return the largest one at which the box has at least the pixels of its size."""
+    if min(height, width) < _LEAST_SCALED:
+        return 1
     left, top, right, bottom = geometry.box
     most = min((right - left) / geometry.size[0], (bottom - top) / geometry.size[1])
     return next((divisor for divisor in DIVISORS if divisor <= most), 1)

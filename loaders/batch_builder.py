@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, RecordBatch
 from dataformats.errors import FormatError
-from dataformats.interfaces import Decode
+from dataformats.interfaces import Decode, FieldOperation
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.batch import Batch
 from dataformats.loaders.collate import plain, rows_of, stacked
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, Progress, Timings
-from dataformats.loaders.record_read import FieldDecoding, describe_record, read_records
+from dataformats.loaders.record_read import describe_record, read_records
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, check_returned
+from dataformats.reading.field_operations import decode_fields
 from dataformats.reading.source import OnCorrupt
 from dataformats.spec import VALUE
 from dataformats.storage.threads import IO_WAIT
@@ -108,9 +110,9 @@ class BatchBuilder:
             positions, indices = positions[present], indices[present]
         begin, waited = time.perf_counter(), IO_WAIT.seconds
         on_corrupt: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
-        decoding = FieldDecoding(self.decode, self.randomness.of_operation, positions) if self.decode else None
+        decode = partial(self._decode, positions, on_corrupt) if self.decode else None
         try:
-            records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decoding)
+            records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decode)
         except FormatError as error:
             _add_note(
                 error,
@@ -124,6 +126,14 @@ class BatchBuilder:
         if rows is None:
             return positions, records, []
         return positions[rows], records, [(int(positions[row]), error) for row, error in failed]
+
+    def _decode(
+        self, positions: Numbers, on_corrupt: OnCorrupt, source: Readable, batch: RecordBatch, rows: Numbers
+    ) -> RecordBatch:
+        def generator(_: FieldOperation, row: int) -> np.random.Generator:
+            return self.randomness.of_operation(int(positions[rows[row]]))
+
+        return decode_fields(source, batch, self.decode, generator, on_corrupt)
 
     def _outside_holes(self, component: Numbers | None, indices: Numbers) -> NDArray[np.bool_]:
         if component is None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from dataformats.batch import Ragged
 from dataformats.errors import SpecError
 from dataformats.loaders.collate import row_name
-from dataformats.loaders.sequences import Indices, SequenceFields, Split, fill_value
+from dataformats.loaders.integer_arguments import checked_int
+from dataformats.loaders.sequences import Indices, SequenceFields, Split, check_text, field_names, fill_value
 
 __all__ = ["Pack", "pack"]
 
@@ -58,18 +59,9 @@ def pack(
         >>> batch["segment_ids"].tolist(), batch["positions"].tolist()
         ([[1, 1, 1, 2], [1, 1, 0, 0]], [[0, 1, 2, 0], [0, 1, 0, 0]])
     """
-    _check_arguments(fields, to, rows, documents)
-    return Pack(tuple(dict.fromkeys(fields)), int(to), None if rows is None else int(rows), value, truncate, documents)
-
-
-def _check_arguments(fields: Any, to: Any, rows: Any, documents: Any) -> None:
-    if not fields or not all(isinstance(field, str) for field in fields):
-        raise ValueError(f"expected the names of the fields to pack, found {fields!r}")
-    for name, number in [("to", to), *([("rows", rows)] if rows is not None else [])]:
-        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < 1:
-            raise ValueError(f"{name}: expected a whole number of at least 1, found {number!r}")
-    if documents is not None and (not isinstance(documents, str) or documents in ("", "segment_ids", "positions")):
-        raise ValueError(f"documents: expected the name of a column of its own, found {documents!r}")
+    check_text("documents", documents, "the name of a column of its own", refused=("segment_ids", "positions"))
+    rows = None if rows is None else checked_int("rows", rows, 1)
+    return Pack(field_names(fields, "pack"), checked_int("to", to, 1), rows, value, truncate, documents)
 
 
 @dataclass(frozen=True, slots=True)

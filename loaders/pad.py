@@ -11,7 +11,8 @@ import numpy as np
 from dataformats.batch import Ragged
 from dataformats.errors import SpecError
 from dataformats.loaders.collate import row_name
-from dataformats.loaders.sequences import Indices, SequenceFields, Split, fill_value
+from dataformats.loaders.integer_arguments import checked_int
+from dataformats.loaders.sequences import Indices, SequenceFields, Split, check_text, field_names, fill_value
 
 __all__ = ["Pad", "pad"]
 
@@ -40,8 +41,11 @@ def pad(*fields: str, to: int | None = None, value: Any = 0, truncate: bool = Fa
         >>> batch["tokens_length"], batch["label"]
         (array([3, 1]), array([1, 0]))
     """
-    _check_arguments(fields, to, truncate, lengths)
-    return Pad(tuple(dict.fromkeys(fields)), None if to is None else int(to), value, truncate, lengths)
+    if truncate and to is None:
+        raise ValueError("truncate=True needs a length to cut at, found to=None. Pass to=")
+    check_text("lengths", lengths, "a suffix such as '_length'")
+    to = None if to is None else checked_int("to", to, 1)
+    return Pad(field_names(fields, "pad"), to, value, truncate, lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +110,6 @@ class Pad:
         if self.lengths is not None:
             columns[field + self.lengths] = ragged.lengths
         return columns
-
-
-def _check_arguments(fields: Any, to: Any, truncate: bool, lengths: Any) -> None:
-    if not fields or not all(isinstance(field, str) for field in fields):
-        raise ValueError(f"expected the names of the fields to pad, found {fields!r}")
-    if to is not None and (not isinstance(to, (int, np.integer)) or isinstance(to, bool) or to < 1):
-        raise ValueError(f"to: expected a whole number of at least 1, or None, found {to!r}")
-    if truncate and to is None:
-        raise ValueError("truncate=True needs a length to cut at, found to=None. Pass to=")
-    if lengths is not None and (not isinstance(lengths, str) or not lengths):
-        raise ValueError(f"lengths: expected a suffix such as '_length', found {lengths!r}")
 
 
 def _cut(ragged: Ragged, to: int) -> Ragged:

@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
-from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import Readable
 from dataformats.reading.concat import interleave
-from dataformats.reading.field_operations import decode_fields
 from dataformats.reading.source import OnCorrupt
 
-__all__ = ["FieldDecoding", "describe_record", "read_records"]
+__all__ = ["DecodeFields", "describe_record", "read_records"]
 
 _Numbers = NDArray[np.int64]
 _Failures = list[tuple[int, Exception]]
 
-
-class FieldDecoding(NamedTuple):
-    """How fields are decoded by operations.
-
-    Attributes:
-        operations: Field to operation; the sources give the stored bytes of these fields.
-        generator: Returns the generator of the record at a position.
-        positions: int64[n], of the records that are read.
-    """
-
-    operations: Decode
-    generator: Callable[[int], np.random.Generator]
-    positions: _Numbers
+DecodeFields = Callable[[Readable, RecordBatch, _Numbers], RecordBatch]
+"""Decodes fields of the records of a source, given the rows that they are of all indices that are read."""
 
 
 def read_records(
@@ -42,7 +28,7 @@ def read_records(
     component: _Numbers | None,
     indices: _Numbers,
     on_corrupt: OnCorrupt,
-    decoding: FieldDecoding | None = None,
+    decode: DecodeFields | None = None,
 ) -> tuple[RecordBatch, _Numbers | None, _Failures]:
     """Return the records at these indices, in this order, with the damaged ones left out if `on_corrupt="omit"`.
 
@@ -51,7 +37,7 @@ def read_records(
         component: int64[n], the source of each record; `None`: all are of the first one.
         indices: int64[n], the index of each record in its source.
         on_corrupt: Whether a damaged record raises.
-        decoding: How fields are decoded by operations, if some are.
+        decode: Decodes fields whose stored bytes the sources give.
 
     Returns:
         The records; int64[m], the rows of `indices` that they are, ascending, or `None` for all; and the records that
@@ -62,12 +48,11 @@ def read_records(
     """
     parts = [0] if component is None else np.unique(component).tolist() or [0]
     if len(parts) == 1:
-        return _read_one(sources[parts[0]], indices, on_corrupt, decoding)
+        return _read_one(sources[parts[0]], indices, np.arange(len(indices)), on_corrupt, decode)
     batches, rows_of_part, failures = [], [], []
     for part in parts:
         rows = np.flatnonzero(component == part)
-        of_part = None if decoding is None else decoding._replace(positions=decoding.positions[rows])
-        batch, present, failed = _read_one(sources[part], indices[rows], on_corrupt, of_part)
+        batch, present, failed = _read_one(sources[part], indices[rows], rows, on_corrupt, decode)
         batches.append(batch)
         rows_of_part.append(rows if present is None else rows[present])
         failures += [(int(rows[row]), error) for row, error in failed]
@@ -84,25 +69,15 @@ def describe_record(source: Readable, index: int) -> str:
 
 
 def _read_one(
-    source: Readable, indices: _Numbers, on_corrupt: OnCorrupt, decoding: FieldDecoding | None
+    source: Readable, indices: _Numbers, rows: _Numbers, on_corrupt: OnCorrupt, decode: DecodeFields | None
 ) -> tuple[RecordBatch, _Numbers | None, _Failures]:
     batch = source.read(indices, on_corrupt=on_corrupt)
-    if decoding is not None:
-        batch = _decoded(source, batch, indices, on_corrupt, decoding)
+    if decode is not None:
+        batch = decode(source, batch, rows[~np.isin(indices, list(batch.failed))] if batch.failed else rows)
     if not batch.failed:
         return batch, None, []
     failures = [(row, batch.failed[index]) for row, index in enumerate(indices.tolist()) if index in batch.failed]
     return batch, np.flatnonzero(~np.isin(indices, list(batch.failed))), failures
-
-
-def _decoded(
-    source: Readable, batch: RecordBatch, indices: _Numbers, on_corrupt: OnCorrupt, decoding: FieldDecoding
-) -> RecordBatch:
-    read = ~np.isin(indices, list(batch.failed)) if batch.failed else slice(None)
-    positions = decoding.positions[read].tolist()
-    return decode_fields(
-        source, batch, decoding.operations, lambda _, row: decoding.generator(positions[row]), on_corrupt
-    )
 
 
 def _check_fields(components: list[int], batches: list[RecordBatch]) -> None:

@@ -13,7 +13,7 @@ from dataformats.batch import Ragged
 from dataformats.errors import SpecError
 from dataformats.loaders.collate import as_array, plain, row_name, stacked
 
-__all__ = ["Indices", "SequenceFields", "Split", "fill_value"]
+__all__ = ["Indices", "SequenceFields", "Split", "check_text", "field_names", "fill_value"]
 
 Indices = NDArray[np.int64] | None
 
@@ -122,6 +122,23 @@ class SequenceFields:
 
     def _unfit(self, field: str, what: str, remedy: str) -> SpecError:
         return SpecError(f"expected sequences of numbers to {self.verb}, found {what}", field=field, remedy=remedy)
+
+
+def field_names(names: Sequence[Any], verb: str) -> tuple[str, ...]:
+    """Return the names of fields, each once.
+
+    Raises:
+        ValueError: There is none, or one is not text.
+    """
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"expected the names of the fields to {verb}, found {names!r}")
+    return tuple(dict.fromkeys(names))
+
+
+def check_text(argument: str, value: Any, expected: str, refused: Sequence[str] = ()) -> None:
+    """Raise unless an argument is `None`, or text that is neither empty nor refused."""
+    if value is not None and (not isinstance(value, str) or value in ("", *refused)):
+        raise ValueError(f"{argument}: expected {expected}, found {value!r}")
 
 
 def fill_value(field: str, value: Any, ragged: Ragged) -> Any:

@@ -31,11 +31,9 @@ from dataformats.kernels.wire_columns import (
     TEXT,
     Filled,
     Output,
-    ReadValues,
     Value,
     ValueForm,
-    fill_columns,
-    read_values,
+    plan_columns,
 )
 from dataformats.spec import Spec
 
@@ -76,11 +74,9 @@ class FastPath:
         self._fields = [_Field(shape, codecs, Target(name, spec[name]), part) for name, part in asked]
         known = [(0, name) for name in spec] if closed else None
         outputs, wanted = [field.output for field in self._fields], [(0, name) for name, _ in asked]
-        self._fill = fill_columns(shape, wanted, outputs, known)
         values = [value for field in self._fields if (value := field.value()) is not None]
-        self.values: ReadValues = _nothing
-        if len(values) == len(outputs):
-            self.values = read_values(shape, wanted, outputs, values, known)
+        has_values = len(values) == len(outputs)
+        self._fill, self.values = plan_columns(shape, wanted, outputs, values if has_values else None, known)
 
     def columns(self, blobs: Blobs, split: SplitBlobs | None = None) -> dict[str, Column] | None:
         """Return a column for each field; `None` if the slow path must decode, or report a bad record.
@@ -146,25 +142,18 @@ class _Field:
 
     def value(self) -> Value | None:
         """Return the value that the kernels can read for the field; `None` if it needs a column."""
-        name, kind = self.target.name, self.target.kind
-        may_lack = kind.optional or self.target.sequence
-        output = self.output.output
+        kind, output = self.target.kind, self.output.output
+        form, decode = _FORMS.get(output), None
         if output == DENSE and not self._inner:
-            return None if self._dtype == np.float16 else Value(ValueForm.NUMBER, may_lack, name)
-        if output == PLACED:
-            codec = _codec(self._codecs, self.target)
-            decode = None if codec is None else value_decoder(codec, kind)
-            return None if decode is None else Value(ValueForm.DECODED, may_lack, name, decode)
-        form = _FORMS.get(output)
-        return None if form is None else Value(form, may_lack, name)
+            form = None if self._dtype == np.float16 else ValueForm.NUMBER
+        elif output == PLACED:
+            decode = value_decoder(self._codecs.codec(kind.element), kind)
+            form = None if decode is None else ValueForm.DECODED
+        return Value(form, kind.optional or self.target.sequence, self.target.name, decode) if form else None
 
     def _stored(self, blobs: Blobs, features: NDArray[np.int64]) -> WireColumn:
         table = features.reshape(len(blobs), -1)
         return WireColumn(self._shape, blobs.buffer, table, *survey_of(table).tolist())
-
-
-def _nothing(record: object) -> None:
-    """Return `None`: records of some spec must be decoded as batches."""
 
 
 def _elements(target: Target) -> tuple[np.dtype[Any], tuple[int, ...]]:

@@ -15,7 +15,7 @@ from dataformats.storage.threads import for_each
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Opened", "decode_all", "decode_one"]
+__all__ = ["Opened", "decode_all"]
 
 _MOST_STACKED = 2**30  # bytes: large images need no block together
 
@@ -31,41 +31,32 @@ class Opened(NamedTuple):
 
     by_pillow: Callable[[], NDArray[Any]]
     shape: tuple[int, ...] | None = None
-    fill: Callable[[NDArray[Any]], bool] | None = None
+    fill: Callable[[NDArray[np.uint8]], bool] = lambda _: False
 
-
-def decode_one(image: Opened, place: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Return the decoded array.
-
-    Args:
-        image: The image.
-        place: uint8 of the image's shape, contiguous: returned with the pixels, unless they have another shape.
-    """
-    if image.shape is None or image.fill is None:
-        return image.by_pillow()
-    out = empty(math.prod(image.shape)).reshape(image.shape) if place is None else place
-    if image.fill(out):
-        return out
-    found = image.by_pillow()
-    if place is None or (found.shape, found.dtype) != (place.shape, place.dtype):
-        return found
-    place[...] = found
-    return place
+    def decode(self, place: NDArray[np.uint8] | None = None) -> NDArray[Any]:
+        """Return the decoded array: `place`, a contiguous one of that shape, unless Pillow decodes the image."""
+        if self.shape is None:
+            return self.by_pillow()
+        out = empty(*self.shape) if place is None else place
+        return out if self.fill(out) else self.by_pillow()
 
 
 def decode_all(images: Iterable[Opened]) -> list[NDArray[Any]]:
     """Return the decoded arrays; as rows of one array if their shapes agree."""
     opened = list(images)
     block = _block(opened)
-    places: Sequence[Any] = [None] * len(opened) if block is None else list(block)
-    found: list[Any] = list(places)
+    places: list[Any] = [None] * len(opened) if block is None else list(block)
+    found = list(places)
 
     def decode(row: int) -> None:
-        found[row] = decode_one(opened[row], places[row])
+        found[row] = opened[row].decode(places[row])
 
     for_each(decode, len(opened))
-    if block is None or any(array is not place for array, place in zip(found, places, strict=True)):
+    if block is None or any((pixels.shape, pixels.dtype) != (block.shape[1:], block.dtype) for pixels in found):
         return found
+    for place, pixels in zip(places, found, strict=True):
+        if pixels is not place:  # it is Pillow's
+            place[...] = pixels
     return StackedList(block)
 
 
@@ -74,5 +65,4 @@ def _block(opened: Sequence[Opened]) -> NDArray[np.uint8] | None:
     shape = opened[0].shape if opened else None
     if shape is None or any(image.shape != shape for image in opened):
         return None
-    n_bytes = len(opened) * math.prod(shape)
-    return empty(n_bytes).reshape(len(opened), *shape) if n_bytes <= _MOST_STACKED else None
+    return empty(len(opened), *shape) if len(opened) * math.prod(shape) <= _MOST_STACKED else None

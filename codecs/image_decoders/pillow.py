@@ -22,13 +22,11 @@ def decoded(image: Image.Image, mode: str) -> NDArray[Any]:
     rows = max(1, PART_PIXELS // image.width)
     if image.height <= rows:
         return np.array(_in_mode(image, mode))
-    found: NDArray[Any] | None = None
+    pixel = np.asarray(_in_mode(image.crop((0, 0, 1, 1)), mode))
+    found = np.empty((image.height, image.width, *pixel.shape[2:]), pixel.dtype)
     for top in range(0, image.height, rows):
-        part = np.asarray(_in_mode(image.crop((0, top, image.width, min(top + rows, image.height))), mode))
-        if found is None:
-            found = np.empty((image.height, *part.shape[1:]), part.dtype)
-        found[top : top + rows] = part
-    assert found is not None  # an image has one row or more
+        box = (0, top, image.width, min(top + rows, image.height))
+        found[top : top + rows] = np.asarray(_in_mode(image.crop(box), mode))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dataformats.kernels import crc32, png_unfilter, unfilters_pngs
 from dataformats.storage.decompressor import fast_library
@@ -12,35 +12,22 @@ from dataformats.storage.decompressor import fast_library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["START", "PngHeader", "checked_header", "fill"]
+__all__ = ["START", "fill", "plain_pixels"]
 
 START = b"\x89PNG\r\n\x1a\n"
 _CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
 _HEADER = struct.Struct(">IIBBBBB")  # width, height, bit depth, color type, three methods: 11.2.1
 _GRAY = 0
-_CHANNELS = {_GRAY: 1, 2: 3, 4: 2, 6: 4}  # of each color type without a palette
+_CHANNELS: dict[int, tuple[int, ...]] = {_GRAY: (), 2: (3,), 4: (2,), 6: (4,)}  # of each color type without a palette
 _LENGTHS = {b"IHDR": 13, b"sRGB": 1, b"gAMA": 4, b"pHYs": 9, b"cHRM": 32, b"IEND": 0}
 """Bytes of the chunks beside the pixels that change none. Pillow decodes images with others."""
 
 
-class PngHeader(NamedTuple):
-    """The header of a PNG.
+def plain_pixels(blob: bytes) -> tuple[tuple[int, ...], bytes] | None:
+    """Verify the chunks of a PNG: Pillow verifies only a few of the checksums.
 
-    Attributes:
-        height: In pixels.
-        width: In pixels.
-        channels: Of a plain image; 0 if Pillow must decode it.
-        data: The compressed pixels of a plain image.
-    """
-
-    height: int
-    width: int
-    channels: int = 0
-    data: bytes = b""
-
-
-def checked_header(blob: bytes) -> PngHeader:
-    """Return the header of a PNG, whose chunks are verified: Pillow verifies only a few of the checksums.
+    Returns:
+        Shape, (h, w) or (h, w, 2 to 4), and compressed pixels of a plain image; `None` if Pillow must decode it.
 
     Raises:
         ValueError: It is truncated, the checksum of a chunk does not match, or it has 16 bits a color.
@@ -53,7 +40,7 @@ def checked_header(blob: bytes) -> PngHeader:
         raise ValueError("expected 8 bits a channel, found 16: Pillow would drop the lower 8. Use codec array.")
     is_plain = depth == 8 and color in _CHANNELS and methods == [0, 0, 0] and width > 0 and height > 0
     data = _pixels(chunks) if is_plain and unfilters_pngs() else b""
-    return PngHeader(height, width, _CHANNELS[color], data) if data else PngHeader(height, width)
+    return ((height, width, *_CHANNELS[color]), data) if data else None
 
 
 def _pixels(chunks: Sequence[tuple[bytes, memoryview]]) -> bytes:
@@ -67,24 +54,24 @@ def _pixels(chunks: Sequence[tuple[bytes, memoryview]]) -> bytes:
     return b"".join([part for _, part in chunks[first : first + n]])
 
 
-def fill(header: PngHeader, out: NDArray[Any]) -> bool:
+def fill(data: bytes, out: NDArray[Any]) -> bool:
     """Decode a plain image into `out`; return False, with anything in it, if Pillow must decode the image.
 
     Args:
-        header: Of the image.
+        data: Its compressed pixels.
         out: uint8 (h, w) or (h, w, channels), contiguous.
     """
-    row_bytes = header.width * header.channels
-    n_bytes = header.height * (row_bytes + 1)
+    row_bytes = out[0].size
+    n_bytes = len(out) * (row_bytes + 1)
     library: Any = fast_library()
     inflate = library.decompressobj()
     try:
-        rows = inflate.decompress(header.data, n_bytes + 1)
+        rows = inflate.decompress(data, n_bytes + 1)
     except library.error:
         return False
     if len(rows) != n_bytes or not inflate.eof or inflate.unused_data:
         return False
-    return png_unfilter(rows, row_bytes, header.channels, out.reshape(-1))
+    return png_unfilter(rows, row_bytes, row_bytes // out.shape[1], out.reshape(-1))
 
 
 def _chunks(blob: bytes) -> Iterator[tuple[bytes, memoryview]]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["differing", "is_same"]
 
+_COMPARABLE = frozenset({bytes, str, int, bool, type(None)})  # `==` alone is exact
+
 
 def differing(expected: Any, found: Any) -> NDArray[np.bool_]:
     """Return bool[n]: True for each item in which two columns of `n` items differ.
@@ -34,12 +36,15 @@ def differing(expected: Any, found: Any) -> NDArray[np.bool_]:
         return in_values | (expected.present ^ found.present)
     if isinstance(expected, Ragged) and isinstance(found, Ragged) and expected.item == found.item:
         return _differing_ragged(expected, found)
-    pairs = zip(items_of(expected), items_of(found), strict=True)
+    both_lists = isinstance(expected, list) and isinstance(found, list)
+    pairs = zip(*((expected, found) if both_lists else (items_of(expected), items_of(found))), strict=True)
     return np.fromiter((not is_same(there, here) for there, here in pairs), np.bool_, len(expected))
 
 
 def is_same(expected: Any, found: Any) -> bool:
     """Return True if two values have the same type, dtype, shape and bits, also inside lists and dicts."""
+    if type(expected) in _COMPARABLE:
+        return type(found) is type(expected) and bool(expected == found)
     if isinstance(expected, np.ndarray | np.generic) and isinstance(found, np.ndarray | np.generic):
         if expected.dtype != found.dtype or expected.shape != found.shape:
             return False

@@ -70,19 +70,33 @@ class Comparison:
     ) -> None:
         check_names(source, rename)
         self.differences: Counter[str] = Counter()
-        self.findings = list(_count_findings(len(source), len(target)))
-        self._target, self._n = target, len(source)
+        self.findings: list[Finding] = []
         chosen = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
         common = {new: old for new, old in chosen.items() if new in target.spec}
         differs = len(common) < len(chosen) or (fields is None and len(common) < len(target.spec))
+        by_bytes = fields is None and not rename and _same_payload(target, source)
+        if len(target) < len(source):
+            source = self._sound(source, len(target), _payloads(source) if by_bytes else _columns(source, common))
+        self.findings += _count_findings(len(source), len(target))
+        self._target, self._n = target, len(source)
         self._ways: list[tuple[_Read, _Read]] = []  # of reading both, from the fastest to the most exact
-        if fields is None and not rename and _same_payload(target, source):
+        if by_bytes:
             self._ways.append((_payloads(target), _payloads(source)))
             differs |= bool(target.hidden_fields or source.hidden_fields)
         elif differs:
             self.findings += _field_findings(chosen, target.spec if fields is None else chosen)
         if common and not (differs and self._ways):  # bytes alone tell if records with other fields are equal
             self._ways += _ways(target, source, common)
+
+    def _sound(self, source: RecordSource, n: int, read: _Read) -> RecordSource:
+        """Return the source without its damaged records, if `n` are left: `convert` may have omitted them."""
+        errors: dict[int, Exception] = {}
+        for part in source.steps():
+            errors |= _read(read, np.arange(part.start, part.stop)).errors
+        if len(source) - len(errors) != n:
+            return source
+        self.findings += [Finding.of(error, index) for index, error in errors.items()]
+        return source.take(np.setdiff1d(np.arange(len(source)), list(errors)))
 
     def read(self, rows: NDArray[np.int64]) -> Part:
         """Return records of the dataset for `compare`; those that the source does not have are left out."""

@@ -88,10 +88,10 @@ def verify(
 
     If no spec is given, it is first inferred from all records, and cached. Damage becomes a finding, not an error.
 
-    With `against`, record `i` must be equal to record `i` of the source, as `convert` writes it. Records with equal
-    stored bytes are equal. Of the others, the values are compared exactly: dtype, shape and bits, so that a NaN equals
-    a NaN of the same bits. Fields whose types one of both does not declare are read with the types of the other. Both
-    are read in batches; memory is bounded.
+    With `against`, record `i` must be equal to record `i` of the source, as `convert` writes it. If the dataset lacks
+    as many records as the source has damaged ones, these count as omitted. Records with equal stored bytes are equal.
+    Of the others, values are compared exactly: dtype, shape and bits, so that a NaN equals a NaN of the same bits. If
+    one of both does not declare the type of a field, it is read with the type of the other. Memory is bounded.
 
     Args:
         path: A path as in `open`, or a source.

@@ -126,7 +126,7 @@ def wire_columns_plan(
     outputs: tuple[tuple[Any, ...], ...],
     closed: bool,
     new_int64s: Callable[[int], NDArray[np.int64]],
-    values: tuple[tuple[Any, ...], ...] = ...,
+    values: tuple[tuple[Any, ...], ...] | None = None,
     /,
 ) -> object: ...
 def wire_record(plan: object, record: BytesLike, /) -> dict[str, Any] | None: ...

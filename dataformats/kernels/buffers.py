@@ -25,11 +25,12 @@ _KEPT = 256 * 2**20  # free memory, of all sizes together
 _CLASSES = 8  # sizes for each doubling: reused memory is at most an eighth too large
 
 
-def empty(n_bytes: int) -> NDArray[np.uint8]:
-    """Return uint8[n_bytes], uninitialized and writable. It is not reused while it or a view of it lives."""
+def empty(*shape: int) -> NDArray[np.uint8]:
+    """Return uint8 of this shape, uninitialized and writable. It is not reused while it or a view of it lives."""
+    n_bytes = math.prod(shape)
     if n_bytes < _LARGE:
-        return np.empty(n_bytes, np.uint8)
-    return _POOL.take(n_bytes)
+        return np.empty(shape, np.uint8)
+    return _POOL.take(n_bytes).reshape(shape)
 
 
 def rows(dtype: np.dtype[Any], inner: tuple[int, ...]) -> Callable[[int], NDArray[Any]]:

@@ -34,8 +34,7 @@ __all__ = [
     "ReadValues",
     "Value",
     "ValueForm",
-    "fill_columns",
-    "read_values",
+    "plan_columns",
 ]
 
 AS_FOUND, DENSE, RAGGED, JOINED, PLACED, TEXT = range(6)
@@ -124,60 +123,32 @@ Else of each column:
 """
 
 
-def fill_columns(
+def plan_columns(
     shape: Shape,
     wanted: Sequence[tuple[int, str]],
     outputs: Sequence[Output],
+    values: Sequence[Value] | None = None,
     known: Collection[tuple[int, str]] | None = None,
-) -> FillColumns:
-    """Return a function that fills columns. Without wire kernels, it always returns `None`.
+) -> tuple[FillColumns, ReadValues]:
+    """Return a function that fills columns, and one that reads the values of one record.
+
+    Without wire kernels, both always return `None`.
 
     Args:
         shape: The message type of the records.
         wanted: Part and name of the features to find, none twice.
         outputs: The column of each.
+        values: The value of each; `None`: no value can be read.
         known: All parts and names that records may have; `None`: any.
     """
     module = wire_kernels()
     if module is None:
-        return lambda buffer, starts, lengths, value_slice: None
-    return functools.partial(module.wire_columns, _plan(module, shape, wanted, outputs, known))
-
-
-def read_values(
-    shape: Shape,
-    wanted: Sequence[tuple[int, str]],
-    outputs: Sequence[Output],
-    values: Sequence[Value],
-    known: Collection[tuple[int, str]] | None = None,
-) -> ReadValues:
-    """Return a function that reads the values of one record. Without wire kernels, it always returns `None`.
-
-    Args:
-        shape: The message type of the records.
-        wanted: Part and name of the features to find, none twice.
-        outputs: The column of each.
-        values: The value of each.
-        known: All parts and names that records may have; `None`: any.
-    """
-    module = wire_kernels()
-    if module is None:
-        return lambda record: None
-    plan = _plan(module, shape, wanted, outputs, known, tuple(map(tuple, values)))
-    return functools.partial(module.wire_record, plan)
-
-
-def _plan(
-    module: Any,
-    shape: Shape,
-    wanted: Sequence[tuple[int, str]],
-    outputs: Sequence[Output],
-    known: Collection[tuple[int, str]] | None,
-    *values: tuple[tuple[Any, ...], ...],
-) -> Any:
+        return lambda buffer, starts, lengths, value_slice: None, lambda record: None
     others = sorted(set(known or ()) - set(wanted))
     names = tuple((part, name.encode()) for part, name in (*wanted, *others))
-    return module.wire_columns_plan(shape, names, tuple(map(tuple, outputs)), known is not None, _int64s, *values)
+    forms = None if values is None else tuple(map(tuple, values))
+    plan = module.wire_columns_plan(shape, names, tuple(map(tuple, outputs)), known is not None, _int64s, forms)
+    return functools.partial(module.wire_columns, plan), functools.partial(module.wire_record, plan)
 
 
 _int64s = functools.partial(np.empty, dtype=np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError,
 from dataformats.interfaces import Decode, FieldOperation
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.storage.threads import for_each
 
 __all__ = ["DecodingSource", "Generators", "decode_fields", "with_stored_bytes"]
 
@@ -25,8 +25,6 @@ Generators = Callable[[FieldOperation, int], np.random.Generator]
 """The generator of an operation for a row of a batch."""
 
 Source = TypeVar("Source")
-
-_WITH_BYTES: weakref.WeakKeyDictionary[RecordSource, dict[frozenset[str], RecordSource]] = weakref.WeakKeyDictionary()
 
 
 def with_stored_bytes(source: Source, decode: Decode) -> Source:
@@ -41,21 +39,18 @@ def with_stored_bytes(source: Source, decode: Decode) -> Source:
     """
     if not isinstance(decode, Mapping):
         raise TypeError(f"decode: expected a dict of field to operation, found {decode!r}")
-    spec = declared_spec(source) if isinstance(source, RecordSource) else None
     for name, operation in decode.items():
         if not isinstance(operation, FieldOperation):
             raise TypeError(f"decode: expected an operation for {name!r}, found {operation!r}")
-        if spec is not None:
-            if name not in spec:
-                raise UnknownNameError("field", name=name, known=spec)
-            _check_type(spec[name], name)
-    if spec is None or not isinstance(source, RecordSource) or all(spec[name].codec == "bytes" for name in decode):
+    if not isinstance(source, RecordSource) or (spec := declared_spec(source)) is None:
         return source
-    known = _WITH_BYTES.setdefault(source, {})
-    names = frozenset(decode)
-    if names not in known:
-        known[names] = source.with_spec(as_bytes(spec, names))
-    return cast("Source", known[names])
+    for name in decode:
+        if name not in spec:
+            raise UnknownNameError("field", name=name, known=spec)
+        _check_type(spec[name], name)
+    if all(spec[name].codec == "bytes" for name in decode):
+        return source
+    return cast("Source", source.with_spec(as_bytes(spec, decode)))
 
 
 class DecodingSource(RecordSource):
@@ -112,7 +107,7 @@ def decode_fields(
     except (MemoryError, MissingExtraError):
         raise  # the machine or the installation causes these, not a record
     except Exception as error:
-        failed = _failures(blobs, decoded, rows)
+        failed = _failures(blobs, decoded, len(rows))
         if not failed:
             raise error
     errors = {
@@ -130,11 +125,12 @@ def decode_fields(
 
 
 def _failures(
-    names: Iterable[str], decoded: Callable[[str, NDArray[np.int64]], Column], rows: NDArray[np.int64]
+    names: Iterable[str], decoded: Callable[[str, NDArray[np.int64]], Column], n: int
 ) -> dict[int, tuple[str, Exception]]:
-    """Return the rows that do not decode, each with a field and its error."""
+    """Return those of `n` rows that do not decode, each with a field and its error."""
     failed: dict[int, tuple[str, Exception]] = {}
-    for row in rows.tolist():
+
+    def check(row: int) -> None:
         for name in names:
             try:
                 decoded(name, np.array([row]))
@@ -142,7 +138,9 @@ def _failures(
                 raise
             except Exception as error:
                 failed.setdefault(row, (name, error))
-    return failed
+
+    for_each(check, n)
+    return dict(sorted(failed.items()))
 
 
 def _located(source: Any, index: int, field: str | None, operation: FieldOperation, cause: Exception) -> CodecError:

@@ -82,6 +82,7 @@ class FileSource(DecodingSource):
         self._schema = DatasetSchema(backend, reader, declared, arguments.index, self._blobs.samples)
         self._n: int | None = None
         self._fingerprints: dict[bool, str] = {}
+        self._with_specs: dict[tuple[tuple[str, Type], ...], FileSource] = {}
         self._unlock()
         after_fork(self, "_unlock")
 
@@ -166,9 +167,13 @@ class FileSource(DecodingSource):
 
     def with_spec(self, spec: SpecLike) -> FileSource:
         spec = Spec(spec)
-        is_saved = self._declared.is_saved and self._declared.spec == spec
-        declared = replace(self._declared, spec=spec, is_saved=is_saved)
-        return FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
+        types = tuple(spec.items())
+        if types not in self._with_specs:  # a read with decode= asks for the same one every time
+            is_saved = self._declared.is_saved and self._declared.spec == spec
+            declared = replace(self._declared, spec=spec, is_saved=is_saved)
+            source = FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
+            self._with_specs[types] = source
+        return self._with_specs[types]
 
     def adopt(self, payload: str | None, spec: Spec) -> None:
         """Use what another process inferred, instead of inferring it again."""

@@ -9,6 +9,7 @@ long the records are. Earlier versions digested long records whole, too; their s
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -93,34 +94,20 @@ def _digested(blobs: BlobReader, parts: Sequence[tuple[bytes, Extents]]) -> Iter
 
 
 def _parts(blobs: BlobReader, name: str, located: Located) -> Iterator[tuple[bytes, Extents]]:
-    """Yield the extents of a field that are read, in order, and the bytes to digest before each part."""
+    """Yield the extents of a field that are read, record by record, and the bytes to digest before each."""
     extents, begin = located.extents, name.encode()
     length = readable_lengths(blobs.files, extents)
     counts = np.ones(len(extents), np.int64) if located.counts is None else located.counts
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    sizes = np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])[ends])
-    is_long = (sizes > _WHOLE_BYTES) & (not samples_are_whole.get())
-    for first, stop in _runs(np.where(is_long, _READ_BYTES, sizes).tolist()):
-        here = slice(int(ends[first]), int(ends[stop]))
-        if is_long[first:stop].any():
-            yield (
-                begin + length[here].astype("<i8").tobytes(),
-                _pieces(extents, here.start + np.flatnonzero(length[here])),
-            )
+    if not len(counts):
+        yield begin, extents
+    for first, stop in itertools.pairwise([0, *np.cumsum(counts).tolist()]):
+        here = slice(first, stop)
+        if length[here].sum() > _WHOLE_BYTES and not samples_are_whole.get():
+            begin += length[here].astype("<i8").tobytes()
+            yield begin, _pieces(extents, first + np.flatnonzero(length[here]))
         else:
             yield begin, _part(extents, here)
         begin = b""
-
-
-def _runs(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of records that are read together; one of `_READ_BYTES` or more is read alone."""
-    first = n_bytes = 0
-    for record, size in enumerate(sizes):
-        if first < record and n_bytes + size >= _READ_BYTES:
-            yield first, record
-            first, n_bytes = record, 0
-        n_bytes += size
-    yield first, len(sizes)
 
 
 def _pieces(extents: Extents, readable: NDArray[np.int64]) -> Extents:

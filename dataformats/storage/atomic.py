@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 
 from dataformats.storage.file_lock import NO_LINK, FileLock
-from dataformats.storage.rename import exchange, rename_new, replaced_path
+from dataformats.storage.rename import exchange, rename_all, rename_new, replaced_path
 
 __all__ = [
     "copy_file",
@@ -66,23 +66,9 @@ def publish_together(now: Mapping[Path, Path | None], *, replace: bool = True) -
         FileExistsError: Something has the last name, and `replace` is False.
     """
     *_, last = now
-    moved: list[tuple[Path, Path]] = []
-
-    def move(path: Path, there: Path) -> None:
-        rename_new(path, there) if there == last else os.rename(path, there)
-        moved.append((path, there))
-
-    try:
-        for final in reversed([*now]):
-            if os.path.lexists(final) and (replace or final != last):
-                move(final, replaced_path(final))
-        for final, path in now.items():
-            if path is not None:
-                move(path, final)
-    except BaseException:
-        for path, there in reversed(moved):
-            os.rename(there, path)
-        raise
+    old = [final for final in reversed([*now]) if os.path.lexists(final) and (replace or final != last)]
+    aside = [(final, replaced_path(final)) for final in old]
+    rename_all([*aside, *((path, final) for final, path in now.items() if path is not None)], new=last)
     try:
         sync(last.parent)
     finally:

@@ -7,11 +7,11 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["exchange", "rename_new", "replaced_path"]
+__all__ = ["exchange", "rename_all", "rename_new", "replaced_path"]
 
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _Flag = Literal["new", "exchange"]
@@ -30,17 +30,28 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def exchange(new: Path, old: Path) -> None:
-    """Exchange the names of two files or folders: in one step, or else in three, of which an error undoes the first."""
+    """Exchange the names of two files or folders: in one step, or else in three, all or none of them."""
     if _rename(new, old, "exchange"):
         return
     aside = replaced_path(old)
-    os.rename(old, aside)
+    rename_all([(old, aside), (new, old), (aside, new)])
+
+
+def rename_all(moves: Iterable[tuple[Path, Path]], new: Path | None = None) -> None:
+    """Rename files or folders, source to target, in this order; an error renames all of them back.
+
+    Raises:
+        FileExistsError: Something has the name `new`, which is the target of one of them.
+    """
+    done: list[tuple[Path, Path]] = []
     try:
-        os.rename(new, old)
+        for source, target in moves:
+            rename_new(source, target) if target == new else os.rename(source, target)
+            done.append((source, target))
     except BaseException:
-        os.rename(aside, old)
+        for source, target in reversed(done):
+            os.rename(target, source)
         raise
-    os.rename(aside, new)
 
 
 def replaced_path(final: Path) -> Path:

@@ -34,20 +34,6 @@ def run_code(text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n\n<!-- make bench: begin -->\nold\n<!-- make bench: end -->\n\nafter\n", "utf-8")
-    for _ in range(2):
-        done = run(*TINY, "-k", "ffrecord-1kb", "--markdown", str(page), data=tmp_path)
-        assert done.returncode == 0, done.stderr
-    text = page.read_text("utf-8")
-    assert text.startswith("before\n")
-    assert text.endswith("\nafter\n")
-    assert "old" not in text
-    assert text.count("| work |") == 1
-    assert len(list(tmp_path.glob("*.ffr"))) == 1
-
-
 def test_sides_that_differ_are_not_timed() -> None:
     assert run_code(UNEQUAL % "[1, 2]").returncode == 0
     assert "step 1: dataformats and another differ in value" in run_code(UNEQUAL % "[1, 3]").stderr

@@ -150,5 +150,4 @@ def test_without_simplejpeg(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_png_data_of_another_length_are_left_to_pillow() -> None:
-    header = png.PngHeader(2, 2, 3, b"not zlib")
-    assert png.fill(header, np.zeros((2, 2, 3), np.uint8)) is False
+    assert png.fill(b"not zlib", np.zeros((2, 2, 3), np.uint8)) is False

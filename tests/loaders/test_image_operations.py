@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +19,7 @@ from dataformats.batch import StackedList
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.images import CenterCrop, RandomResizedCrop, Resize
 from dataformats.interfaces import FieldOperation
+from dataformats.storage import threads
 
 N = 23
 CROP = RandomResizedCrop(16, flip=0.5)
@@ -113,7 +115,7 @@ def test_center_crops_are_those_of_pillow(resize: Any, layout: Any, flip: float)
 @pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
 @pytest.mark.parametrize("size", [(50, 60), (50, 20), (40, 70), (20, 70), (50, 70)])
 def test_around_smaller_images_there_is_nothing(size: Any, layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "rows", lambda dtype, inner: lambda n: np.full((n, *inner), 7, dtype))  # used before
+    monkeypatch.setattr(images, "empty", lambda *shape: np.full(shape, 7, np.uint8))  # memory used before
     white = Image.new("RGB", (60, 40), "white")
     found = one(CenterCrop(size, layout=layout), saved(white, "PNG"))
     found = found.transpose(1, 2, 0) if layout == "channels_first" else found
@@ -378,7 +380,7 @@ def test_damaged_images_are_omitted(damaged: Any) -> None:
     batch = damaged.read([3, 7, 11, 5], on_corrupt="omit", decode=DECODE)
     assert batch.indices.tolist() == [3, 5]
     assert batch["label"].tolist() == [3, 5]
-    assert sorted(batch.failed) == [7, 11]
+    assert list(batch.failed) == [7, 11]
     sound = damaged.read([3, 5], decode=DECODE)["image"]
     assert np.array_equal(batch["image"], sound)
 
@@ -401,6 +403,24 @@ def test_a_record_that_fails_is_left_out_wherever_the_batch_has_it(source: Any) 
     place = loader.locate(batch.positions)
     assert 0 < len(batch.positions) < 16
     assert batch["label"].tolist() == (place.record + 4 * place.component).tolist()
+
+
+def test_damaged_images_are_searched_on_all_processors(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "N_THREADS", 2)
+    monkeypatch.setattr(threads, "_POOL", threads.ThreadPool(2, "test"))
+    together = threading.Barrier(2, timeout=60)  # breaks unless two rows are decoded at once
+
+    class Alone(FieldOperation):
+        name = "Alone"
+
+        def decode_batch(self, blobs: Any, generator: Any) -> np.ndarray:
+            if len(blobs) > 1:
+                raise ValueError("only one at a time")
+            together.wait()
+            return np.zeros(1)
+
+    with pytest.raises(ValueError, match="only one"):
+        source.read([0, 1], decode={"image": Alone()})
 
 
 def test_damaged_images_are_skipped_and_others_keep_their_crops(damaged: Any, source: Any) -> None:

@@ -119,9 +119,9 @@ def test_no_tokens() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"to": 0}, "to: expected a whole number of at least 1, found 0"),
+        ({"to": 0}, "to: expected a whole number .* found 0"),
         ({"to": None}, "found None"),
-        ({"to": 4, "rows": True}, "rows: expected a whole number of at least 1, found True"),
+        ({"to": 4, "rows": True}, "rows: expected a whole number .* found True"),
         ({"to": 4, "documents": ""}, "documents: expected the name of a column"),
         ({"to": 4, "documents": "positions"}, "documents: expected the name of a column"),
     ],

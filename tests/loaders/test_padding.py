@@ -191,7 +191,7 @@ def test_records_without_fields() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"to": 0}, "to: expected a whole number of at least 1, or None, found 0"),
+        ({"to": 0}, "to: expected a whole number .* found 0"),
         ({"to": 2.0}, "found 2.0"),
         ({"to": True}, "found True"),
         ({"truncate": True}, "truncate=True needs a length .*Pass to="),

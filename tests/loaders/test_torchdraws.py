@@ -202,7 +202,7 @@ def draw_for(record: Any) -> dict[str, Any]:
     return {"drawn": torch.rand(3), "dropped": functional.dropout(torch.ones(8))}
 
 
-@pytest.mark.parametrize("workers", [{"workers": 0}, {"workers": 3}, {"workers": 2, "worker_type": "process"}])
+@pytest.mark.parametrize("workers", [{"workers": 0}, {"workers": 3}])
 def test_a_loader_draws_by_position(workers: dict[str, Any]) -> None:
     """In any batch, thread or process."""
     with dataformats.Loader(list(range(40)), 7, transform=draw_for, **workers) as loader:

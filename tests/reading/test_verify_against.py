@@ -193,6 +193,18 @@ def test_damage_is_reported_and_the_other_records_are_compared(tmp_path: Path) -
         assert (finding.kind, finding.index, finding.path) == ("ChecksumError", 3, str(DAMAGED))
 
 
+def test_records_that_the_conversion_omitted(tmp_path: Path) -> None:
+    source = dataformats.open(DAMAGED)
+    kept = [index for index in range(len(source)) if index != 3]
+    dataformats.convert(source.take(kept), tmp_path / "sound.ffr")
+    (finding,) = dataformats.verify(tmp_path / "sound.ffr", against=DAMAGED).findings
+    assert (finding.kind, finding.index, finding.path) == ("ChecksumError", 3, str(DAMAGED))
+    dataformats.convert(source.take(kept[::-1]), tmp_path / "other.ffr")
+    assert "Difference" in {
+        finding.kind for finding in dataformats.verify(tmp_path / "other.ffr", against=DAMAGED).findings
+    }
+
+
 def test_a_source_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         dataformats.verify(PHOTOS, against=tmp_path / "nothing.ffr")

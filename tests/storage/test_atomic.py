@@ -77,7 +77,8 @@ def test_without_replace_nothing_is_replaced(exchange: None, tmp_path: Path, the
     assert partial.exists()
 
 
-def test_old_data_are_restored_if_the_new_cannot_be_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_old_data_are_restored_if_a_rename_fails(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rename, "_system_call", lambda: None)
     final, partial = tmp_path / "final", tmp_path / "partial"
     KINDS["folder"](final)
@@ -86,7 +87,7 @@ def test_old_data_are_restored_if_the_new_cannot_be_renamed(tmp_path: Path, monk
 
     def failing(source: Path, target: Path) -> None:
         renames[0] += 1
-        if renames[0] == 2:
+        if renames[0] == step:
             raise OSError(errno.EIO, "Input/output error")
         original(source, target)
 

@@ -524,7 +524,7 @@ static PyObject *native_wire_record(PyObject *module, PyObject *const *args, Py_
     b.block = state_of(module)->varints;
     PyObject *record = NULL;
     if (check_count("wire_record", n_args, 2, 2) == 0 && (b.plan = PyCapsule_GetPointer(args[0], PLAN)) != NULL &&
-        take_bytes(args[1], &b.buffer) == 0) {
+        b.plan->values != NULL && take_bytes(args[1], &b.buffer) == 0) {
         int64_t start = 0, length = b.buffer.len;
         b.starts.buf = &start;
         b.lengths.buf = &length;
@@ -644,7 +644,7 @@ static PyObject *native_wire_columns_plan(PyObject *module, PyObject *const *arg
         PyTuple_Size(args[2]) > PyTuple_Size(args[1])) {
         return PyErr_Format(PyExc_TypeError, "expected a shape, a tuple of names, a tuple of as many columns or fewer");
     }
-    PyObject *values = n_args < 6 ? NULL : args[5];
+    PyObject *values = n_args < 6 || args[5] == Py_None ? NULL : args[5];
     if (values != NULL && (!PyTuple_CheckExact(values) || PyTuple_Size(values) != PyTuple_Size(args[2]))) {
         return PyErr_Format(PyExc_TypeError, "expected a tuple of a value for each column");
     }

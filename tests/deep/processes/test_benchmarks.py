@@ -21,3 +21,17 @@ def test_every_case_runs(tmp_path: Path) -> None:
     ran = [result for result in results if result["seconds"]]
     assert all(len(times) == len(result["scaling"]) for result in ran for times in result["seconds"].values())
     assert {"ffrecord-1kb", "ofrecord-waves", "syrah-open", "index"} <= {result["name"] for result in ran}
+
+
+def test_the_table_goes_between_the_marks_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n\n<!-- make bench: begin -->\nold\n<!-- make bench: end -->\n\nafter\n", "utf-8")
+    for _ in range(2):
+        done = run(*TINY, "-k", "ffrecord-1kb", "--markdown", str(page), data=tmp_path)
+        assert done.returncode == 0, done.stderr
+    text = page.read_text("utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
+    assert text.count("| work |") == 1
+    assert len(list(tmp_path.glob("*.ffr"))) == 1
