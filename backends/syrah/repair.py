@@ -60,7 +60,27 @@ def _of(reader: SyrahReader, notes: tuple[str, ...] = ()) -> Salvage:
                 expected=", ".join(ITEM_BYTES),
                 found=kind.codec,
             )
-    return Salvage(salvage_rows(reader, int(reader.counts.sum())), reader.spec, notes=notes)
+    return Salvage(salvage_rows(reader, int(reader.counts.sum()), _misplaced(reader)), reader.spec, notes=notes)
+
+
+def _misplaced(reader: SyrahReader) -> dict[int, str]:
+    """Return the items with an array that does not end where the next one begins, if most do.
+
+    The known writers leave no gaps. So the tables show a wrong offset or size, though not what was there.
+    """
+    file, n_items, names = reader.files[0], int(reader.counts.sum()), list(reader.spec or ())
+    end_of_data = HEADER.unpack(file.pread(0, HEADER.size))[-2]
+    located = reader.locate(np.arange(n_items), dict.fromkeys(names, True))
+    offset = np.stack([located[name].extents.offset for name in names], axis=1).reshape(-1)
+    length = np.stack([located[name].extents.length for name in names], axis=1).reshape(-1)
+    following = np.append(offset[1:], end_of_data)
+    is_open = offset + length != following
+    # If the offset of the next array is the wrong one, the array behind that one shows it.
+    excused = np.append(offset[:-1] + length[:-1] + length[1:] == following[1:], False)
+    if 2 * np.count_nonzero(is_open) > len(is_open):
+        return {}  # of another writer
+    wrong = np.unique(np.flatnonzero(is_open & ~excused) // len(names)).tolist()
+    return dict.fromkeys(wrong, "an array does not end where the next one begins")
 
 
 # ---- by the metadata

@@ -22,8 +22,15 @@ _ANY_BYTES = 2**62  # the reader compares every length with the file
 Part = list[StoredRecord] | Loss
 
 
-def salvage_rows(reader: Reader, n_rows: int) -> Iterator[Part]:
-    """Yield the first `n_rows` records of a reader of fields, as stored, and a loss for each damaged one."""
+def salvage_rows(reader: Reader, n_rows: int, wrong: Mapping[int, str] | None = None) -> Iterator[Part]:
+    """Yield the first `n_rows` records of a reader of fields, as stored, and a loss for each damaged one.
+
+    Args:
+        reader: The reader.
+        n_rows: How many records to read.
+        wrong: Records that are known to be damaged, with the cause.
+    """
+    known = wrong or {}
     for part, located, fetched in _steps(reader, n_rows):
         counts = {name: one.counts for name, one in located.items()}
         ends = {name: range(1, len(part) + 1) if n is None else np.cumsum(n).tolist() for name, n in counts.items()}
@@ -31,7 +38,10 @@ def salvage_rows(reader: Reader, n_rows: int) -> Iterator[Part]:
         problems = _problems(fetched, ends)
         rows: list[StoredRecord] = []
         for position, index in enumerate(part):
-            if position in problems:
+            if index in known:
+                yield from _taken(rows)
+                yield Loss(reader.files[0].name, known[index], index=index, records=1)
+            elif position in problems:
                 yield from _taken(rows)
                 field, error = problems[position]
                 yield Loss(error.path or reader.files[0].name, f"field {field!r}: {error.what}", index=index, records=1)

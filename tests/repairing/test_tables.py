@@ -168,6 +168,21 @@ def test_bytes_behind_syrah_metadata(tmp_path: Path) -> None:
     assert report.kept == 6
 
 
+@pytest.mark.parametrize("table", ["offset", "size"])
+@pytest.mark.parametrize("item", [0, 2, 5])
+def test_a_syrah_table_that_points_elsewhere(table: str, item: int, tmp_path: Path) -> None:
+    """The array would be read, with the bytes of others."""
+    data = bytearray((GOLDEN / "syrah" / "base.syr").read_bytes())
+    x = data.index(b"\x03x\0")
+    place = data.index(b"\x05" + table.encode() + b"\0", x) + len(table) + 7 + 8 * item
+    data[place] ^= 16 if table == "offset" else 8
+    (tmp_path / "x.syr").write_bytes(data)
+    report = dataformats.repair(tmp_path / "x.syr", tmp_path / "y.syr")
+    assert [(loss.index, loss.records) for loss in report.losses] == [(item, 1)]
+    kept, base = dataformats.open(tmp_path / "y.syr"), base_of("syrah")
+    assert all(map(same, kept, [base[number] for number in range(6) if number != item]))
+
+
 # ---- Granular
 
 SETS = [
