@@ -16,7 +16,10 @@ import pytest
 
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
+from dataformats.interfaces import Salvages
 from dataformats.reading.source import RecordSource
+from dataformats.registry import backends
+from dataformats.repairing import RepairReport, repair
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import same
 
@@ -46,6 +49,22 @@ class DamageDurability:
                 for bit in range(0, 8 * len(whole), 13):
                     file.write_bytes(_flipped(whole, bit))
                     _read(data, path, verify_checksums=False)
+            file.write_bytes(whole)
+
+    def test_repair(self, data: DatasetFixture) -> None:
+        """A repaired file has the right records, in order, and the report counts what is kept."""
+        if not isinstance(backends.get(data.case.format), Salvages):
+            pytest.skip("the backend cannot repair")
+        path = _write(data)
+        for file in data.files(path):
+            whole = file.read_bytes()
+            step = len(whole) // 8 + 1
+            for n in range(0, len(whole), step):
+                file.write_bytes(_flipped(whole, 8 * n + n % 8))
+                report = _check_repair(data, path)
+                assert report is None or report.kept == 3 or not report.ok, f"a loss is not reported: {report}"
+                file.write_bytes(whole[:n])
+                _check_repair(data, path)
             file.write_bytes(whole)
 
     def test_noise(self, data: DatasetFixture) -> None:
@@ -177,6 +196,20 @@ def _check_middle(data: DatasetFixture, paths: list[Path], cut: Path) -> None:
     with pytest.raises(FormatError, match=str(cut.parent if data.case.folder else cut)):
         streamed.extend(src)
     assert len(streamed) >= 3
+
+
+def _check_repair(data: DatasetFixture, path: Path) -> RepairReport | None:
+    """Repair a damaged dataset, and compare what is kept; `None` if nothing locates its records."""
+    new = data.path("repaired")
+    try:
+        report = repair(path, new, overwrite=True, format=data.case.format)
+    except (FormatError, SpecError):  # a damaged file may have other fields
+        return None
+    if data.case.checksums:
+        found, left = list(_open(data, new)), iter(_records(data))
+        assert len(found) == report.kept
+        assert all(any(same(record, right) for right in left) for record in found), f"a wrong record: {report}"
+    return report
 
 
 def _spec(data: DatasetFixture) -> dict[str, str] | None:

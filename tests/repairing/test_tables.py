@@ -9,6 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 
@@ -217,7 +218,6 @@ def test_granular_bytes_behind_the_last_row(tmp_path: Path) -> None:
 
 
 def test_integers_of_generation_1_keep_their_values(tmp_path: Path) -> None:
-    import msgpack
 
     folder = tmp_path / "old"
     folder.mkdir()
