@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 import numpy as np
@@ -53,7 +53,9 @@ class _Array(ArrayCodec):
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of an array or a numpy scalar."""
-        return cast("bytes", msgpack.packb(parts_of(value), use_bin_type=True))
+        array = value if type(value) is np.ndarray else _plain(value)
+        head = _head(array.dtype, array.shape)
+        return b"".join((head, array.data if array.flags.c_contiguous else array.tobytes()))
 
     def decode(self, blob: bytes | memoryview) -> NDArray[Any]:
         """Return the array, a copy."""
@@ -148,6 +150,16 @@ def _form(head: bytes, n_bytes: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
     if array.nbytes != n_bytes:
         raise ValueError(f"expected {n_bytes} bytes of data, found {array.nbytes}")
     return array.dtype, array.shape
+
+
+@functools.lru_cache(maxsize=256)
+def _head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the MessagePack before the data of an array."""
+    _check_storable(dtype, shape)
+    n_bytes = _checked_size(dtype.itemsize * math.prod(shape))
+    mark, width = (0xC4, 1) if n_bytes < 2**8 else (0xC5, 2) if n_bytes < 2**16 else (0xC6, 4)
+    packed: bytes = msgpack.packb(dtype.str) + msgpack.packb(shape)
+    return b"\x93" + packed + bytes((mark,)) + n_bytes.to_bytes(width, "big")
 
 
 class FixedArray(Codec):
@@ -251,8 +263,7 @@ def parts_of(value: Any) -> tuple[str, tuple[int, ...], bytes]:
         ValueError: It has more bytes or dimensions than can be stored.
     """
     array = _plain(value)
-    if array.nbytes > _MAX_BYTES:
-        raise ValueError(f"expected at most {_MAX_BYTES} bytes, found {array.nbytes}. Use codec npy.")
+    _checked_size(array.nbytes)
     return array.dtype.str, array.shape, array.tobytes()
 
 
@@ -260,11 +271,21 @@ def _plain(value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray) or not hasattr(value, "__array__"):
         raise TypeError(f"expected an array, found {type(value).__name__}. Pass numpy.asarray(value, dtype).")
     array = np.asarray(value)
-    if not _CODE.fullmatch(array.dtype.str):
-        raise TypeError(f"expected bools, integers, floats or complex numbers, found {array.dtype}")
-    if array.ndim > MAX_DIMS:
-        raise ValueError(f"expected at most {MAX_DIMS} dimensions, found {array.ndim}")
+    _check_storable(array.dtype, array.shape)
     return array
+
+
+def _check_storable(dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    if not _CODE.fullmatch(dtype.str):
+        raise TypeError(f"expected bools, integers, floats or complex numbers, found {dtype}")
+    if len(shape) > MAX_DIMS:
+        raise ValueError(f"expected at most {MAX_DIMS} dimensions, found {len(shape)}")
+
+
+def _checked_size(n_bytes: int) -> int:
+    if n_bytes > _MAX_BYTES:
+        raise ValueError(f"expected at most {_MAX_BYTES} bytes, found {n_bytes}. Use codec npy.")
+    return n_bytes
 
 
 def _coded_dtype(code: Any) -> np.dtype[Any]:

@@ -16,6 +16,8 @@ class _Bytes(Codec):
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a bytes, bytearray or memoryview."""
+        if type(value) is bytes:
+            return value
         if not isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(f"expected bytes, found {type(value).__name__}")
         return bytes(value)

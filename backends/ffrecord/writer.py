@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
@@ -55,11 +56,18 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
             TypeError: It is something else.
             ValueError: It is one more than `records`, or the writer is closed.
         """
-        self._check_open()
         if self._records is not None and self.n_records >= self._records:
             raise ValueError(f"cannot append record {self.n_records + 1}: expected records={self._records}")
-        data = _as_bytes(blob)
+        data = blob if type(blob) is bytes else _as_bytes(blob)
         self._append((data,), len(data))
+
+    def extend(self, blobs: Sequence[bytes]) -> None:
+        """Append several records, in order; up to the first that raises."""
+        if self._records is not None and self.n_records + len(blobs) > self._records:
+            super().extend(blobs)
+            return
+        data = [blob if type(blob) is bytes else _as_bytes(blob) for blob in blobs]
+        self._append(data, sum(map(len, data)), len(data))
 
     def close(self) -> None:
         """Complete the file at `path`, sync it and delete the journal; the caller renames the file.

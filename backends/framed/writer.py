@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import BlobWriter, OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.atomic import write_all
+from dataformats.storage.atomic import write_parts
 from dataformats.storage.files import LocalFile
 
 __all__ = ["FramedWriter"]
@@ -82,6 +82,21 @@ class FramedWriter(BlobWriter):
         if self._pending_bytes >= _BUFFER_BYTES or len(self._pending) >= _BUFFER_RECORDS:
             self._write_pending()
 
+    def extend(self, blobs: Sequence[bytes]) -> None:
+        """Append several records, in order; up to the first that raises."""
+        lengths = list(map(len, blobs))
+        n_bytes = sum(lengths)
+        if set(map(type, blobs)) != {bytes} or min(lengths) < self.framing.min_length or n_bytes > _LARGE_BYTES:
+            super().extend(blobs)
+            return
+        self._open_file()
+        self._pending += blobs
+        self._pending_bytes += n_bytes
+        self.n_records += len(blobs)
+        self.n_bytes += n_bytes + len(blobs) * self.framing.extra
+        if self._pending_bytes >= _BUFFER_BYTES or len(self._pending) >= _BUFFER_RECORDS:
+            self._write_pending()
+
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system; the file can then be read up to here."""
         file = self._open_file()
@@ -130,9 +145,9 @@ class FramedWriter(BlobWriter):
 
     # ---- hooks for compression
 
-    def _compressed(self, frames: bytes) -> bytes:
-        """Return the bytes to write for these frames; a compressor may hold some back."""
-        return frames
+    def _compressed(self, parts: list[bytes]) -> list[bytes]:
+        """Return the bytes to write for parts of frames; a compressor may hold some back."""
+        return parts
 
     def _flushed(self, *, last: bool) -> bytes:
         """Return the bytes that `_compressed` held back, and with `last` those that complete the file."""
@@ -163,18 +178,15 @@ class FramedWriter(BlobWriter):
     def _write_pending(self) -> None:
         if self._pending:
             parts = self.framing.frame_parts(self._pending)
-            if self._pending_bytes <= _LARGE_BYTES:
-                parts = [b"".join(parts)]
             self._pending, self._pending_bytes = [], 0
-            self._write(*map(self._compressed, parts))
+            self._write(*self._compressed(parts))
 
     def _write(self, *parts: bytes) -> None:
         """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
         self._unwritten += parts
-        descriptor = self._open_file().fileno()
-        while self._unwritten:
-            write_all(descriptor, self._unwritten[0], self._end)
-            self._end += len(self._unwritten.pop(0))
+        if self._unwritten:
+            self._end += write_parts(self._open_file().fileno(), self._unwritten, self._end)
+            self._unwritten = []
 
     def _sound(self) -> Iterator[Blobs]:
         """Yield the records of the file up to the first that is incomplete, damaged, or too short to be written."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dataformats.backends.granular.layout import ENTRY_BYTES
-from dataformats.storage.atomic import open_unbuffered, write_all
+from dataformats.storage.atomic import open_unbuffered, write_all, write_parts
 
 __all__ = ["BagAppender", "ResumePoint"]
 
@@ -67,18 +67,19 @@ class BagAppender:
             raise
         self._idx_descriptor, self._descriptor = (file.fileno() for file in self._files)
 
-    def append(self, record: bytes) -> None:
-        """Append one record; it is written later."""
+    def append(self, record: bytes) -> int:
+        """Append one record; it is written later. Return the bytes that it takes in both files."""
         self._records.append(record)
         self.end += len(record)
         self.n_records += 1
         self._ends.append(self.end)
+        return len(record) + ENTRY_BYTES
 
     def write_records(self) -> None:
         """Hand the records to the operating system."""
         self._truncate()
         if self._records:
-            write_all(self._descriptor, b"".join(self._records), self._written)
+            write_parts(self._descriptor, self._records, self._written)
             self._records.clear()
             self._written = self.end
 

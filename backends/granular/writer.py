@@ -27,7 +27,7 @@ from dataformats.storage import atomic
 
 __all__ = ["GranularWriter"]
 
-_PENDING_BYTES = 4 * 2**20
+_PENDING_BYTES = 2**20  # written while they are in the processor's cache
 
 
 class GranularWriter(FieldsWriter):
@@ -69,6 +69,7 @@ class GranularWriter(FieldsWriter):
             self._close_files()
             raise
         self._open = True
+        self._appends = {name: bag.append for name, bag in self._bags.items()}
         self.n_bytes: int = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._all)
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
@@ -79,15 +80,16 @@ class GranularWriter(FieldsWriter):
         """
         self._require_open()
         self._check(blobs)
+        n_bytes = 0
         if self._refs is not None:
-            self._refs.append(self._row(blobs))
-        for name, bag in self._bags.items():
+            n_bytes += self._refs.append(self._row(blobs))
+        for name, append in self._appends.items():
             for blob in blobs[name]:
-                bag.append(blob)
-                self._pending_bytes += len(blob)
+                n_bytes += append(blob)
         self.n_records += 1
         self._pending_rows += 1
-        self.n_bytes = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._all)
+        self._pending_bytes += n_bytes
+        self.n_bytes += n_bytes
         if self._pending_bytes >= _PENDING_BYTES or self._pending_rows >= AHEAD_ROWS:
             self.flush()
 

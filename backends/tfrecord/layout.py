@@ -16,7 +16,15 @@ from dataformats.backends.framed.framing import Framing, Octets, Positions, leng
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck, OutdatedIndexError
-from dataformats.kernels import FrameCheck, crc32c_extents, mask, masked_crc32c, scan_tfrecord, scan_tfrecord_header
+from dataformats.kernels import (
+    FrameCheck,
+    crc32c,
+    crc32c_extents,
+    mask,
+    masked_crc32c,
+    scan_tfrecord,
+    scan_tfrecord_header,
+)
 
 __all__ = ["FOOTER_BYTES", "FRAMING", "FRAMING_BYTES", "HEADER", "TFRecordCheck", "frame", "frames", "header_is_sound"]
 
@@ -24,6 +32,7 @@ HEADER = Struct("<QI")  # length, masked CRC-32C of it
 FOOTER_BYTES = 4  # masked CRC-32C of the data
 FRAMING_BYTES = HEADER.size + FOOTER_BYTES
 _LENGTH = Struct("<Q")
+_LONG_BYTES = 2048  # from here on, a copy takes longer than a call of the checksum for each record
 _HEADER_DTYPE = np.dtype([("length", "<u8"), ("checksum", "<u4")])
 
 
@@ -41,14 +50,19 @@ def frames(blobs: Sequence[bytes]) -> bytes:
 
 
 def _frame_parts(blobs: Sequence[bytes]) -> list[bytes]:
-    data = Blobs.join(blobs)
+    lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
     heads = np.empty(len(blobs), _HEADER_DTYPE)
-    heads["length"] = data.lengths
-    octets = data.lengths.astype("<u8").view(np.uint8)
+    heads["length"] = lengths
+    octets = lengths.astype("<u8").view(np.uint8)
     eight = np.full(len(blobs), _LENGTH.size, np.int64)
     heads["checksum"] = mask(crc32c_extents(octets, np.cumsum(eight) - eight, eight))
     head = heads.tobytes()
-    foot = mask(crc32c_extents(data.buffer, data.starts, data.lengths)).astype("<u4").tobytes()
+    if lengths.sum() < _LONG_BYTES * len(blobs):
+        data = Blobs.join(blobs)
+        checksums = crc32c_extents(data.buffer, data.starts, data.lengths)
+    else:
+        checksums = np.fromiter(map(crc32c, blobs), np.uint32, len(blobs))
+    foot = mask(checksums).astype("<u4").tobytes()
     parts: list[bytes] = []
     for number, blob in enumerate(blobs):
         parts += (head[12 * number : 12 * number + 12], blob, foot[4 * number : 4 * number + 4])

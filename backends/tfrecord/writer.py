@@ -17,6 +17,7 @@ from dataformats.storage.decompressor import WBITS
 __all__ = ["TFRecordWriter"]
 
 _LEVEL = 6
+_LARGE_BYTES = 8 * 2**20  # longer frames are compressed part by part, without a copy
 
 
 class TFRecordWriter(FramedWriter):
@@ -42,8 +43,11 @@ class TFRecordWriter(FramedWriter):
             return None
         return zlib.compressobj(_LEVEL, zlib.DEFLATED, WBITS[self._compression])
 
-    def _compressed(self, frames: bytes) -> bytes:
-        return frames if self._compressor is None else bytes(self._compressor.compress(frames))
+    def _compressed(self, parts: list[bytes]) -> list[bytes]:
+        if self._compressor is None:
+            return parts
+        joined = parts if sum(map(len, parts)) > _LARGE_BYTES else [b"".join(parts)]
+        return [bytes(self._compressor.compress(part)) for part in joined]
 
     def _flushed(self, *, last: bool) -> bytes:
         if self._compressor is None:
@@ -67,7 +71,7 @@ class TFRecordWriter(FramedWriter):
         try:
             for blobs in self._sound():
                 self._count(blobs)
-                self._write(self._compressed(frames(list(blobs))))
+                self._write(*self._compressed([frames(list(blobs))]))
             self.flush(sync=True)
             atomic.publish(fresh, self._path)
         except BaseException:

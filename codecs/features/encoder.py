@@ -85,7 +85,7 @@ class RecordEncoder:
         """
         if not record.keys() <= self._names:
             check_fields(record, self._spec)
-        written = self._write(tuple([record.get(name) for name in self._order]), self._normalized)
+        written = self._write(tuple(map(record.get, self._order)), self._normalized)
         return written if isinstance(written, bytes) else self._refuse_changed(written)
 
     def _refuse_changed(self, number: int) -> Never:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,27 @@ class CodecResolver:
     def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
         """Return the blobs of a value: see `encode_value`."""
         return encode_value(self, kind, value, field=field)
+
+    def encoder(self, kind: Type, field: str) -> Callable[[Any], list[bytes]]:
+        """Return the function of the value alone that does what `encode` does, faster for common values."""
+        codec = self.codec(kind.element)
+        if kind.optional or (kind.dims and codec is not _NUMBERS.get(kind.codec)):
+            return functools.partial(self.encode, kind, field=field)
+        if codec is not _NUMBERS.get(kind.codec):
+            return lambda value: [_encode_element(codec, value, field)]
+        width, signed = DTYPES[kind.codec].itemsize, DTYPES[kind.codec].kind == "i"
+        is_integer = not kind.dims and DTYPES[kind.codec].kind in "iu"
+
+        def encode_number(value: Any) -> list[bytes]:
+            if is_integer and type(value) is int:
+                try:
+                    return [value.to_bytes(width, "little", signed=signed)]
+                except OverflowError:
+                    pass  # `exact` raises the error of this package
+            return [exact(kind, value, field=field).tobytes()]
+
+        check_dims(kind, field)
+        return encode_number
 
     def _trusts(self, name: str) -> bool:
         return self.trusted if isinstance(self.trusted, bool) else name in self.trusted

@@ -38,12 +38,14 @@ def exact(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
     Raises:
         SpecError: The value does not fit, with the reason.
     """
+    target: np.dtype[Any] = DTYPES[kind.codec]
+    if type(value) is np.ndarray and value.shape == kind.dims and value.dtype == target and value.flags.c_contiguous:
+        return value  # the common case
     array = _as_array(kind, value, field)
     if array.ndim != len(kind.dims) or any(
         want not in (None, size) for want, size in zip(kind.dims, array.shape, strict=True)
     ):
         raise _misfit(kind, f"an array of shape {array.shape}", field)
-    target: np.dtype[Any] = DTYPES[kind.codec]
     if array.dtype != target:
         _check_cast(kind, array, target, field)
         with np.errstate(over="ignore", under="ignore"):

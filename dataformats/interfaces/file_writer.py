@@ -47,6 +47,11 @@ class BlobWriter(FileWriter):
     def append(self, blob: bytes) -> None:
         """Append one record."""
 
+    def extend(self, blobs: Sequence[bytes]) -> None:
+        """Append several records, in order; up to the first that raises."""
+        for blob in blobs:
+            self.append(blob)
+
 
 class FieldsWriter(FileWriter):
     """Writes one file or folder of a format that stores the fields of a record apart."""
@@ -57,3 +62,8 @@ class FieldsWriter(FileWriter):
 
         A record is appended whole or not at all.
         """
+
+    def extend(self, records: Sequence[Mapping[str, Sequence[bytes]]]) -> None:
+        """Append several records, in order; up to the first that raises."""
+        for blobs in records:
+            self.append(blobs)

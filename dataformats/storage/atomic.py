@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -26,7 +26,12 @@ __all__ = [
     "write_all",
     "write_bytes",
     "write_chunks",
+    "write_parts",
 ]
+
+
+_LONG_PART = 2048  # bytes from which a copy costs more than a part of its own in the system call
+_MOST_PARTS = 1024  # of one system call: IOV_MAX of Linux and macOS
 
 
 def publish(partial: Path, final: Path, *, replace: bool = True) -> None:
@@ -157,6 +162,21 @@ def copy_range(source: int, start: int, target: int, place: int, length: int) ->
             reader.seek(start + done)
             writer.seek(place + done)
             shutil.copyfileobj(reader, writer, 8 * 2**20)
+
+
+def write_parts(descriptor: int, parts: Sequence[bytes], offset: int) -> int:
+    """Write parts back to back at byte `offset`, long ones without joining them; return their bytes in all."""
+    n_bytes = sum(map(len, parts))
+    if n_bytes < _LONG_PART * len(parts) or not hasattr(os, "pwritev"):
+        write_all(descriptor, parts[0] if len(parts) == 1 else b"".join(parts), offset)
+        return n_bytes
+    for first in range(0, len(parts), _MOST_PARTS):
+        some = parts[first : first + _MOST_PARTS]
+        expected, done = sum(map(len, some)), os.pwritev(descriptor, some, offset)
+        if done < expected:
+            write_all(descriptor, b"".join(some)[done:], offset + done)
+        offset += expected
+    return n_bytes
 
 
 def remove(*paths: Path) -> None:

@@ -7,7 +7,7 @@ import itertools
 import logging
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +26,7 @@ from dataformats.writing.shards import Output, ShardedFiles, ShardLimits, Single
 __all__ = ["DatasetWriter", "create", "writer"]
 
 _LOG = logging.getLogger("dataformats")
+_CHUNK_RECORDS = 64  # encoded together: more would not stay in the processor's cache
 
 
 def create(
@@ -323,7 +324,11 @@ class DatasetWriter(RecordWriter):
     def extend(self, records: Iterable[Any]) -> None:
         self._require_open()
         if self._workers < 1:
-            super().extend(records)
+            if not isinstance(records, (list, tuple)):  # an iterator may change a record when it gives the next one
+                super().extend(records)
+                return
+            for start in range(0, len(records), _CHUNK_RECORDS):
+                self._extend(records[start : start + _CHUNK_RECORDS])
             return
         with ThreadPoolExecutor(self._workers) as threads:
             for encoded in _in_order(threads, self._encode, records, 4 * self._workers):
@@ -332,6 +337,22 @@ class DatasetWriter(RecordWriter):
                 except (OSError, SpecError, CodecError) as error:
                     self._add_place(error)
                     raise
+
+    def _extend(self, records: Sequence[Any]) -> None:
+        """Append the records before the first that does not encode; then raise its error."""
+        encode, encoded, failure = self._encode, [], None
+        try:
+            for record in records:
+                encoded.append(encode(record))  # noqa: PERF401  # an error keeps those before it
+        except BaseException as error:
+            failure = error
+        try:
+            self._output.extend(encoded)
+            if failure is not None:
+                raise failure
+        except (OSError, SpecError, CodecError) as error:
+            self._add_place(error)
+            raise
 
     def flush(self, sync: bool = False) -> None:
         self._require_open()

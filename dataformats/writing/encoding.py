@@ -141,11 +141,9 @@ class FieldsEncoder:
     """
 
     def __init__(self, given: Spec, stored: Spec, codecs: CodecResolver) -> None:
-        self._given = given
-        self._stored = stored
-        self._codecs = codecs
         for kind in given.values():
             codecs.codec(kind)  # raises for an unknown one before anything is written
+        self._encoders = {name: _field_encoder(name, kind, stored[name], codecs) for name, kind in given.items()}
 
     def __call__(self, record: Any) -> dict[str, list[bytes]]:
         """Return field to blobs.
@@ -154,20 +152,26 @@ class FieldsEncoder:
             SpecError: A field is missing, unknown, or does not fit its type.
             CodecError: A value does not encode.
         """
-        _check_mapping(record)
+        if type(record) is not dict or record.keys() != self._encoders.keys():
+            _check_mapping(record)
+            self._check_names(record)
+        return {name: encode(record[name]) for name, encode in self._encoders.items()}
+
+    def _check_names(self, record: Mapping[str, Any]) -> None:
         for name in record:
-            if name not in self._given:
+            if name not in self._encoders:
                 raise SpecError("the spec has no such field", field=str(name))
-        for name in self._given:
+        for name in self._encoders:
             if name not in record:
                 raise SpecError("the record lacks this field; every record needs every field", field=name)
-        return {name: self._blobs(name, kind, record[name]) for name, kind in self._given.items()}
 
-    def _blobs(self, name: str, given: Type, value: Any) -> list[bytes]:
-        stored = self._stored[name]
-        if given == stored or given.dtype is None:
-            return self._codecs.encode(given, value, field=name)
-        return self._codecs.encode(stored, exact(given, value, field=name), field=name)
+
+def _field_encoder(name: str, given: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], list[bytes]]:
+    """Return the function from a value to its blobs."""
+    if given == stored or given.dtype is None:
+        return codecs.encoder(given, name)
+    encode = codecs.encoder(stored, name)
+    return lambda value: encode(exact(given, value, field=name))
 
 
 def format_of(path: object) -> str:
@@ -196,7 +200,8 @@ def _check_mapping(record: Any) -> None:
 
 def _mapping_encoder(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
     def checked(record: Any) -> bytes:
-        _check_mapping(record)
+        if type(record) is not dict:
+            _check_mapping(record)
         return encode(record)
 
     return checked

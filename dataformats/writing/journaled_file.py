@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.interfaces import FileWriter
-from dataformats.kernels import crc32_extents
+from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage import atomic
-from dataformats.storage.atomic import open_unbuffered, write_all
+from dataformats.storage.atomic import open_unbuffered, write_parts
 from dataformats.writing.journal import Entries, Journal
 
 __all__ = ["JournaledFileWriter", "discard_unfinished", "journal_path"]
 
-_PENDING_BYTES = 4 * 2**20
+_PENDING_BYTES = 2**20  # written while they are in the processor's cache
 _PENDING_RECORDS = 4096
+_LONG_BYTES = 2048  # from here on, a copy takes longer than a call of the checksum for each blob
 
 
 class JournaledFileWriter(FileWriter):
@@ -51,7 +52,7 @@ class JournaledFileWriter(FileWriter):
         self._checksums = array("I", entries.checksums.tobytes())
         self._data_bytes = entries.n_bytes
         self._pending: list[bytes] = []
-        self._pending_bytes = 0
+        self._flush_at = _PENDING_BYTES  # of `n_bytes`
         # The journal first: data without one could not be resumed.
         self._journal = Journal(journal_path(path), magic, entries)
         self._file = open_unbuffered(path)
@@ -104,27 +105,32 @@ class JournaledFileWriter(FileWriter):
     def _complete(self) -> None:
         """Add header and tables to the flushed data, and sync the file."""
 
-    def _append(self, blobs: Sequence[bytes], n_bytes: int) -> None:
-        """Append the blobs of one record, `n_bytes` in all; written when enough records are pending."""
+    def _append(self, blobs: Sequence[bytes], n_bytes: int, n_records: int = 1) -> None:
+        """Append the blobs of one record, or of several, `n_bytes` in all; written when enough records are pending."""
+        if self._descriptor < 0:
+            self._check_open()
         self._pending += blobs
-        self._pending_bytes += n_bytes
-        self.n_records += 1
-        self.n_bytes += n_bytes + self._entry_bytes
-        if self._pending_bytes >= _PENDING_BYTES or len(self._pending) >= self._max_pending:
+        self.n_records += n_records
+        self.n_bytes = size = self.n_bytes + n_bytes + n_records * self._entry_bytes
+        if size >= self._flush_at or len(self._pending) >= self._max_pending:
             self.flush()
 
     def _write_pending(self) -> None:
-        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         sizes = np.fromiter(map(len, self._pending), np.int64, len(self._pending))
         lengths = sizes.reshape(-1, self._n_blobs).sum(axis=1)
-        checksums = crc32_extents(data, np.cumsum(lengths) - lengths, lengths)
+        parts = self._pending
+        if sizes.sum() < _LONG_BYTES * len(sizes):
+            parts = [b"".join(self._pending)]
+            checksums = crc32_extents(parts[0], np.cumsum(lengths) - lengths, lengths)
+        else:
+            records = zip(*[iter(parts)] * self._n_blobs, strict=True)
+            checksums = np.fromiter((_checksum(blobs) for blobs in records), np.uint32, len(lengths))
         # At a known place, so that a write that failed (a full disk) can be repeated.
-        write_all(self._descriptor, data, self._base + self._data_bytes)
+        self._data_bytes += write_parts(self._descriptor, parts, self._base + self._data_bytes)
         self._sizes.frombytes(sizes.tobytes())
         self._checksums.frombytes(checksums.tobytes())
-        self._data_bytes += len(data)
         self._pending.clear()
-        self._pending_bytes = 0
+        self._flush_at = self.n_bytes + _PENDING_BYTES
 
     def _entries(self, first: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Return int64[n, k] sizes and uint32[n] CRCs from record `first` on: copies, so that the arrays can grow."""
@@ -153,8 +159,16 @@ class JournaledFileWriter(FileWriter):
         return self._descriptor < 0
 
     def _check_open(self) -> None:
-        if self._descriptor < 0:  # as `_closed`, without a call for each append
+        if self._closed:
             raise ValueError(f"the writer of {str(self.path)!r} is closed")
+
+
+def _checksum(blobs: Sequence[bytes]) -> int:
+    """Return the CRC-32 of blobs that lie back to back."""
+    value = 0
+    for blob in blobs:
+        value = crc32(blob, value)
+    return value
 
 
 def journal_path(path: Path) -> Path:

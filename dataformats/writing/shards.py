@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,11 @@ class Output(ABC):
 
     @abstractmethod
     def append(self, encoded: Encoded) -> None: ...
+
+    def extend(self, encoded: Sequence[Encoded]) -> None:
+        """Append several records, in order; up to the first that raises."""
+        for one in encoded:
+            self.append(one)
 
     @abstractmethod
     def flush(self, sync: bool) -> None: ...
@@ -68,6 +73,9 @@ class SingleFile(Output):
 
     def append(self, encoded: Encoded) -> None:
         self.file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+
+    def extend(self, encoded: Sequence[Encoded]) -> None:
+        self.file.extend(encoded)  # type: ignore[arg-type]  # likewise
 
     def flush(self, sync: bool) -> None:
         self.file.flush(sync=sync)

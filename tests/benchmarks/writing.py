@@ -134,6 +134,7 @@ def write_examples(path: Path, records: list[Any]) -> None:
 # ---- Syrah
 
 SYRAH = "array by array, BSON"
+DTYPES = {np.dtype(name).num: name for name in ("int64", "float64")}
 ITEMS = Content(
     f"Write Syrah, {{n:,}} × {WIDTH:,} float64 and label",
     10_000,
@@ -146,25 +147,38 @@ ITEMS = Content(
 
 
 def write_syrah(path: Path, records: list[Any]) -> None:
-    """The original's way: for each array of each item, one write, and an entry in the lists of the metadata."""
+    """The steps of the original: for each array a seek, a write and checked entries of the metadata, which are lists."""
     bson = peer("bson")
     tables: dict[str, dict[str, Any]] = {}
+    end = 22
     with path.open("wb") as file:
-        file.write(bytes(22))
         for record in records:
+            entries = {}
             for name, value in record.items():
                 array = np.asarray(value)
-                table = tables.setdefault(name, {"offset": [], "size": [], "dtype": str(array.dtype)})
-                table["offset"].append(file.tell())
-                table["size"].append(file.write(array.tobytes()))
+                dtype, blob = DTYPES[array.dtype.num], array.tobytes()
+                file.seek(end)
+                file.write(blob)
+                entries[name] = {"offset": end, "size": len(blob), "dtype": dtype}
+                end += len(blob)
+            tables = tables or {name: {**entry, "offset": [], "size": []} for name, entry in entries.items()}
+            if set(entries) != set(tables):
+                raise KeyError("the arrays differ from those of the first item")
+            for name, entry in entries.items():
+                table = tables[name]
+                if set(entry) != set(table) or entry["dtype"] != table["dtype"]:
+                    raise ValueError("the dtype differs from that of the first item")
+                table["offset"].append(entry["offset"])
+                table["size"].append(entry["size"])
         metadata = {
             name: {**table, **{kind: np.array(table[kind], "<i8").tobytes() for kind in ("offset", "size")}}
             for name, table in tables.items()
         }
-        place, text = file.tell(), bson.encode(metadata)
+        text = bson.encode(metadata)
+        file.seek(end)
         file.write(text)
         file.seek(0)
-        file.write(b"GS" + bytes((0, 0, 2, 0)) + place.to_bytes(8, "little") + len(text).to_bytes(8, "little"))
+        file.write(b"GS" + bytes((0, 0, 2, 0)) + end.to_bytes(8, "little") + len(text).to_bytes(8, "little"))
 
 
 # ---- FFRecord
