@@ -147,7 +147,7 @@ ITEMS = Content(
 
 
 def write_syrah(path: Path, records: list[Any]) -> None:
-    """The steps of the original: for each array a seek, a write and checked entries of the metadata, which are lists."""
+    """The steps of the original: for each array a seek, a write, and checked entries in the lists of the metadata."""
     bson = peer("bson")
     tables: dict[str, dict[str, Any]] = {}
     end = 22
