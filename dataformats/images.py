@@ -18,6 +18,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -134,8 +135,9 @@ class _Operation(FieldOperation):
         return (3, *size) if self.layout == "channels_first" else (*size, 3)
 
     def _check(self) -> None:
-        if not 0 <= self.flip <= 1:
-            raise ValueError(f"flip: expected a probability from 0 to 1, found {self.flip!r}")
+        flip: Any = self.flip
+        if not isinstance(flip, Real) or not 0 <= flip <= 1:
+            raise ValueError(f"flip: expected a probability from 0 to 1, found {flip!r}")
         if self.layout not in ("channels_last", "channels_first"):
             raise ValueError(f"layout: expected 'channels_last' or 'channels_first', found {self.layout!r}")
         _check_number("seed", self.seed, 0)
@@ -238,7 +240,7 @@ class CenterCrop(_Operation):
     def __post_init__(self) -> None:
         _sizes(self.size)
         if self.resize is not None:
-            _sizes(self.resize)
+            _sizes(self.resize, "resize")
         self._check()
 
     def shape(self, height: int, width: int) -> tuple[int, int]:
@@ -301,16 +303,17 @@ def _check_number(name: str, found: Any, least: int) -> None:
 
 
 def _check_bounds(name: str, found: Any) -> None:
-    if not isinstance(found, tuple | list) or len(found) != 2 or not 0 < found[0] <= found[1] < math.inf:
+    valid = isinstance(found, tuple | list) and len(found) == 2 and all(isinstance(bound, Real) for bound in found)
+    if not valid or not 0 < found[0] <= found[1] < math.inf:
         raise ValueError(f"{name}: expected two positive numbers in order, found {found!r}")
 
 
-def _sizes(size: Any) -> tuple[int, int]:
+def _sizes(size: Any, name: str = "size") -> tuple[int, int]:
     """Return height and width."""
     found = (size, size) if isinstance(size, int) else size
     valid = isinstance(found, tuple | list) and len(found) == 2
     if not valid or not all(isinstance(one, int) and 1 <= one <= _MOST_SIZE for one in found):
-        raise ValueError(f"size: expected one whole number or (height, width), 1 to {_MOST_SIZE}, found {size!r}")
+        raise ValueError(f"{name}: expected one whole number or (height, width), 1 to {_MOST_SIZE}, found {size!r}")
     return found[0], found[1]
 
 

@@ -15,7 +15,7 @@ from dataformats.spec import VALUE
 
 __all__ = ["as_array", "plain", "row_name", "rows_of", "stacked"]
 
-_REMEDY = "Declare a shape in the spec, pass collate=, or make them alike in transform="
+_REMEDY = "Declare a shape in the spec, crop images by decode=, pass collate=, or make them alike in transform="
 
 
 def plain(columns: Mapping[str, Any], indices: NDArray[np.int64] | None = None) -> dict[str, Any]:

@@ -161,7 +161,9 @@ def _blobs(column: Any, name: str) -> Blobs:
             return Blobs(column.values, column.offsets[:-1], column.lengths)
     elif isinstance(column, list) and all(isinstance(value, bytes) for value in column):
         return Blobs.join(column)
-    raise SpecError("an operation decodes bytes, one value for each record; found something else", field=name)
+    other = next((value for value in column if not isinstance(value, bytes | None)), None)
+    found = "a record without it" if other is None else f"a {type(other).__name__}"
+    raise SpecError(f"an operation decodes bytes, one value for each record; found {found}", field=name)
 
 
 def _check_type(kind: Type, name: str) -> None:
@@ -169,5 +171,5 @@ def _check_type(kind: Type, name: str) -> None:
         raise SpecError(
             f"an operation decodes bytes, one value for each record; found the type {kind}",
             field=name,
-            remedy=Remedy("Pass {spec} if all records have one.", spec={name: "bytes"}),
+            remedy=Remedy("Pass {spec} if each record has one value of bytes there.", spec={name: "bytes"}),
         )

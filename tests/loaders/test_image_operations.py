@@ -201,11 +201,21 @@ def test_every_image_becomes_rgb(mode: str) -> None:
         lambda: RandomResizedCrop(8, seed=-1),
         lambda: RandomResizedCrop(8, seed=0.5),  # type: ignore[arg-type]
         lambda: RandomResizedCrop(8, max_pixels=0),
+        lambda: RandomResizedCrop(8, scale=("a", "b")),  # type: ignore[arg-type]
+        lambda: RandomResizedCrop(8, flip=None),  # type: ignore[arg-type]
+        lambda: Resize(8, flip="yes"),  # type: ignore[arg-type]
+        lambda: Resize(8, flip=float("nan")),
     ],
 )
 def test_arguments_out_of_range(make: Callable[[], Any]) -> None:
     with pytest.raises(ValueError, match="expected"):
         make()
+
+
+def test_an_error_names_the_argument() -> None:
+    with pytest.raises(ValueError, match="^resize: expected one whole number"):
+        CenterCrop(8, resize="256")  # type: ignore[arg-type]
+    assert Resize(8, flip=np.float32(0.5)).flip == Resize(8, flip=np.uint8(1)).flip / 2
 
 
 # ---- in a Loader
@@ -313,8 +323,9 @@ def test_a_field_without_one_value_of_bytes_is_refused(source: Any) -> None:
             Loader(source, 1, decode=decode)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="decode: expected a dict of field to operation, found"):
             source.read([0], decode=decode)
-    with pytest.raises(SpecError, match="decodes bytes"):
-        next(iter(Loader([{"image": 3}], 1, workers=0, decode=DECODE)))
+    for value, found in ((3, "a int"), (np.zeros((4, 4, 3)), "a ndarray"), (None, "a record without it")):
+        with pytest.raises(SpecError, match=f"decodes bytes, one value for each record; found {found}"):
+            next(iter(Loader([{"image": value}], 1, workers=0, decode=DECODE)))
 
 
 # ---- in read
