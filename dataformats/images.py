@@ -18,7 +18,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -40,6 +39,8 @@ _TRIES = 10
 _MOST_SIZE = 16_384
 _MOST_SIDE = 65_536  # of an image, and of one that is resized: for larger ones, resampling would need gigabytes
 _LEAST_SCALED = 64  # pixels: below, some scales of a JPEG have the same size
+
+_NUMBER = int | float | np.number
 
 Size = int | tuple[int, int]
 """Height and width in pixels; one number is both."""
@@ -136,7 +137,7 @@ class _Operation(FieldOperation):
 
     def _check(self) -> None:
         flip: Any = self.flip
-        if not isinstance(flip, Real) or not 0 <= flip <= 1:
+        if not isinstance(flip, _NUMBER) or not 0 <= flip <= 1:
             raise ValueError(f"flip: expected a probability from 0 to 1, found {flip!r}")
         if self.layout not in ("channels_last", "channels_first"):
             raise ValueError(f"layout: expected 'channels_last' or 'channels_first', found {self.layout!r}")
@@ -303,7 +304,7 @@ def _check_number(name: str, found: Any, least: int) -> None:
 
 
 def _check_bounds(name: str, found: Any) -> None:
-    valid = isinstance(found, tuple | list) and len(found) == 2 and all(isinstance(bound, Real) for bound in found)
+    valid = isinstance(found, tuple | list) and len(found) == 2 and all(isinstance(bound, _NUMBER) for bound in found)
     if not valid or not 0 < found[0] <= found[1] < math.inf:
         raise ValueError(f"{name}: expected two positive numbers in order, found {found!r}")
 
