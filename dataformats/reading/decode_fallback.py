@@ -13,6 +13,7 @@ from dataformats.batch import Blobs, RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError
 from dataformats.reading.blob_locations import BlobLocations, RecordRun, subset, without
+from dataformats.storage.threads import for_each
 
 __all__ = ["OnFailure", "decode", "decode_fetched"]
 
@@ -70,7 +71,8 @@ def decode(
             raise _located(decoder, error, int(numbers[0]), 0, places) from error.__cause__
     n = len(numbers)
     failed: dict[int, Exception] = {}
-    for position in range(n):
+
+    def check(position: int) -> None:
         one = {name: subset(*part, np.array([position]), n) for name, part in stored.items()}
         try:
             decoder.decode(one, mask)
@@ -80,6 +82,9 @@ def decode(
             if on_failure == "raise" or (on_failure == "omit" and isinstance(error, SpecError)):
                 raise located from error.__cause__
             failed[position] = located
+
+    for_each(check, n)
+    failed = dict(sorted(failed.items()))
     kept = without(n, failed)
     sound = {name: subset(*part, kept, n) for name, part in stored.items()}
     by_number = {int(numbers[position]): error for position, error in failed.items()}
