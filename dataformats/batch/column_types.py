@@ -58,7 +58,10 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: Any) -> Any:
+        """Return an item; of a slice, a column with copies of its items."""
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
         position = range(len(self))[index]
         start, stop = int(self.offsets[position]), int(self.offsets[position + 1])
         if isinstance(self.values, Ragged):
@@ -182,7 +185,10 @@ class Nullable:
     def __len__(self) -> int:
         return len(self.present)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: Any) -> Any:
+        """Return an item, or a column of a slice."""
+        if isinstance(index, slice):
+            return Nullable(self.values[index], self.present[index])
         return plain(self.values[index]) if self.present[index] else None
 
     def __iter__(self) -> Iterator[Any]:

@@ -77,6 +77,17 @@ def test_items_of_ragged() -> None:
     assert "3 items" in repr(nested)
 
 
+@pytest.mark.parametrize("part", [slice(1, 3), slice(None, None, -1), slice(5, 9), slice(-2, None)])
+def test_slices_of_columns_are_columns(part: slice) -> None:
+    text = Ragged(np.frombuffer(b"onetwosix", np.uint8), np.array([0, 3, 3, 6, 9]), "utf8")
+    nested = Ragged(text, np.array([0, 1, 1, 4]), present=np.array([True, False, True]))
+    missing = Nullable(np.arange(4), np.array([True, False, True, True]))
+    for column in (text, nested, missing):
+        found = column[part]
+        assert type(found) is type(column)
+        assert list(found) == list(column)[part]
+
+
 def test_missing_values() -> None:
     column = Nullable(np.array([[1, 2], [0, 0]]), np.array([True, False]))
     assert as_lists(column) == [[1, 2], None]
