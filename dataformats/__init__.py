@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dataformats.loaders.mixture import Mixture, mix
     from dataformats.loaders.pack import pack
     from dataformats.loaders.pad import pad
+    from dataformats.merging import merge, split
     from dataformats.reading.concat import concat
     from dataformats.reading.opening import open, register_backend
     from dataformats.reading.source import RecordSource
@@ -72,6 +73,7 @@ _ROOMS = {
     ),
     "columns.codec_resolver": ("register_codec",),
     "inspecting": ("Finding", "Info", "VerifyReport", "info", "verify"),
+    "merging": ("merge", "split"),
     "reading.opening": ("open", "register_backend"),
     "reading.source": ("RecordSource",),
     "repairing": ("RepairReport", "repair"),
@@ -122,6 +124,7 @@ __all__ = [
     "convert",
     "create",
     "info",
+    "merge",
     "mix",
     "open",
     "pack",
@@ -129,6 +132,7 @@ __all__ = [
     "register_backend",
     "register_codec",
     "repair",
+    "split",
     "verify",
 ]
 

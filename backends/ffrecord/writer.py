@@ -6,9 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
 from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
+from dataformats.batch import StoredRecords
 from dataformats.interfaces import BlobWriter
+from dataformats.kernels import crc32_extents
 from dataformats.storage.atomic import copy_range, publish, remove, write_all
 from dataformats.writing.journaled_file import JournaledFileWriter, discard_unfinished
 
@@ -68,6 +72,18 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
             return
         data = [blob if type(blob) is bytes else _as_bytes(blob) for blob in blobs]
         self._append(data, sum(map(len, data)), len(data))
+
+    def append_stored(self, records: StoredRecords) -> None:
+        """Append records; the checksums of another FFRecord are kept."""
+        self._check_open()
+        if self._records is not None and self.n_records + len(records) > self._records:
+            super().append_stored(records)
+            return
+        data, offsets = records.blobs.contiguous()
+        checksums = records.checksums if records.format == "ffrecord" else None
+        if checksums is None:
+            checksums = crc32_extents(data, offsets[:-1], np.diff(offsets))
+        self._append_many(data.data, np.diff(offsets), checksums)
 
     def close(self) -> None:
         """Complete the file at `path`, sync it and delete the journal; the caller renames the file.

@@ -12,10 +12,11 @@ import numpy as np
 
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.stream import iter_chunks
-from dataformats.batch import Blobs
+from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import SpecError
 from dataformats.interfaces import BlobWriter, OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.kernels import gather
 from dataformats.storage import atomic
 from dataformats.storage.atomic import write_parts
 from dataformats.storage.files import LocalFile
@@ -47,7 +48,7 @@ class FramedWriter(BlobWriter):
         self._path = path
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self._unwritten: list[bytes] = []  # what a write that failed has yet to write
+        self._unwritten: list[bytes | memoryview] = []  # what a write that failed has yet to write
         self._end = 0  # bytes in the file
         self._is_named = False  # True once the folder's entry of the file is on disk
         self._file: FileIO | None = None
@@ -97,6 +98,17 @@ class FramedWriter(BlobWriter):
         if self._pending_bytes >= _BUFFER_BYTES or len(self._pending) >= _BUFFER_RECORDS:
             self._write_pending()
 
+    def append_stored(self, records: StoredRecords) -> None:
+        """Append records; the frames of a file of the same format are copied as they are, with their checksums."""
+        blobs, least = records.blobs, self.framing.min_length
+        if not records.framed or records.format != self.framing.name or blobs.lengths.min(initial=least) < least:
+            super().append_stored(records)
+            return
+        self._open_file()
+        self._write_pending()
+        self._count(blobs)
+        self._write(*self._compressed([_frames_around(blobs, self.framing)]))
+
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system; the file can then be read up to here."""
         file = self._open_file()
@@ -145,7 +157,7 @@ class FramedWriter(BlobWriter):
 
     # ---- hooks for compression
 
-    def _compressed(self, parts: list[bytes]) -> list[bytes]:
+    def _compressed(self, parts: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
         """Return the bytes to write for parts of frames; a compressor may hold some back."""
         return parts
 
@@ -181,7 +193,7 @@ class FramedWriter(BlobWriter):
             self._pending, self._pending_bytes = [], 0
             self._write(*self._compressed(parts))
 
-    def _write(self, *parts: bytes) -> None:
+    def _write(self, *parts: bytes | memoryview) -> None:
         """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
         self._unwritten += parts
         if self._unwritten:
@@ -207,3 +219,12 @@ class FramedWriter(BlobWriter):
     def _count(self, blobs: Blobs) -> None:
         self.n_records += len(blobs)
         self.n_bytes += int(blobs.lengths.sum()) + len(blobs) * self.framing.extra
+
+
+def _frames_around(blobs: Blobs, framing: Framing) -> memoryview:
+    """Return the frames around blobs in their buffer, back to back; without a copy if they lie so."""
+    starts, sizes = blobs.starts - framing.head, blobs.lengths + framing.extra
+    ends = starts + sizes
+    if len(blobs) and np.array_equal(starts[1:], ends[:-1]):
+        return blobs.buffer.data[int(starts[0]) : int(ends[-1])]
+    return gather(blobs.buffer, starts, sizes)[0].data

@@ -123,6 +123,13 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, 
         """True for a dataset of generation 3, which grows under its final name."""
         return (path / SPEC).is_file() and not (path / (REFS + BAG)).exists()
 
+    def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
+        """Return the generation."""
+        found = reader.metadata().get("generation", "3")
+        if found not in ("2", "3"):
+            raise SpecError(f"cannot write generation {found}: expected 2 or 3, the same in all sources")
+        return {"generation": int(found)}
+
     def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `000000`, `000001` and so on; the original's names have no stem."""
         return [f"{number:06d}" for number in range(count)]

@@ -72,6 +72,10 @@ class SyrahReader(Reader):
         self.spec: Spec | None = Spec({name: self._type(name, dtype) for name, dtype in self._dtypes.items()})
 
     @property
+    def stored_spec(self) -> Spec:
+        return Spec({name: Type(dtype) for name, dtype in self._dtypes.items()})
+
+    @property
     def counts(self) -> NDArray[np.int64]:
         return self._counts
 

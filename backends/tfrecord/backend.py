@@ -12,9 +12,11 @@ from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.repair import salvage
 from dataformats.backends.tfrecord.sniff import sniff_frames
 from dataformats.backends.tfrecord.writer import TFRecordWriter
+from dataformats.errors import SpecError
 from dataformats.interfaces import (
     BlobBackend,
     OpenOptions,
+    Reader,
     RecordCodec,
     ResumesFinishedFiles,
     Salvage,
@@ -24,6 +26,7 @@ from dataformats.interfaces import (
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 from dataformats.storage.files import LocalFile
+from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["TFRecordBackend"]
 
@@ -93,6 +96,15 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
                 by the name: `.gz` and `.zlib` are compressed.
         """
         return TFRecordWriter(path, resume=resume, compression=_compression_for(path, compression))
+
+    def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
+        """Return the compression for shards; the name of a single file shows it."""
+        if named:
+            return {}
+        found = {file.compression if isinstance(file, DecompressedFile) else "none" for file in reader.files}
+        if len(found) > 1:
+            raise SpecError(f"the files differ in compression: {' and '.join(sorted(found))}")
+        return {"compression": found.pop() if found else "none"}
 
     def extension_problem(self, path: Path, *, compression: str | None = "auto", **_: Any) -> str | None:
         """Only plain files can be extended: compressed data cannot be cut behind a record."""

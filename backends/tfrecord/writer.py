@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class TFRecordWriter(FramedWriter):
             return None
         return zlib.compressobj(_LEVEL, zlib.DEFLATED, WBITS[self._compression])
 
-    def _compressed(self, parts: list[bytes]) -> list[bytes]:
+    def _compressed(self, parts: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
         if self._compressor is None:
             return parts
         joined = parts if sum(map(len, parts)) > _LARGE_BYTES else [b"".join(parts)]

@@ -11,6 +11,7 @@ from dataformats.batch.column_types import (
     take_column,
 )
 from dataformats.batch.record_batch import RecordBatch
+from dataformats.batch.stored_records import StoredRecords
 
 __all__ = [
     "Blobs",
@@ -19,6 +20,7 @@ __all__ = [
     "Ragged",
     "RecordBatch",
     "StackedList",
+    "StoredRecords",
     "concat_columns",
     "described",
     "take_column",

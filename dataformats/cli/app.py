@@ -19,8 +19,10 @@ from dataformats.cli.head import head
 from dataformats.cli.index import index
 from dataformats.cli.info import info
 from dataformats.cli.installation import version
+from dataformats.cli.merge import merge
 from dataformats.cli.output import printable
 from dataformats.cli.repair import repair
+from dataformats.cli.split import split
 from dataformats.cli.verify import verify
 from dataformats.cli.warning_lines import warnings_in_one_line
 
@@ -61,6 +63,15 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats repair photos.tfrecord repaired.tfrecord --dry-run",
         "dataformats repair photos.tfrecord repaired.tfrecord",
         "dataformats repair 'digits-*.tfrecord' repaired",
+    ),
+    merge: (
+        "dataformats merge 'digits-*.tfrecord' digits.tfrecord",
+        "dataformats merge 'small-*.tfrecord' large --parts 10",
+    ),
+    split: (
+        "dataformats split photos.tfrecord shards --parts 4",
+        "dataformats split photos.tfrecord shards --records 1000",
+        "dataformats split photos.tfrecord wide.tfrecord --where rules:is_wide --rest narrow.tfrecord",
     ),
 }
 """Each command with the examples in its help."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +31,7 @@ __all__ = [
     "SpecTexts",
     "checked_format",
     "checked_payload",
+    "condition",
     "one_or_all",
     "parsed_rename",
     "parsed_spec",
@@ -197,6 +202,45 @@ def parsed_rename(texts: Sequence[str] | None, option: str = "--rename") -> dict
         return _pairs(texts or (), "OLD=NEW, such as 'image/encoded=image'")
     except (SpecError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def condition(text: str, option: str = "--where") -> Any:
+    """Return the mask in a `.npy` file, or the function that `module:function` names.
+
+    The module is installed, or lies in the current folder.
+
+    Raises:
+        typer.BadParameter: There is no such file or function; the function raises it if it fails.
+    """
+    if not text.endswith(".npy"):
+        return _function(text, option)
+    import numpy as np
+
+    try:
+        return np.load(text, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def _function(text: str, option: str) -> Callable[[Any], Any]:
+    module, _, name = text.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        function: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        what = f"expected MODULE:FUNCTION, found {text!r}: {error}"
+        raise typer.BadParameter(what, param_hint=option) from error
+    finally:
+        sys.path.remove(os.getcwd())
+
+    def called(record: Any) -> Any:
+        try:
+            return function(record)
+        except Exception as error:
+            what = f"{text} raised {type(error).__name__}: {error}"
+            raise typer.BadParameter(what, param_hint=option) from error
+
+    return called
 
 
 def _pairs(texts: Sequence[str], expected: str) -> dict[str, str]:

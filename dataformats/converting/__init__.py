@@ -16,9 +16,8 @@ from dataformats.converting.run import Run
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.target import Target
 from dataformats.converting.tasks import Conversion
-from dataformats.errors import DataFormatsError, Remedy
 from dataformats.interfaces import RecordWriter
-from dataformats.reading.opening import open as open_source
+from dataformats.reading.opening import open_for_copying
 from dataformats.reading.scan import read_parts, steps
 from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.registry import backends
@@ -184,14 +183,7 @@ def opened_source(
     if isinstance(source, RecordSource):
         yield source
         return
-    try:
-        files = open_source(source, **options)
-    except DataFormatsError as error:
-        remedy = getattr(error, "remedy", None)
-        if isinstance(remedy, Remedy):
-            error.remedy = remedy.for_source()  # type: ignore[attr-defined]  # it has one
-        raise
-    with files as opened:
+    with open_for_copying(source, options) as opened:
         yield opened if options.get("spec") is not None else with_new_types(opened, spec, rename)
 
 

@@ -103,6 +103,18 @@ class Backend(ABC):
             FormatError: A header is broken.
         """
 
+    def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
+        """Return the options of `create` that make files like those of a reader; `{}` if the format has none.
+
+        Args:
+            reader: Of files of this format.
+            named: True for one file, whose name may show its options; False for shards.
+
+        Raises:
+            SpecError: Its files differ, or such files are not written.
+        """
+        return {}
+
     @abstractmethod
     def shard_names(self, stem: str, count: int, **backend_options: Any) -> list[str]:
         """Return the format's own names for `count` files (or folders) in a folder, in order.

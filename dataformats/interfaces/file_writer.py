@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from dataformats.batch import StoredRecords
+
 __all__ = [
     "BlobWriter",
     "FieldsWriter",
@@ -22,6 +24,10 @@ class FileWriter(ABC):
 
     n_records: int = 0
     n_bytes: int = 0
+
+    @abstractmethod
+    def append_stored(self, records: StoredRecords) -> None:
+        """Append records of another file of the format; their checksums may be kept, because a reader verified them."""
 
     @abstractmethod
     def flush(self, *, sync: bool = False) -> None:
@@ -52,6 +58,9 @@ class BlobWriter(FileWriter):
         for blob in blobs:
             self.append(blob)
 
+    def append_stored(self, records: StoredRecords) -> None:
+        self.extend(list(records.blobs))
+
 
 class FieldsWriter(FileWriter):
     """Writes one file or folder of a format that stores the fields of a record apart."""
@@ -67,3 +76,6 @@ class FieldsWriter(FileWriter):
         """Append several records, in order; up to the first that raises."""
         for blobs in records:
             self.append(blobs)
+
+    def append_stored(self, records: StoredRecords) -> None:
+        self.extend(list(records))

@@ -165,6 +165,11 @@ class Reader(ABC):
         sizes = [file.stored_size for file in self.files]
         return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
 
+    @property
+    def stored_spec(self) -> Spec | None:
+        """The types under which fields are stored, as `FieldsBackend.create` takes them."""
+        return self.spec
+
     def stored_type_for(self, field: str, declared: Type) -> Type:
         """Return the type that decodes the stored blobs of a field, given the type that the spec declares.
 

@@ -20,6 +20,7 @@ from dataformats.interfaces import (
     Located,
     OutdatedIndexError,
     Reader,
+    RecordChunk,
     SequentialReader,
 )
 from dataformats.reading.blob_locations import RecordRun, cut, sound
@@ -36,6 +37,8 @@ WHOLE_RECORDS: Mapping[str, bool | range] = {VALUE: True}
 """The stored field of formats that store one blob a record."""
 
 _SAMPLES = 512
+_GROUP_CHUNKS = 64
+_GROUP_BYTES = 2**20
 _SAMPLE_BYTES = 64 * 2**20
 
 
@@ -208,13 +211,18 @@ class BlobReader:
 
     def samples(self) -> Iterator[bytes]:
         """Yield up to 512 sound records, the first of each file, spread over all files: some 64 MiB at most."""
+        for _, found in self.samples_of_files():
+            yield from found
+
+    def samples_of_files(self) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield files with their `samples`."""
         n = len(self.reader.files)
         chosen = min(_SAMPLES, n)
         each = -(-_SAMPLES // max(1, chosen))
         place, left = 0, _SAMPLE_BYTES
         while place < chosen and left > 0:
             found = self._first(n * place // chosen, each)
-            yield from found
+            yield self.reader.files[n * place // chosen].name, found
             n_bytes = sum(map(len, found))
             if place == 0:  # fewer files if their records are long
                 chosen = min(chosen, _SAMPLE_BYTES // max(1, n_bytes))
@@ -243,13 +251,41 @@ class BlobReader:
             count: Called at the end of each file with its number and that of its records.
         """
         first = 0
-        reader = self.reader
+        reader, files = self.reader, self.reader.files
         if not isinstance(reader, SequentialReader):
             raise TypeError("the format has no sequential reader")
-        for number, file in enumerate(reader.files):
-            begin = first
-            for chunk in prefetch(reader.iter_chunks(number)):
-                yield from cut(chunk, first, file.name)
-                first += len(chunk.blobs)
-            if count is not None:
-                count(number, first - begin)
+        for chunks in prefetch(_grouped(reader, len(files))):
+            for number, chunk, n_before in chunks:
+                if chunk is not None:
+                    yield from cut(chunk, first, files[number].name)
+                    first += len(chunk.blobs)
+                elif count is not None:
+                    count(number, n_before)
+
+
+_Chunks = list[tuple[int, RecordChunk | None, int]]
+
+
+def _grouped(reader: SequentialReader, n_files: int) -> Iterator[_Chunks]:
+    """Yield the chunks of all files: file number, chunk, records of the file so far; at the end of a file `None`.
+
+    Small ones come together, because passing one between threads costs as much as reading a small file. The first one
+    comes alone: a caller that wants a few records does not wait for many.
+    """
+    group: _Chunks = []
+    n_bytes, enough = 0, 0
+    try:
+        for number in range(n_files):
+            n = 0
+            for chunk in reader.iter_chunks(number):
+                n += len(chunk.blobs)
+                group.append((number, chunk, n))
+                n_bytes += int(chunk.blobs.lengths.sum())
+                if n_bytes >= enough or len(group) >= _GROUP_CHUNKS:
+                    yield group
+                    group, n_bytes, enough = [], 0, _GROUP_BYTES
+            group.append((number, None, n))
+    except Exception:
+        yield group  # the records before the error
+        raise
+    yield group

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.batch import RecordBatch
+from dataformats.batch import RecordBatch, StoredRecords
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, CachesIndexes, FieldsBackend, Located, Reader
+from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FieldsBackend, Located, Reader
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
@@ -26,6 +26,7 @@ from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.fast_read import PinnedRows
+from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
@@ -129,10 +130,22 @@ class FileSource(DecodingSource):
     def hidden_fields(self) -> tuple[str, ...]:
         return self._schema.hidden_fields
 
+    def guessed_payloads(self) -> Iterator[tuple[str, str]]:
+        """Yield files with the payload of their first records, judged by these alone; none if a payload is declared."""
+        if self._declared.payload is None and isinstance(self._backend, BlobBackend):
+            for file, samples in self._blobs.samples_of_files():
+                if any(samples):
+                    yield file, self._backend.guess_payload(samples)
+
     @property
     def reader(self) -> Reader:
         """The reader, which knows where the blobs lie."""
         return self._reader
+
+    @property
+    def backend(self) -> Backend:
+        """The format, which opens and writes its files."""
+        return self._backend
 
     @property
     def nbytes(self) -> int:
@@ -313,6 +326,29 @@ class FileSource(DecodingSource):
             yield from run.blobs
             if problem is not None:
                 raise problem
+
+    def scan_stored(self) -> Iterator[StoredRecords]:
+        """Yield all records in order as they are stored, a few megabytes at a time, reading ahead.
+
+        The first damaged record raises its error, after all records before it.
+        """
+        if not self._blobs.reads_sequentially:
+            yield from prefetch(read_parts(self._stored, self.steps()))
+            return
+        for run, problem in self._blobs.runs(self._check_count):
+            yield StoredRecords(self.format, {VALUE: (run.blobs, None)}, framed=True)
+            if problem is not None:
+                raise problem
+
+    @_comparing_indexes
+    def _stored(self, part: range) -> StoredRecords:
+        numbers = np.arange(part.start, part.stop)
+        located = self._blobs.locate(numbers, self._blobs.fields)
+        places = BlobLocations(self._reader.files, located, self._blobs.fetch_located(located))
+        for _, error in sorted(places.problems(numbers).items()):
+            raise error
+        checksums = located[VALUE].extents.stored if self._reader.spec is None else None
+        return StoredRecords(self.format, places.stored(), checksums)
 
     def _check_count(self, file: int, n: int) -> None:
         """Compare a file that was read to its end with its index, if `len` has counted more or fewer records."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
 
-from dataformats.errors import FormatError, Remedy, SpecError, StateMismatchError
+from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.indexing.index_cache import check_place
 from dataformats.interfaces import Backend, OpenOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES
@@ -21,7 +21,7 @@ from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.paths import resolve
 
-__all__ = ["OpenArguments", "open", "register_backend"]
+__all__ = ["OpenArguments", "open", "open_for_copying", "register_backend"]
 
 
 def open(  # the name that the contract gives it
@@ -97,6 +97,17 @@ def open(  # the name that the contract gives it
         progress=progress,
         **backend_options,
     ).open()
+
+
+def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource:
+    """Open the source of a call that takes the arguments of `open` as `source_options`: remedies name them so."""
+    try:
+        return arguments_of(path, **options).open()
+    except DataFormatsError as error:
+        remedy = getattr(error, "remedy", None)
+        if isinstance(remedy, Remedy):
+            error.remedy = remedy.for_source()  # type: ignore[attr-defined]  # it has one
+        raise
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:

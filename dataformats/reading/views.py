@@ -18,7 +18,7 @@ from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec, SpecLike
 
-__all__ = ["MapView", "SelectView", "batch_of", "evaluate", "split", "take", "where"]
+__all__ = ["MapView", "SelectView", "batch_of", "evaluate", "mask_of", "split", "take", "where"]
 
 _WHERE_THREADS = 4
 _WHERE_RECORDS = 256
@@ -34,10 +34,15 @@ def take(source: RecordSource, indices: ArrayLike | range) -> RecordSource:
 
 def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool]) -> RecordSource:
     """Return a view of the records for which the mask is true: see `RecordSource.where`."""
+    return TakeView(source, np.flatnonzero(mask_of(source, mask)))
+
+
+def mask_of(source: RecordSource, mask: ArrayLike | Callable[[Any], bool]) -> NDArray[np.bool_]:
+    """Return bool[len(source)]: a mask as given, or the results of a function of each record."""
     chosen = evaluate(source, mask) if callable(mask) else np.asarray(mask)
     if chosen.dtype != np.bool_ or chosen.shape != (len(source),):
         raise ValueError(f"expected bool[{len(source)}], found {chosen.dtype}{list(chosen.shape)}")
-    return TakeView(source, np.flatnonzero(chosen))
+    return chosen
 
 
 def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[RecordSource, ...]:

@@ -140,7 +140,7 @@ def open_unbuffered(path: Path) -> FileIO:
     return FileIO(path, "r+", opener=lambda name, flags: os.open(name, flags | os.O_CREAT | NO_LINK, 0o666))
 
 
-def write_all(descriptor: int, data: bytes, offset: int) -> None:
+def write_all(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of `data` at byte `offset`; one call of the system may write less than it is given."""
     rest = memoryview(data)
     while len(rest):
@@ -164,7 +164,7 @@ def copy_range(source: int, start: int, target: int, place: int, length: int) ->
             shutil.copyfileobj(reader, writer, 8 * 2**20)
 
 
-def write_parts(descriptor: int, parts: Sequence[bytes], offset: int) -> int:
+def write_parts(descriptor: int, parts: Sequence[bytes | memoryview], offset: int) -> int:
     """Write parts back to back at byte `offset`, long ones without joining them; return their bytes in all."""
     n_bytes = sum(map(len, parts))
     if n_bytes < _LONG_PART * len(parts) or not hasattr(os, "pwritev"):

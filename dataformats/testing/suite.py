@@ -19,6 +19,7 @@ from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.indexes import IndexConformance, IndexDurability
 from dataformats.testing.io_modes import IoModeConformance, IoModeDurability
 from dataformats.testing.locations import LocationConformance
+from dataformats.testing.merging import MergingConformance
 from dataformats.testing.processes import PickleConformance, ProcessDurability
 from dataformats.testing.reading import ReadingConformance
 from dataformats.testing.views import ViewConformance
@@ -57,6 +58,7 @@ class BackendConformance(
     IndexConformance,
     PickleConformance,
     ConvertingConformance,
+    MergingConformance,
     DamageConformance,
     IoModeConformance,
 ):

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from dataformats.batch import StoredRecords
 from dataformats.errors import CodecError, Remedy, SpecError, TargetExistsError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import AppendsInPlace, Backend
@@ -306,10 +307,19 @@ class DatasetWriter(RecordWriter):
             self._add_place(error)
             raise
 
-    def next_shard(self) -> None:
-        """Begin another shard with the next record; only of a writer of shards."""
+    def append_stored(self, records: StoredRecords) -> None:
+        """Append records as a file of the format stores them."""
         self._require_open()
-        cast(ShardedFiles, self._output).next_shard()
+        try:
+            self._output.append_stored(records)
+        except (OSError, SpecError) as error:
+            self._add_place(error)
+            raise
+
+    def next_shard(self) -> None:
+        """Complete the current shard, and start another one; only for data in shards."""
+        self._require_open()
+        self._output.next_shard()
 
     def extend_encoded(self, records: Iterable[Encoded]) -> None:
         """Append records as they are stored."""

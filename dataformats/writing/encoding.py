@@ -41,6 +41,7 @@ class WriteSchema:
         payload: The codec of whole records; `None` is the format's for this spec.
         spec: The fields; `None` if records are single values, or if a reader infers them.
         options: The options of the format.
+        stored: If fields are stored separately, the types under which they are stored; `None` chooses them.
 
     Attributes:
         backend: The format.
@@ -55,12 +56,19 @@ class WriteSchema:
         TypeError: The format has no such option.
     """
 
-    def __init__(self, format: str, payload: str | None, spec: Spec | None, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        format: str,
+        payload: str | None,
+        spec: Spec | None,
+        options: Mapping[str, Any],
+        stored: Spec | None = None,
+    ) -> None:
         self.backend: Backend = backends.get(format)
         check_options(self.backend, "create", options)
         self.spec = spec
         self.options: dict[str, Any] = dict(options)
-        self.stored: Spec | None = None
+        self.stored: Spec | None = stored
         self.payload: str | None = payload or "bytes"
         self._create: Callable[..., BlobWriter | FieldsWriter]
         if isinstance(self.backend, BlobBackend):
@@ -80,7 +88,9 @@ class WriteSchema:
             if payload is not None:
                 remedy = Remedy("Leave out {payload}.", payload=payload)
                 raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
-            self.payload, self.stored = None, backend.stored_spec(self.spec, **self.options)
+            self.payload = None
+            if self.stored is None:
+                self.stored = backend.stored_spec(self.spec, **self.options)
             self._create = functools.partial(backend.create, stored=self.stored)
             self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
         elif isinstance(backend, WritesSingleValues):

@@ -115,6 +115,14 @@ class JournaledFileWriter(FileWriter):
         if size >= self._flush_at or len(self._pending) >= self._max_pending:
             self.flush()
 
+    def _append_many(self, data: memoryview, sizes: NDArray[np.int64], checksums: NDArray[np.uint32]) -> None:
+        """Write records at once: their bytes, int64[n, k] sizes of their blobs, and uint32[n] CRC-32."""
+        self._write_pending()
+        self._write([data], sizes, checksums)
+        self.n_records += len(sizes)
+        self.n_bytes += len(data) + self._entry_bytes * len(sizes)
+        self.flush()
+
     def _write_pending(self) -> None:
         sizes = np.fromiter(map(len, self._pending), np.int64, len(self._pending))
         lengths = sizes.reshape(-1, self._n_blobs).sum(axis=1)
@@ -125,12 +133,17 @@ class JournaledFileWriter(FileWriter):
         else:
             records = zip(*[iter(parts)] * self._n_blobs, strict=True)
             checksums = np.fromiter((_checksum(blobs) for blobs in records), np.uint32, len(lengths))
+        self._write(parts, sizes, checksums)
+        self._pending.clear()
+        self._flush_at = self.n_bytes + _PENDING_BYTES
+
+    def _write(
+        self, parts: Sequence[bytes | memoryview], sizes: NDArray[np.int64], checksums: NDArray[np.uint32]
+    ) -> None:
         # At a known place, so that a write that failed (a full disk) can be repeated.
         self._data_bytes += write_parts(self._descriptor, parts, self._base + self._data_bytes)
         self._sizes.frombytes(sizes.tobytes())
         self._checksums.frombytes(checksums.tobytes())
-        self._pending.clear()
-        self._flush_at = self.n_bytes + _PENDING_BYTES
 
     def _entries(self, first: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Return int64[n, k] sizes and uint32[n] CRCs from record `first` on: copies, so that the arrays can grow."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
 from dataformats.writing.destination import Destination, destination
-from dataformats.writing.encoding import Encoded, WriteSchema
+from dataformats.writing.encoding import WriteSchema
 from dataformats.writing.recognition import records_of_shards
 from dataformats.writing.shards import Output, ShardLimits, SingleFile
 
@@ -40,26 +40,22 @@ class NumberedShards(Output):
         self._schema = schema
         self._folder = folder
         self._facts = facts
-        self._limits = limits
+        self.limits = limits
         self._numbers = numbers
         self._number = next(numbers)
-        self._n_published = 0
+        self._n_published, self._is_open = 0, False
         while resume and self._path().exists():
             self._n_published += sum(n for _, n in records_of_shards(self._path(), schema.backend))
             self._number = next(numbers)
-        self._target, self._shard = self._create(resume)
-        self._is_open = True
+        self._open(resume)
 
     @property
     def n_records(self) -> int:
         return self._n_published + (self._shard.n_records if self._is_open else 0)
 
-    def append(self, encoded: Encoded) -> None:
-        if self._limits.is_full(self._shard.file, encoded):
-            self._publish()
-            self._target, self._shard = self._create(resume=False)
-            self._is_open = True
-        self._shard.append(encoded)
+    def next_shard(self) -> None:
+        self._publish()
+        self._open(resume=False)
 
     def flush(self, sync: bool) -> None:
         self._shard.flush(sync)
@@ -93,6 +89,11 @@ class NumberedShards(Output):
 
     def _path(self) -> Path:
         return self._folder / self._schema.backend.shard_name(self._folder.name, self._number, **self._schema.options)
+
+    def _open(self, resume: bool) -> None:
+        self._target, self._shard = self._create(resume)
+        self.file = self._shard.file
+        self._is_open = True
 
     def _create(self, resume: bool) -> tuple[Destination, SingleFile]:
         target = destination(self._path())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError
 from dataformats.indexing.sidecar import list_file
 from dataformats.interfaces import BlobWriter, FieldsWriter, FileWriter, HasSidecars
@@ -20,80 +21,6 @@ from dataformats.writing.shard_journal import ShardJournal, check_shard, shard_j
 __all__ = ["Output", "ShardLimits", "ShardedFiles", "SingleFile"]
 
 _LOG = logging.getLogger("dataformats")
-
-
-class Output(ABC):
-    """The files that a writer appends to."""
-
-    @property
-    @abstractmethod
-    def n_records(self) -> int:
-        """Records appended, including those found on resuming."""
-
-    @abstractmethod
-    def append(self, encoded: Encoded) -> None: ...
-
-    def extend(self, encoded: Sequence[Encoded]) -> None:
-        """Append several records, in order; up to the first that raises."""
-        for one in encoded:
-            self.append(one)
-
-    @abstractmethod
-    def flush(self, sync: bool) -> None: ...
-
-    @abstractmethod
-    def finish(self) -> list[dict[str, Any]]:
-        """Complete all files under the partial name; return name, records and bytes of each."""
-
-    def sidecars(self) -> Mapping[str, Path | None]:
-        """Return the files that belong beside the finished data: `HasSidecars.sidecars`."""
-        return {}
-
-    @abstractmethod
-    def suspend(self) -> None: ...
-
-    @abstractmethod
-    def discard(self) -> None: ...
-
-
-class SingleFile(Output):
-    """One file or folder under the partial name.
-
-    Attributes:
-        file: Its writer.
-    """
-
-    def __init__(self, schema: WriteSchema, target: Destination, resume: bool) -> None:
-        self._target = target
-        self.file = schema.create(target.partial, resume)
-
-    @property
-    def n_records(self) -> int:
-        return self.file.n_records
-
-    def append(self, encoded: Encoded) -> None:
-        self.file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
-
-    def extend(self, encoded: Sequence[Encoded]) -> None:
-        self.file.extend(encoded)  # type: ignore[arg-type]  # likewise
-
-    def flush(self, sync: bool) -> None:
-        self.file.flush(sync=sync)
-
-    def finish(self) -> list[dict[str, Any]]:
-        self.file.close()
-        name = self._target.name.rstrip("/").rsplit("/", 1)[-1]
-        beside = {other: path for other, path in self.sidecars().items() if path is not None}
-        return [list_file(name, self.file.n_records, self._target.partial, beside)]
-
-    def sidecars(self) -> Mapping[str, Path | None]:
-        return self.file.sidecars() if isinstance(self.file, HasSidecars) else {}
-
-    def suspend(self) -> None:
-        self.file.suspend()
-
-    def discard(self) -> None:
-        self.file.discard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +41,106 @@ class ShardLimits:
             return True
         return self.bytes is not None and file.n_records > 0 and file.n_bytes + _size(encoded) > self.bytes
 
+    def room(self, file: FileWriter, records: StoredRecords) -> int:
+        """Return how many of these records, one or more, the shard takes before it is asked again; 0 if it is full."""
+        if self.bytes is not None:
+            return 0 if self.is_full(file, next(iter(records))) else 1
+        return len(records) if self.records is None else min(len(records), self.records - file.n_records)
+
 
 def _size(encoded: Encoded) -> int:
     return (
         len(encoded) if isinstance(encoded, bytes) else sum(len(blob) for blobs in encoded.values() for blob in blobs)
     )
+
+
+class Output(ABC):
+    """The files that a writer appends to.
+
+    Attributes:
+        file: The writer of the current file.
+        limits: When the next file begins.
+    """
+
+    file: BlobWriter | FieldsWriter
+    limits: ShardLimits = ShardLimits()
+
+    @property
+    @abstractmethod
+    def n_records(self) -> int:
+        """Records appended, including those found on resuming."""
+
+    def append(self, encoded: Encoded) -> None:
+        if self.limits.is_full(self.file, encoded):
+            self.next_shard()
+        self.file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+
+    def extend(self, encoded: Sequence[Encoded]) -> None:
+        """Append several records, in order; up to the first that raises."""
+        for one in encoded:
+            self.append(one)
+
+    def append_stored(self, records: StoredRecords) -> None:
+        while len(records):
+            room = self.limits.room(self.file, records)
+            if not room:
+                self.next_shard()
+            self.file.append_stored(records[:room])
+            records = records[room:]
+
+    def next_shard(self) -> None:
+        """Complete the current file and begin another one."""
+        raise TypeError("a single file has no shards")
+
+    @abstractmethod
+    def flush(self, sync: bool) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> list[dict[str, Any]]:
+        """Complete all files under the partial name; return name, records and bytes of each."""
+
+    def sidecars(self) -> Mapping[str, Path | None]:
+        """Return the files that belong beside the finished data: `HasSidecars.sidecars`."""
+        return {}
+
+    @abstractmethod
+    def suspend(self) -> None: ...
+
+    @abstractmethod
+    def discard(self) -> None: ...
+
+
+class SingleFile(Output):
+    """One file or folder under the partial name."""
+
+    def __init__(self, schema: WriteSchema, target: Destination, resume: bool) -> None:
+        self._target = target
+        self.file = schema.create(target.partial, resume)
+
+    @property
+    def n_records(self) -> int:
+        return self.file.n_records
+
+    def extend(self, encoded: Sequence[Encoded]) -> None:
+        self.file.extend(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+
+    def flush(self, sync: bool) -> None:
+        self.file.flush(sync=sync)
+
+    def finish(self) -> list[dict[str, Any]]:
+        self.file.close()
+        name = self._target.name.rstrip("/").rsplit("/", 1)[-1]
+        beside = {other: path for other, path in self.sidecars().items() if path is not None}
+        return [list_file(name, self.file.n_records, self._target.partial, beside)]
+
+    def sidecars(self) -> Mapping[str, Path | None]:
+        return self.file.sidecars() if isinstance(self.file, HasSidecars) else {}
+
+    def suspend(self) -> None:
+        self.file.suspend()
+
+    def discard(self) -> None:
+        self.file.discard()
 
 
 class ShardedFiles(Output):
@@ -128,39 +150,34 @@ class ShardedFiles(Output):
         self._schema = schema
         self._is_finished = False
         self._target = target
-        self._limits = limits
+        self.limits = limits
         self._folder = target.partial
         self._folder.mkdir(parents=True, exist_ok=True)
         journal = shard_journal_path(target.partial)
         self._shards = self._resumed(journal) if resume else []  # the entries of complete shards
         self._journal = ShardJournal(journal, self._shards)
-        self._file = self._create(resume)
+        self.file = self._create(resume)
 
     @property
     def n_records(self) -> int:
         complete: int = sum(shard["records"] for shard in self._shards)
-        return complete + (0 if self._is_finished else self._file.n_records)
-
-    def append(self, encoded: Encoded) -> None:
-        if self._limits.is_full(self._file, encoded):
-            self.next_shard()
-        self._file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+        return complete + (0 if self._is_finished else self.file.n_records)
 
     def flush(self, sync: bool) -> None:
-        self._file.flush(sync=sync)
+        self.file.flush(sync=sync)
         if sync:
             atomic.sync(self._folder)
 
     def next_shard(self) -> None:
         """Complete the shard, so that the next record begins another one."""
         self._complete()
-        self._file = self._create(resume=False)
+        self.file = self._create(resume=False)
 
     def finish(self) -> list[dict[str, Any]]:
-        if self._file.n_records or not self._shards:
+        if self.file.n_records or not self._shards:
             self._complete()
         else:
-            self._file.discard()
+            self.file.discard()
         self._is_finished = True
         names = self._names(len(self._shards))
         for shard, name in zip(self._shards, names, strict=True):
@@ -169,10 +186,10 @@ class ShardedFiles(Output):
         return [{**shard, "name": name} for shard, name in zip(self._shards, names, strict=True)]
 
     def suspend(self) -> None:
-        self._file.suspend()
+        self.file.suspend()
 
     def discard(self) -> None:
-        self._file.discard()
+        self.file.discard()
 
     def _names(self, count: int) -> list[str]:
         stem = self._target.name.rstrip("/").rsplit("/", 1)[-1]
@@ -186,10 +203,10 @@ class ShardedFiles(Output):
 
     def _complete(self) -> None:
         self._target.check_owned()
-        self._file.close()
+        self.file.close()
         path = self._path()
         partial = path.with_suffix(".partial")
-        shard = list_file(path.name, self._file.n_records, partial, {})
+        shard = list_file(path.name, self.file.n_records, partial, {})
         # Listed before it is renamed: a complete shard that still has its partial name is resumed.
         self._journal.append(shard)
         self._shards.append(shard)

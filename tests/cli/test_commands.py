@@ -704,3 +704,50 @@ def test_head_of_whatever_there_is(run: Run, format: str) -> None:
         shown, as_json = run("head", path), run("head", path, "--json")
         assert shown.code in (0, 1), shown.err
         assert as_json.code == shown.code
+
+
+# ---- merge and split
+
+
+def test_merge_and_split(run: Run, tmp_path: Path) -> None:
+    files = sorted(REAL.glob("digits-*.tfrecord"))
+    merged, shards = tmp_path / "digits.tfrecord", tmp_path / "shards"
+    assert run("merge", *files, merged).facts == {str(merged): "1797 records"}
+    result = run("split", merged, shards, "--parts", "4", "--json")
+    assert [file["records"] for file in result.json["files"]] == [449, 449, 449, 450]
+    assert list(run("split", merged, shards, "--records", "1000", "--overwrite").facts.values()) == [
+        "1000 records",
+        "797 records",
+    ]
+    assert run("merge", shards, merged).code == 2
+    result = run("merge", PHOTOS, GOLDEN / "ffrecord" / "base.ffr", tmp_path / "x")
+    assert (result.code, "is ffrecord, and" in result.err) == (2, True)
+    result = run("merge", PHOTOS, DAMAGED, tmp_path / "x", "--from-payload", "bytes")
+    assert (result.code, "record 15" in result.err, (tmp_path / "x").exists()) == (1, True, False)
+
+
+def test_split_by_a_condition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rules = "def is_eight(record):\n    return record['label'] == 8\ndef fails(record):\n    return record['nothing']\n"
+    (tmp_path / "split_rules.py").write_text(rules)
+    facts = run("split", DIGITS, "a.tfrecord", "--where", "split_rules:is_eight", "--rest", "b.tfrecord").facts
+    assert facts == {"a.tfrecord": "174 records", "b.tfrecord": "1623 records"}
+    np.save("mask.npy", np.arange(1797) < 5)
+    facts = run("split", DIGITS, "a.tfrecord", "--where", "mask.npy", "--rest", "b.tfrecord", "--overwrite").facts
+    assert facts == {"a.tfrecord": "5 records", "b.tfrecord": "1792 records"}
+    np.save("short.npy", np.ones(5, bool))
+    for where, found in (
+        ("split_rules:fails", "split_rules:fails raised KeyError: 'nothing'"),
+        ("split_rules:nothing", "no attribute 'nothing'"),
+        ("no_rules:is_eight", "No module named 'no_rules'"),
+        ("split_rules", "expected MODULE:FUNCTION"),
+        ("short.npy", "expected bool[1797]"),
+        ("missing.npy", "No such file"),
+    ):
+        result = run("split", DIGITS, "x.tfrecord", "--where", where, "--rest", "y.tfrecord")
+        assert (result.code, found in result.err) == (2, True), result.err
+    assert run("split", DIGITS, "x", "--where", "mask.npy").code == 2
+    assert run("split", DIGITS, "x", "--parts", "2", "--records", "3").code == 2
+    assert run("split", DIGITS, "x", "--parts", "5000").code == 2
+    assert run("split", "x", "--parts", "2").code == 2
+    assert not any(path.name.startswith(("x", "y")) for path in tmp_path.iterdir())

@@ -27,6 +27,7 @@ LEVELS = {
     "converting": 7,
     "inspecting": 7,
     "repairing": 7,
+    "merging": 7,
     "backends": 8,
     "codecs": 8,
     "loaders": 8,

@@ -1,0 +1,54 @@
+"""`dataformats merge`: copy datasets of one format into one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dataformats.cli.convert import Overwrite, Sources
+from dataformats.cli.options import AsJson, FromFormat, FromPayload, reading
+from dataformats.cli.output import fact, print_json
+from dataformats.cli.progress import bar
+
+__all__ = ["Parts", "merge", "print_counts"]
+
+Target = Annotated[
+    str, typer.Argument(metavar="TARGET", help="The new file; a new folder with --parts, and for Granular datasets.")
+]
+Parts = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Write N shards whose sizes differ by one record at most.")
+]
+
+
+def merge(
+    sources: Sources,
+    target: Target,
+    parts: Parts = None,
+    overwrite: Overwrite = False,
+    from_format: FromFormat = None,
+    from_payload: FromPayload = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy datasets of one format, payload and spec into one, without decoding records.
+
+    Every checksum is verified, and copied with its record. A damaged record stops the merge: nothing is left behind,
+    and the exit code is 1.
+    """
+    from dataformats.merging import merge as merged
+
+    if not sources:  # as in `convert`
+        raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
+    options = reading(from_format, from_payload, None)
+    with bar("merging") as progress:
+        counts = merged(sources, target, parts=parts, overwrite=overwrite, progress=progress, source_options=options)
+    print_counts(counts, as_json)
+
+
+def print_counts(counts: dict[str, int], as_json: bool) -> None:
+    """Print path and records of new files."""
+    if as_json:
+        print_json({"files": [{"path": path, "records": records} for path, records in counts.items()]})
+        return
+    for path, records in counts.items():
+        fact(path, f"{records} records")

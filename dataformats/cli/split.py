@@ -1,0 +1,71 @@
+"""`dataformats split`: copy a dataset into shards, or into two datasets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from dataformats.cli.convert import Overwrite, Sources
+from dataformats.cli.merge import Parts, print_counts
+from dataformats.cli.options import AsJson, FromFormat, FromPayload, condition, one_or_all, reading
+from dataformats.cli.progress import bar
+from dataformats.errors import DataFormatsError
+
+__all__ = ["split"]
+
+Target = Annotated[
+    str,
+    typer.Argument(metavar="TARGET", help="The new folder of shards; with --where the dataset of matching records."),
+]
+Records = Annotated[int | None, typer.Option(min=1, metavar="N", help="Write shards of N records.")]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="Write two datasets: TARGET has the records for which the function returns True. Or the name of a .npy "
+        "file with one bool for each record.",
+    ),
+]
+Rest = Annotated[str | None, typer.Option(metavar="PATH", help="With --where, the dataset of all other records.")]
+
+
+def split(
+    sources: Sources,
+    target: Target,
+    records: Records = None,
+    parts: Parts = None,
+    where: Where = None,
+    rest: Rest = None,
+    overwrite: Overwrite = False,
+    from_format: FromFormat = None,
+    from_payload: FromPayload = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a dataset into shards of one size, or into two datasets by a condition, without decoding records.
+
+    Records keep their order. Every checksum is verified, and copied with its record. A damaged record stops the split:
+    nothing is left behind, and the exit code is 1. The folder of the shards is one dataset, and so is each shard.
+    """
+    from dataformats.merging import split as divided
+
+    if not sources:  # as in `convert`
+        raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
+    if sum(option is not None for option in (records, parts, where)) != 1 or (where is None) != (rest is None):
+        raise typer.BadParameter("expected one of --records, --parts, or --where with --rest")
+    options: dict[str, Any] = {
+        "records": records,
+        "parts": parts,
+        "where": None if where is None else condition(where),
+        "rest": rest,
+        "overwrite": overwrite,
+        "source_options": reading(from_format, from_payload, None),
+    }
+    with bar("splitting") as progress:
+        try:
+            counts = divided(one_or_all(sources), target, progress=progress, **options)
+        except ValueError as error:  # of a mask for another number of records
+            if where is None or isinstance(error, DataFormatsError):
+                raise
+            raise typer.BadParameter(str(error), param_hint="--where") from error
+    print_counts(counts, as_json)

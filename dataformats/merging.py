@@ -1,0 +1,275 @@
+"""Merge datasets into one, and split one into several: records are copied as they are stored, and not decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dataformats.batch import StoredRecords
+from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
+from dataformats.reading.file_source import FileSource
+from dataformats.reading.opening import open as open_source
+from dataformats.reading.opening import open_for_copying
+from dataformats.reading.source import RecordSource
+from dataformats.reading.views import mask_of
+from dataformats.writing.dataset_writer import writer
+from dataformats.writing.encoding import WriteSchema, refuse
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["merge", "split"]
+
+_REMEDY = "Convert one of them first"
+_Progress = Callable[[int, int], None] | None
+
+
+def merge(
+    sources: Sequence[Any] | Any,
+    path: Any,
+    *,
+    parts: int | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    source_options: Mapping[str, Any] | None = None,
+) -> dict[str, int]:
+    """Copy the records of several datasets of one format into a new one, one source after the other.
+
+    No record is decoded or encoded. All lengths and checksums are verified, and checksums are copied with their
+    records: whole frames of TFRecord and OFRecord, the CRC-32 of each FFRecord sample. The first damaged record stops
+    the merge and leaves nothing behind. Payload and spec go into the sidecar.
+
+    Args:
+        sources: Paths as in `open`, or datasets that `open` returned; one or more.
+        path: The new file, or for Granular datasets the new folder; with `parts` a folder of shards. A TFRecord is
+            compressed if the name ends in `.gz` or `.zlib`, and shards if the sources are.
+        parts: The number of shards, whose sizes differ by one record at most; 1 to the number of records.
+        overwrite: Replace an existing file or folder of that name, at the end.
+        progress: Called with (records done, records in all).
+        source_options: Arguments of `open`, if the sources are paths.
+
+    Returns:
+        Path to number of records: of the new file or folder, or of each shard.
+
+    Raises:
+        FormatError: A record is damaged.
+        SpecError: The sources differ in format, payload, spec, or in the options of the format; or there are fewer
+            records than `parts`.
+        TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
+        TypeError: A source has no files: it is a view, or computed. Use `convert`.
+
+    Example:
+        >>> import dataformats, tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> merged = dataformats.merge("tests/golden/real/digits-*.tfrecord", folder / "digits.tfrecord")
+        >>> list(merged.values())
+        [1797]
+        >>> shards = dataformats.merge(["tests/golden/real/digits-*.tfrecord"], folder / "digits", parts=2)
+        >>> {pathlib.Path(path).name: records for path, records in shards.items()}
+        {'digits-00000-of-00002.tfrecord': 898, 'digits-00001-of-00002.tfrecord': 899}
+    """
+    with _opened(sources, source_options) as opened:
+        return _copy(opened, path, parts, overwrite=overwrite, progress=progress)
+
+
+def split(
+    source: Any,
+    path: Any,
+    *,
+    records: int | None = None,
+    parts: int | None = None,
+    where: ArrayLike | Callable[[Any], bool] | None = None,
+    rest: Any = None,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    source_options: Mapping[str, Any] | None = None,
+) -> dict[str, int]:
+    """Copy the records of a dataset into shards of one size, or into two datasets by a condition.
+
+    Records keep their order, and are verified and copied as `merge` does. Shards are the files (or folders) of one new
+    dataset, and each of them is a dataset by itself. Pass `records`, `parts`, or `where` and `rest`.
+
+    Args:
+        source: A path as in `open`, or a dataset that `open` returned.
+        path: The new folder of shards; with `where` the dataset of the records for which it is true.
+        records: The records of each shard; the last one may have fewer.
+        parts: The number of shards: see `merge`.
+        where: bool[len(source)], or a function of a record: see `RecordSource.where`. Only such a function makes
+            records be decoded, before anything is written.
+        rest: With `where`, the dataset of all other records. The two datasets are published one after the other.
+        overwrite: As in `merge`.
+        progress: As in `merge`.
+        source_options: As in `merge`.
+
+    Returns:
+        Path to number of records: of each shard, or of `path` and `rest`.
+
+    Raises:
+        FormatError: A record is damaged.
+        SpecError: There are fewer records than `parts`.
+        TargetExistsError: As in `merge`.
+        TypeError: As in `merge`; or not exactly one of `records`, `parts` and `where`; or `where` without `rest`.
+
+    Example:
+        >>> import dataformats, tempfile, pathlib
+        >>> folder, digits = pathlib.Path(tempfile.mkdtemp()), dataformats.open("tests/golden/real/digits-*.tfrecord")
+        >>> shards = dataformats.split(digits, folder / "shards", records=1000)
+        >>> list(shards.values()), len(dataformats.open(folder / "shards"))
+        ([1000, 797], 1797)
+        >>> eights, others = folder / "eights.tfrecord", folder / "others.tfrecord"
+        >>> two = dataformats.split(digits, eights, where=lambda record: record["label"] == 8, rest=others)
+        >>> list(two.values()), dataformats.open(eights)[0]["label"]
+        ([174, 1623], 8)
+    """
+    given = sum(one is not None for one in (records, parts, where))
+    if given != 1 or (where is None) != (rest is None):
+        raise TypeError("expected one of records=, parts=, or where= with rest=")
+    with _opened(source, source_options) as opened:
+        if where is not None:
+            return _divide(opened, where, path, rest, overwrite=overwrite, progress=progress)
+        return _copy(opened, path, parts, records, overwrite=overwrite, progress=progress)
+
+
+def _copy(
+    sources: Sequence[FileSource],
+    path: Any,
+    parts: int | None,
+    records: int | None = None,
+    *,
+    overwrite: bool,
+    progress: _Progress,
+) -> dict[str, int]:
+    """Copy all records to one file, or to a number of shards, or to shards of `records`; return path to records."""
+    ends: list[int] = []  # of all shards but the last one
+    if parts is not None:
+        n = sum(map(len, sources))
+        if not 1 <= parts <= max(1, n):
+            raise SpecError(f"expected 1 to {max(1, n)} parts, one for each record, found {parts}")
+        ends, records = [part * n // parts for part in range(parts - 1, 0, -1)], max(1, -(-n // parts))
+    done, schema = 0, _schema(sources, named=records is None)
+    with writer(path, schema, refuse, shard_records=records, overwrite=overwrite) as out:
+        for stored in _stored(sources, progress):
+            left, done = stored, done + len(stored)
+            while ends and ends[-1] < done:
+                here = len(left) - (done - ends.pop())
+                out.append_stored(left[:here])
+                out.next_shard()
+                left = left[here:]
+            out.append_stored(left)
+        files, _ = out.complete()
+    if records is None:
+        return {str(path): done}
+    return {f"{path}/{file['name']}": file["records"] for file in files}
+
+
+def _divide(
+    sources: Sequence[FileSource],
+    where: ArrayLike | Callable[[Any], bool],
+    path: Any,
+    rest: Any,
+    *,
+    overwrite: bool,
+    progress: _Progress,
+) -> dict[str, int]:
+    """Copy the records for which a condition holds to one dataset, and all others to another."""
+    (source,) = sources
+    schema, first = _schema(sources, named=True), 0
+    with (
+        writer(path, schema, refuse, overwrite=overwrite) as out,
+        writer(rest, schema, refuse, overwrite=overwrite) as others,
+    ):
+        mask = mask_of(source, where)  # which may take long: not before the targets are known to be free
+        for records in _stored(sources, progress):
+            chosen = mask[first : first + len(records)]
+            out.append_stored(records[chosen])
+            others.append_stored(records[~chosen])
+            first += len(records)
+    return {str(path): len(out), str(rest): len(others)}
+
+
+def _stored(sources: Sequence[FileSource], progress: _Progress) -> Iterator[StoredRecords]:
+    """Yield the records of all sources."""
+    done, n = 0, 0 if progress is None else sum(map(len, sources))
+    for source in sources:
+        for records in source.scan_stored():
+            yield records
+            done += len(records)
+            if progress is not None:
+                progress(done, n)
+
+
+@contextmanager
+def _opened(given: Any, options: Mapping[str, Any] | None) -> Iterator[list[FileSource]]:
+    """Yield opened sources: those given, or one of all paths.
+
+    Raises:
+        SpecError: The paths hold several formats, which an error about damage hides.
+        TypeError: A source has no files.
+    """
+    sources = list(given) if isinstance(given, (list, tuple)) else [given]
+    if any(isinstance(source, RecordSource) for source in sources):
+        for source in sources:
+            if not isinstance(source, FileSource):
+                kind = type(source).__name__.strip("_")
+                raise TypeError(f"expected paths, or datasets that open() returned, found {kind}: use convert()")
+        yield sources
+        return
+    try:
+        with open_for_copying(sources[0] if len(sources) == 1 else sources, options or {}) as source:
+            yield [source]
+    except FormatError as error:
+        formats = [_format_of(path) for path in (sources[0], error.path)]
+        if None in formats or formats[0] == formats[1]:
+            raise
+        what = f"{error.path!r} is {formats[1]}, and {str(sources[0])!r} is {formats[0]}"
+        raise SpecError(what, remedy=_REMEDY) from error
+
+
+def _format_of(path: Any) -> str | None:
+    try:
+        with open_source(path) as source:
+            return source.format
+    except (DataFormatsError, OSError, TypeError):
+        return None
+
+
+def _schema(sources: Sequence[FileSource], *, named: bool) -> WriteSchema:
+    """Return the schema that all sources have.
+
+    Raises:
+        SpecError: They differ.
+    """
+    first = sources[0]
+    facts = _facts(first, named)
+    for other in sources[1:]:
+        for name, found in _facts(other, named).items():
+            if found != facts[name]:
+                what = f"the {name} of {other.paths[0]!r} is {found}, and that of {first.paths[0]!r} is {facts[name]}"
+                raise SpecError(what, remedy=_REMEDY)
+    return WriteSchema(first.format, first.payload, facts["spec"], facts["options"], facts["stored types"])
+
+
+def _facts(source: FileSource, named: bool) -> dict[str, Any]:
+    _check_payloads(source)
+    try:
+        options = source.backend.options_like(source.reader, named=named)
+    except SpecError as error:
+        error.remedy = _REMEDY
+        raise
+    return {
+        "format": source.format,
+        "payload": source.payload,
+        "spec": None if source.single or source.spec_is_inferred else source.spec,
+        "stored types": source.reader.stored_spec,
+        "options": options,
+    }
+
+
+def _check_payloads(source: FileSource) -> None:
+    """Raise an error if samples of the files have several payloads, and none is declared."""
+    files = {payload: path for path, payload in source.guessed_payloads()}
+    if len(files) > 1:
+        (one, first), (other, second) = list(files.items())[:2]
+        remedy = Remedy(f"{_REMEDY}, or pass {{from_payload}} that all records have.", from_payload=...)
+        raise SpecError(f"the payload of {second!r} is {other}, and that of {first!r} is {one}", remedy=remedy)
