@@ -19,6 +19,7 @@ from dataformats.batch import StackedList
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.images import CenterCrop, RandomResizedCrop, Resize
 from dataformats.interfaces import FieldOperation
+from dataformats.loaders.rng import Randomness
 from dataformats.storage import threads
 
 N = 23
@@ -142,6 +143,15 @@ def test_random_crops_have_the_distribution_of_torchvision() -> None:
     assert 1.31 < ratios.max() < 1.35
     assert abs(np.median(ratios) - 1) < 0.05  # uniform in the logarithm
     assert 0.40 < np.median(areas) < 0.54  # below 0.54, because some large ones do not fit and are tried again
+
+
+def test_random_crops_are_frozen() -> None:
+    """Others would change every training run, and a resumed one in its middle."""
+    found = []
+    for position in (0, 1, 5):
+        draw = Randomness(7).of_operation(position).random
+        found.append((RandomResizedCrop(224).geometry(375, 500, draw).box, draw() < 0.5))
+    assert found == [((129, 46, 395, 326), True), ((165, 46, 329, 181), True), ((20, 4, 390, 311), False)]
 
 
 def test_random_crops_that_never_fit_take_the_largest_part_in_the_center() -> None:

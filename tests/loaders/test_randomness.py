@@ -59,6 +59,7 @@ def test_numbers_are_frozen() -> None:
     assert randomness.at(2**61).bit_generator.random_raw(2).tolist() == FROZEN[1]
     assert randomness.of_batch(0).bit_generator.random_raw(2).tolist() == FROZEN[2]
     assert Randomness(2**63 - 1).at(1).bit_generator.random_raw(2).tolist() == FROZEN[3]
+    assert randomness.of_operation(0).bit_generator.random_raw(2).tolist() == FROZEN[4]
 
 
 FROZEN = [
@@ -66,6 +67,7 @@ FROZEN = [
     [6700206470000188373, 11591538036126044832],
     [4907110385858778783, 15981996832886373582],
     [2976317119206666238, 4260937739952269365],
+    [12625499971659581418, 98715680650713199],
 ]
 
 
@@ -74,10 +76,10 @@ def test_seeds_positions_and_purposes_differ() -> None:
         generator(position).random()
         for randomness in map(Randomness, range(20))
         for position in range(20)
-        for generator in (randomness.at, randomness.of_batch)
+        for generator in (randomness.at, randomness.of_batch, randomness.of_operation)
     ]
 
-    assert len(set(firsts)) == 20 * 20 * 2
+    assert len(set(firsts)) == 20 * 20 * 3
 
 
 def test_neighboring_positions_are_unrelated() -> None:
