@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -64,17 +64,30 @@ class _Geometry(NamedTuple):
     place: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Operation(FieldOperation):
     """An operation on images."""
 
-    flip: float
-    layout: Layout
-    seed: int
-    max_pixels: int | None
+    size: Size = field(kw_only=False)
+    flip: float = 0.0
+    layout: Layout = "channels_last"
+    seed: int = 0
+    max_pixels: int | None = None
 
-    @abstractmethod
+    def __post_init__(self) -> None:
+        _sizes(self.size)
+        flip: Any = self.flip
+        if not isinstance(flip, _NUMBER) or not 0 <= flip <= 1:
+            raise ValueError(f"flip: expected a probability from 0 to 1, found {flip!r}")
+        if self.layout not in ("channels_last", "channels_first"):
+            raise ValueError(f"layout: expected 'channels_last' or 'channels_first', found {self.layout!r}")
+        _check_number("seed", self.seed, 0)
+        if self.max_pixels is not None:
+            _check_number("max_pixels", self.max_pixels, 1)
+
     def shape(self, height: int, width: int) -> tuple[int, int]:
         """Return height and width of the result for an image of this size."""
+        return _sizes(self.size)
 
     @abstractmethod
     def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
@@ -135,16 +148,6 @@ class _Operation(FieldOperation):
     def _shape(self, size: tuple[int, int]) -> tuple[int, ...]:
         return (3, *size) if self.layout == "channels_first" else (*size, 3)
 
-    def _check(self) -> None:
-        flip: Any = self.flip
-        if not isinstance(flip, _NUMBER) or not 0 <= flip <= 1:
-            raise ValueError(f"flip: expected a probability from 0 to 1, found {flip!r}")
-        if self.layout not in ("channels_last", "channels_first"):
-            raise ValueError(f"layout: expected 'channels_last' or 'channels_first', found {self.layout!r}")
-        _check_number("seed", self.seed, 0)
-        if self.max_pixels is not None:
-            _check_number("max_pixels", self.max_pixels, 1)
-
 
 @dataclass(frozen=True)
 class RandomResizedCrop(_Operation):
@@ -168,23 +171,14 @@ class RandomResizedCrop(_Operation):
         (4, 224, 224, 3)
     """
 
-    size: Size
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    flip: float = 0.0
-    layout: Layout = "channels_last"
-    seed: int = 0
-    max_pixels: int | None = None
     name = "RandomResizedCrop"
 
     def __post_init__(self) -> None:
-        _sizes(self.size)
+        super().__post_init__()
         _check_bounds("scale", self.scale)
         _check_bounds("ratio", self.ratio)
-        self._check()
-
-    def shape(self, height: int, width: int) -> tuple[int, int]:
-        return _sizes(self.size)
 
     def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
         left, top, crop_width, crop_height = self._crop(height, width, draw)
@@ -230,22 +224,13 @@ class CenterCrop(_Operation):
         (2, 224, 224, 3)
     """
 
-    size: Size
     resize: Size | None = None
-    flip: float = 0.0
-    layout: Layout = "channels_last"
-    seed: int = 0
-    max_pixels: int | None = None
     name = "CenterCrop"
 
     def __post_init__(self) -> None:
-        _sizes(self.size)
+        super().__post_init__()
         if self.resize is not None:
             _sizes(self.resize, "resize")
-        self._check()
-
-    def shape(self, height: int, width: int) -> tuple[int, int]:
-        return _sizes(self.size)
 
     def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
         rows, columns = (height, width) if self.resize is None else _resized(height, width, self.resize)
@@ -275,16 +260,7 @@ class Resize(_Operation):
         (2, 3, 64, 96)
     """
 
-    size: Size
-    flip: float = 0.0
-    layout: Layout = "channels_last"
-    seed: int = 0
-    max_pixels: int | None = None
     name = "Resize"
-
-    def __post_init__(self) -> None:
-        _sizes(self.size)
-        self._check()
 
     @property
     def fixed(self) -> bool:
