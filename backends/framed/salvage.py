@@ -20,6 +20,7 @@ __all__ = ["FrameEvidence", "FrameSalvage"]
 _WINDOW = 2 * 2**20
 _CHECKED_PER_BYTE = 16  # bytes that a search may check for each byte of the file: only a crafted file needs more
 _CHECKED_LEAST = 2**26
+_CHAIN = 2**16  # what it costs to follow frames
 
 _TOO_SHORT = "the file ends inside the header of a record, or bytes follow the last record"
 _PAST_END = "a record reaches past the end of the file"
@@ -115,9 +116,10 @@ class FrameSalvage:
             if not len(frames.starts) or at + int(frames.ends[0]) > self._size:
                 return at
             end, length = at + int(frames.ends[0]), int(frames.lengths[0])
-            is_sound = not self._evidence.recognizes_data or self._is_data(at, length)
+            start = at + self._framing.head
+            is_sound = not self._evidence.recognizes_data or self._evidence.is_data(self._file, start, length)
             if not damaged and is_sound:  # a frame longer than a window
-                yield [self._file.pread(at + self._framing.head, length)]
+                yield [self._file.pread(start, length)]
                 self._count(1)
             elif self._is_border(end) and self._search(at + 1, before=end) is None:
                 yield self._lost(at, end, self._evidence.wrong_data, 1)
@@ -179,6 +181,8 @@ class FrameSalvage:
         is_longer = is_sound and end <= stop < end + extra  # by bytes that were inserted: too few for a record
         is_one = is_cut or is_longer or (stop - at >= extra and self._is_data(at, stop - at - extra))
         cause = _PAST_END if is_past else self._evidence.wrong_data if is_sound else self._evidence.wrong_header
+        if self._to_check <= 0:
+            cause += "; the search was given up: too many bytes look like records"
         return stop, cause, 1 if is_one else None
 
     def _search(self, first: int, *, before: int | None = None) -> int | None:
@@ -201,6 +205,7 @@ class FrameSalvage:
             at += place
             _, end = self._header(at)
             if end <= stop and before is not None:
+                self._to_check -= _CHAIN
                 chain = FrameScanner(self._framing, self._file, at)
                 chain.extend(before)
                 if chain.at == before:
@@ -237,7 +242,7 @@ class FrameSalvage:
     def _is_data(self, at: int, length: int) -> bool:
         """True if the data of the frame at `at` are sound if they have this length."""
         self._to_check -= length
-        return self._evidence.is_data(self._file, at + self._framing.head, length)
+        return self._to_check > 0 and self._evidence.is_data(self._file, at + self._framing.head, length)
 
     # ---- bytes and numbers
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+import msgpack
+import numpy as np
+
 from dataformats.backends.granular.bag_reader import BagReader
-from dataformats.backends.granular.bags import index_of, layout_of, limits_of
-from dataformats.backends.granular.folder import SPEC, DatasetFiles, dataset_files, group
+from dataformats.backends.granular.bags import BAG, IDX, index_of, layout_of, limits_of
+from dataformats.backends.granular.folder import REFS, SPEC, DatasetFiles, dataset_files, group
 from dataformats.backends.granular.layout import ENTRY_BYTES, Limits
 from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.rest import held_records, index_layout
@@ -20,6 +23,7 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import Loss, Salvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import salvage_blobs, salvage_rows
+from dataformats.storage.spliced_file import SplicedFile
 
 __all__ = ["salvage"]
 
@@ -35,8 +39,8 @@ def salvage(files: Sequence[StoredFile]) -> Salvage:
     (named,) = group(files)
     if SPEC not in named:
         return _of_bag(next(iter(named.values())))
-    dataset = dataset_files(named)
-    rows = RowIndex(dataset)
+    rows, notes = _rows(named)
+    dataset = rows.files
     for field in dataset.spec:
         limits = rows.limits(field)
         if isinstance(limits, FormatError):
@@ -48,10 +52,39 @@ def salvage(files: Sequence[StoredFile]) -> Salvage:
     parts = salvage_rows(GranularReader([dataset], dataset.spec), rows.n_whole)
     if rows.generation == 1:
         parts = _converted(parts, dataset, generation)
-    return Salvage(_with_rest(parts, dataset, rows.n_whole), dataset.spec, {"generation": generation})
+    return Salvage(_with_rest(parts, dataset, rows.n_whole), dataset.spec, {"generation": generation}, notes)
 
 
 # ---- datasets
+
+
+def _rows(named: dict[str, StoredFile]) -> tuple[RowIndex, list[str]]:
+    """Return the rows of a dataset, and notes; `refs.bag` is built again if all fields have a record a row.
+
+    Then row i has record i of each field.
+
+    Raises:
+        FormatError: A file is missing, or nothing shows which records make a row.
+    """
+    try:
+        rows = RowIndex(dataset_files(named))
+        rows.generation  # noqa: B018  # reads refs.bag, if there is one
+        return rows, []
+    except FormatError as error:
+        spec_file, damage = named[SPEC], error
+    name = spec_file.name.removesuffix(SPEC) + REFS + BAG
+    if any(field.endswith(IDX) for field in named):
+        raise damage
+    dataset = dataset_files({**named, REFS + BAG: SplicedFile(spec_file, [], name)})
+    limits = [limits_of(column.bag, None) for column in dataset.columns.values()]
+    if any(map(is_sequence, dataset.spec.values())) or len({*map(len, limits)}) > 1:
+        raise damage
+    records = [cast("bytes", msgpack.packb([row] * len(limits))) for row in range(len(limits[0]))]
+    ends = np.cumsum([*map(len, records)], dtype="<u8").tobytes()
+    first = bytes(8) if any(one.layout.generation == 1 for one in limits) else b""
+    refs = SplicedFile(spec_file, [b"".join(records), first, ends], name)
+    note = f"{name}: missing or damaged; built again, because all fields have one record a row"
+    return RowIndex(dataset_files({**named, REFS + BAG: refs})), [note]
 
 
 def _converted(parts: Iterator[Part], files: DatasetFiles, generation: int) -> Iterator[Part]:

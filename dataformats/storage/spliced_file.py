@@ -17,13 +17,14 @@ class SplicedFile(StoredFile):
     Args:
         file: The file.
         parts: Bytes, or ranges of bytes of the file, which must lie inside it.
+        name: The path; that of the file by default.
     """
 
-    def __init__(self, file: StoredFile, parts: Sequence[bytes | range]) -> None:
+    def __init__(self, file: StoredFile, parts: Sequence[bytes | range], name: str | None = None) -> None:
         self._file = file
         self._parts = list(parts)
         self._starts = list(accumulate(map(len, parts), initial=0))
-        self.name: str = file.name
+        self.name: str = name or file.name
         self.size: int = self._starts[-1]
         self.identity: tuple[str, ...] = (*file.identity, "spliced")
 

@@ -217,6 +217,27 @@ def test_granular_bytes_behind_the_last_row(tmp_path: Path) -> None:
     assert all(loss.records is None and loss.start == 0 for loss in report.losses)
 
 
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("generation", [1, 2])
+def test_refs_are_built_again_without_sequences(damage: str, generation: int, tmp_path: Path) -> None:
+    folder = tmp_path / "old"
+    folder.mkdir()
+    (folder / "spec.json").write_text('{"a": "utf8", "b": "bytes"}')
+    columns = {"a": [b"one", b"two", b"three"], "b": [b"1", b"2", b"3"]}
+    for name, records in columns.items():
+        limits = np.array([*([0] if generation == 1 else []), *accumulate(map(len, records))], "<u8").tobytes()
+        (folder / f"{name}.bag").write_bytes(b"".join(records) + limits)
+    if damage == "cut":
+        (folder / "refs.bag").write_bytes(b"12345")
+    report = dataformats.repair(folder, tmp_path / "new")
+    assert (report.ok, "built again" in report.notes[0]) == (True, True)
+    kept = list(dataformats.open(tmp_path / "new"))
+    assert kept == [{"a": a.decode(), "b": b} for a, b in zip(columns["a"], columns["b"], strict=True)]
+    shutil.copy(GOLDEN / "granular" / f"v{generation}" / "bag.bag", folder / "b.bag")  # of five records
+    with pytest.raises(FormatError):
+        dataformats.repair(folder, tmp_path / "other")
+
+
 def test_integers_of_generation_1_keep_their_values(tmp_path: Path) -> None:
 
     folder = tmp_path / "old"
