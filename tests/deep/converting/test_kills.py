@@ -1,0 +1,126 @@
+"""Conversions that are killed at random moments, run out of disk, or run twice at once: resumed to the same bytes."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+
+N = 3000
+SPEC = {"n": "int64", "image": "uint8[16,16]"}
+SCRIPT = """
+import resource, sys
+import dataformats
+source, target, workers, limit, *options = sys.argv[1:]
+if int(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+if __name__ == "__main__":
+    shards = {"shard_records": 250} if "shards" in options else {}
+    report = dataformats.convert(
+        source, target, "granular", resume="resume" in options, workers=int(workers), map=dict, **shards
+    )
+    print(report.records, report.resumed)
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    with dataformats.create(folder / "source.tfrecord", "tfrecord", spec=SPEC) as writer:
+        writer.extend({"n": i, "image": np.full((16, 16), i % 256, np.uint8)} for i in range(N))
+    (folder / "convert.py").write_text(SCRIPT)
+    return folder / "source.tfrecord"
+
+
+def start(source: Path, target: Path, workers: int, *options: str, limit: int = 0) -> subprocess.Popen[str]:
+    command = [sys.executable, source.with_name("convert.py"), source, target, str(workers), str(limit), *options]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def whole(source: Path, target: Path, *options: str) -> dict[str, bytes]:
+    """Return the content of an undisturbed conversion."""
+    assert start(source, target, 0, *options).communicate()[0].split()[0] == str(N)
+    return tree(target)
+
+
+@pytest.mark.parametrize(("workers", "options"), [(0, ()), (2, ("shards",))], ids=["here", "two workers"])
+def test_killed_at_random_moments(source: Path, workers: int, options: tuple[str, ...], tmp_path: Path) -> None:
+    begin = time.perf_counter()
+    expected = whole(source, tmp_path / "whole", *options)
+    seconds = time.perf_counter() - begin
+    target, chosen = tmp_path / "new", random.Random(3)
+    for _ in range(5):
+        process = start(source, target, workers, "resume", *options)
+        time.sleep(chosen.uniform(0.4, 1.1) * seconds)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if target.exists():
+            assert tree(target) == expected
+    out, errors = start(source, target, workers, "resume", *options).communicate(timeout=60)
+    assert out.split()[:1] == [str(N)], errors
+    assert tree(target) == expected
+    assert sorted(path.name for path in tmp_path.iterdir() if "new" in path.name) == ["new", "new.dataformats.json"]
+
+
+def test_a_file_that_can_grow_no_further(source: Path, tmp_path: Path) -> None:
+    expected = whole(source, tmp_path / "whole")
+    _, errors = start(source, tmp_path / "new", 0, limit=300_000).communicate(timeout=60)
+    assert "File too large" in errors
+    assert not (tmp_path / "new").exists()
+    out, errors = start(source, tmp_path / "new", 0, "resume").communicate(timeout=60)
+    assert out.split()[:1] == [str(N)], errors
+    assert tree(tmp_path / "new") == expected
+
+
+def test_two_conversions_to_one_target_at_once(source: Path, tmp_path: Path) -> None:
+    both = [start(source, tmp_path / "new", 0, "shards", "resume") for _ in range(2)]
+    results = [process.communicate(timeout=60) for process in both]
+    finished = [out for out, _ in results if out]
+    assert finished
+    assert all(out.split()[0] == str(N) for out in finished)
+    assert all("TargetInUseError" in errors or "TargetExistsError" in errors for out, errors in results if not out)
+    assert len(dataformats.open(tmp_path / "new")) == N
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
+
+
+def kill_once(flag: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Kill the process that converts a record, the first time."""
+    if record["n"] == 1200 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return record
+
+
+def test_a_worker_that_is_killed(source: Path, tmp_path: Path) -> None:
+    function = functools.partial(kill_once, tmp_path / "killed")
+
+    def convert(**options: bool) -> dataformats.ConvertReport:
+        context = multiprocessing.get_context("fork")  # other processes could not import the function
+        with ProcessPoolExecutor(2, mp_context=context) as executor:
+            return dataformats.convert(
+                source, tmp_path / "new", "ffrecord", executor=executor, map=function, shard_records=250, **options
+            )
+
+    with pytest.raises(dataformats.WorkerError, match="resume=True"):
+        convert()
+    report = convert(resume=True)
+    assert report.records == N
+    assert [found["n"] for found in dataformats.open(tmp_path / "new")] == list(range(N))
