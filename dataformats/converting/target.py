@@ -52,7 +52,9 @@ class Target:
         plan = self._plan(run)
         shards: list[CommittedShards] = []
         try:
-            out = self._writer(conversion.schema, plan, shards)
+            is_one = self.shard_records is None and self.shard_bytes is None
+            schema = conversion.schema_of(len(run.selection)) if is_one else conversion.schema
+            out = self._writer(schema, plan, shards)
         except TargetExistsError:
             facts = self._published(conversion.schema, plan)
             if facts is None:

@@ -55,6 +55,10 @@ class Conversion:
         """Format, payload and spec of the new data."""
         return WriteSchema(self.format, self.plan.payload, self.plan.spec, self.options)
 
+    def schema_of(self, n_records: int) -> WriteSchema:
+        """Return the schema of a file of so many records, unless some may be left out."""
+        return self.schema.counted(n_records) if self.on_corrupt == "raise" else self.schema
+
     @functools.cached_property
     def encode(self) -> Encode:
         """The function from a record to what is stored.
@@ -204,11 +208,10 @@ def write_shard(task: Task, folder: str, advance: Callable[[int], None] | None =
     conversion = task.conversion
     result = Result(task.number, content={} if conversion.verify else None)
     path = Path(folder, f"{task.number:05d}-{secrets.token_hex(8)}.partial")
-    file = conversion.schema.create(path, resume=False)
+    file = conversion.schema_of(len(task.records)).create(path, resume=False)
     try:
         for blobs, failures in conversion.encoded(task.records):
-            for blob in blobs:
-                file.append(blob)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+            file.extend(blobs)  # type: ignore[arg-type]  # the encoder and the file are of one backend
             result.add(blobs, failures)
             if advance is not None:
                 advance(len(blobs) + len(failures))

@@ -17,7 +17,7 @@ _N_BLOCKS = 8
 _N_EQUAL = 6
 _BLOCK_BYTES = 1024
 _BLOCK_DIGITS = 8
-_READ_BYTES = 4 * 2**20
+_READ_BYTES = 2**20
 
 
 def file_digest(file: StoredFile) -> str:
@@ -34,10 +34,10 @@ def file_digest(file: StoredFile) -> str:
 
 def file_checksum(path: Path) -> str:
     """Return the CRC-32 of all bytes of a local file as eight hexadecimal digits."""
-    value = 0
+    value, block = 0, memoryview(bytearray(_READ_BYTES))
     with path.open("rb", buffering=0) as file:
-        while block := file.read(_READ_BYTES):
-            value = crc32(block, value)
+        while n := file.readinto(block):
+            value = crc32(block[:n], value)
     return f"{value:08x}"
 
 

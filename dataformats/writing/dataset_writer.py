@@ -321,12 +321,11 @@ class DatasetWriter(RecordWriter):
         self._require_open()
         self._output.next_shard()
 
-    def extend_encoded(self, records: Iterable[Encoded]) -> None:
+    def extend_encoded(self, records: Sequence[Encoded]) -> None:
         """Append records as they are stored."""
         self._require_open()
         try:
-            for record in records:
-                self._output.append(record)
+            self._output.extend(records)
         except OSError as error:
             self._add_name(error)
             raise

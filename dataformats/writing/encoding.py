@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,13 @@ class WriteSchema:
     def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
         """Return a writer of one file or folder."""
         return self._create(partial, resume=resume, **self.options)
+
+    def counted(self, n_records: int) -> WriteSchema:
+        """Return the schema of so many records, which some formats write faster if they know it."""
+        if "records" in self.options or "records" not in inspect.signature(self.backend.create).parameters:  # type: ignore[attr-defined]  # both kinds have it
+            return self
+        options = {**self.options, "records": n_records}
+        return WriteSchema(self.backend.name, self.payload, self.spec, options)
 
     def sidecar(self) -> dict[str, Any] | None:
         """Return the metadata that the format cannot store; `None` if it stores all."""

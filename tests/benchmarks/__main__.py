@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.benchmarks import (
     cold,
     compressed,
+    conversion,
     costs,
     examples,
     ffrecord,
@@ -52,6 +53,7 @@ CASES: tuple[Case, ...] = (
     *parsing.CASES,
     *loading.CASES,
     *writing.CASES,
+    *conversion.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125

@@ -46,7 +46,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(source: Path, target: Path, workers: int, *options: str, limit: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, source.with_name("convert.py"), source, target, str(workers), str(limit), *options]
+    script = str(source.with_name("convert.py"))
+    command = [sys.executable, script, str(source), str(target), str(workers), str(limit), *options]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -112,15 +113,15 @@ def kill_once(flag: Path, record: dict[str, Any]) -> dict[str, Any]:
 def test_a_worker_that_is_killed(source: Path, tmp_path: Path) -> None:
     function = functools.partial(kill_once, tmp_path / "killed")
 
-    def convert(**options: bool) -> dataformats.ConvertReport:
+    def convert(resume: bool) -> dataformats.ConvertReport:
         context = multiprocessing.get_context("fork")  # other processes could not import the function
         with ProcessPoolExecutor(2, mp_context=context) as executor:
             return dataformats.convert(
-                source, tmp_path / "new", "ffrecord", executor=executor, map=function, shard_records=250, **options
+                source, tmp_path / "new", "ffrecord", executor=executor, map=function, shard_records=250, resume=resume
             )
 
     with pytest.raises(dataformats.WorkerError, match="resume=True"):
-        convert()
+        convert(resume=False)
     report = convert(resume=True)
     assert report.records == N
     assert [found["n"] for found in dataformats.open(tmp_path / "new")] == list(range(N))
