@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dataformats.cli.convert import convert
-from dataformats.cli.exit_codes import USAGE, exit_code, in_lines
+from dataformats.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, USAGE, exit_code, in_lines
 from dataformats.cli.head import head
 from dataformats.cli.index import index
 from dataformats.cli.info import info
@@ -29,7 +29,6 @@ from dataformats.cli.warning_lines import warnings_in_one_line
 __all__ = ["COMMANDS", "app", "main"]
 
 DEBUG = "DATAFORMATS_DEBUG"
-INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells number programs that SIGINT or SIGPIPE ended
 _UsageError: Any = typer.BadParameter.__mro__[1]  # UsageError, which typer does not export
 
 COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
@@ -58,6 +57,9 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats convert 'digits-*.tfrecord' digits.tfrecord.gz",
         "dataformats convert photos.tfrecord photos --format granular --spec image=jpg --spec name=utf8",
         "dataformats convert photos.tfrecord names.syr --fields name,width --rename name=title",
+        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle 7 --limit 500 --shard-records 100",
+        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle 7 --limit 500 --shard-records 100"
+        " --resume",
     ),
     repair: (
         "dataformats repair photos.tfrecord repaired.tfrecord --dry-run",

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dataformats.cli.exit_codes import FINDING, INTERRUPTED
+from dataformats.cli.functions import calls, named_function
 from dataformats.cli.options import (
     AsJson,
     FieldNames,
     FromFormat,
     FromPayload,
     FromSpec,
+    Limit,
     Renames,
+    Shuffle,
     SpecTexts,
+    Where,
     checked_format,
     checked_payload,
     one_or_all,
@@ -24,7 +33,7 @@ from dataformats.cli.options import (
     reading_source,
     split_names,
 )
-from dataformats.cli.output import fact, print_json
+from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
 from dataformats.registry import backends
 
@@ -32,6 +41,15 @@ if TYPE_CHECKING:
     from dataformats.converting import ConvertReport
 
 __all__ = ["convert"]
+
+_WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting some megabytes
+
+
+class OnCorrupt(StrEnum):
+    """How records that fail are treated."""
+
+    raise_ = "raise"
+    omit = "omit"
 
 
 class Compression(StrEnum):
@@ -62,6 +80,20 @@ TargetPayload = Annotated[
 ]
 ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file after N records.")]
 ShardBytes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file before one has N bytes.")]
+Mapped = Annotated[
+    str | None,
+    typer.Option("--map", metavar="MODULE:FUNCTION", help="A function in Python from a record to a new one."),
+]
+CorruptRecords = Annotated[
+    OnCorrupt, typer.Option("--on-corrupt", help="Stop at a record that fails, or omit it: then the exit code is 1.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Processes; by default one for each processor, fewer if SOURCE is small."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted conversion with equal options.")]
+Verified = Annotated[bool, typer.Option("--verify/--no-verify", help="Read back what was written.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the options and the first records; write nothing.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it exists.")]
 Compressed = Annotated[
     Compression | None, typer.Option(help="TFRecord: the compression of new files; by default by the suffix of TARGET.")
@@ -84,6 +116,15 @@ def convert(
     shard_bytes: ShardBytes = None,
     compression: Compressed = None,
     generation: Generation = None,
+    where: Where = None,
+    mapped: Mapped = None,
+    shuffle: Shuffle = None,
+    limit: Limit = None,
+    on_corrupt: CorruptRecords = OnCorrupt.raise_,
+    workers: Workers = None,
+    resume: Resume = False,
+    verify: Verified = True,
+    dry_run: DryRun = False,
     overwrite: Overwrite = False,
     from_format: FromFormat = None,
     from_payload: FromPayload = None,
@@ -92,7 +133,8 @@ def convert(
 ) -> None:
     """Write records in another format, or in other shards.
 
-    Every checksum is verified. A damaged record stops the conversion: nothing is left behind, and the exit code is 1.
+    Every checksum is verified, and the new data are read back. A record that fails stops the conversion, and the exit
+    code is 1. TARGET appears when it is complete. After an interruption, the same command with --resume continues.
 
     Records whose payload stays the same are copied byte by byte, and so are images and other blobs whose codec stays
     the same. --spec gives the types of the fields to take, by their new names: types that the files do not declare, or
@@ -103,25 +145,75 @@ def convert(
 
     if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
         raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
-    new = parsed_spec(spec)
-    options: dict[str, Any] = {
-        "fields": split_names(fields),
-        "rename": parsed_rename(rename),
-        "spec": new,
-        "payload": checked_payload(payload),
+    source = reading_source(from_format, from_payload, from_spec)
+    options = _content(fields, rename, spec, payload, where, mapped) | {
+        "shuffle": shuffle,
+        "limit": limit,
+        "on_corrupt": on_corrupt.value,
         "shard_records": shard_records,
         "shard_bytes": shard_bytes,
+        "resume": resume,
+        "verify": verify,
+        "dry_run": dry_run,
         "overwrite": overwrite,
-        "source_options": reading_source(from_format, from_payload, from_spec),
+        "source_options": source,
     }
-    if new is not None and fields is None:
-        old_names = {after: before for before, after in options["rename"].items()}
-        options["fields"] = [old_names.get(name, name) for name in new]
     chosen = checked_format(format) or format_of(target)
     options |= _format_options(chosen, compression=compression, generation=generation)
-    with bar("converting") as progress:
-        report = converted(one_or_all(sources), target, chosen, progress=progress, **options)
-    print_json(asdict(report)) if as_json else _print_report(report)
+    paths = one_or_all(sources)
+    options["workers"] = _default_workers(paths, source) if workers is None else workers
+    functions = {name: options[name] for name in ("where", "map")}
+    with _interruptible(target), calls(**functions), bar("converting") as progress:
+        report = converted(paths, target, chosen, progress=progress, **options)
+    print_json(asdict(report)) if as_json else _print_report(report, dry_run)
+    if report.omitted:
+        raise typer.Exit(FINDING)
+
+
+def _content(
+    fields: str | None,
+    rename: list[str] | None,
+    spec: list[str] | None,
+    payload: str | None,
+    where: str | None,
+    mapped: str | None,
+) -> dict[str, Any]:
+    """Return the options that say what new records hold, parsed."""
+    new, names, chosen = parsed_spec(spec), parsed_rename(rename), split_names(fields)
+    if new is not None and fields is None and mapped is None:
+        old_names = {after: before for before, after in names.items()}
+        chosen = [old_names.get(name, name) for name in new]
+    return {
+        "fields": chosen,
+        "rename": names,
+        "spec": new,
+        "payload": checked_payload(payload),
+        "where": named_function(where, "--where"),
+        "map": named_function(mapped, "--map"),
+    }
+
+
+def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> int:
+    """Return how many processes convert the source: 0, this one alone, if it is small."""
+    from dataformats.converting import opened_source
+    from dataformats.storage.threads import N_THREADS
+
+    with opened_source(paths, source_options, None, {}) as source:
+        n = min(N_THREADS, source.nbytes // _WORKER_BYTES)
+    return n if n > 1 else 0
+
+
+@contextmanager
+def _interruptible(target: str) -> Iterator[None]:
+    """Say how to continue after an interrupt."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        hint = (
+            "; to continue, add --resume to the same command" if os.path.exists(f"{target.rstrip('/')}.partial") else ""
+        )
+        print(f"dataformats: interrupted{hint}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _format_options(format: str, **options: object) -> dict[str, Any]:
@@ -137,13 +229,22 @@ def _format_options(format: str, **options: object) -> dict[str, Any]:
     return given
 
 
-def _print_report(report: ConvertReport) -> None:
+def _print_report(report: ConvertReport, dry_run: bool) -> None:
     fact("path", report.path)
     fact("format", report.format)
     if report.payload is not None:
         fact("payload", report.payload)
     fact("records", report.records)
-    fact("records were", "copied" if report.copied else "rewritten")
+    fact("records were" if not dry_run else "records would be", "copied" if report.copied else "rewritten")
     if report.left_out:
         fact("left out", ", ".join(report.left_out))
+    if not dry_run:
+        fact("files", report.files)
+        fact("bytes", report.nbytes)
+    if report.resumed:
+        fact("resumed", counted(report.resumed, "record"))
+    for message in report.errors:
+        fact("finding", message)
+    if report.omitted:
+        fact("omitted", counted(report.omitted, "record"))
     fact("seconds", f"{report.seconds:.2f}")

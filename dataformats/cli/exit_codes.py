@@ -10,9 +10,10 @@ from dataformats.cli.output import printable
 from dataformats.errors import CodecError, DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.storage.descriptors import is_shortage
 
-__all__ = ["CRASH", "FINDING", "USAGE", "exit_code", "in_lines", "in_options"]
+__all__ = ["BROKEN_PIPE", "CRASH", "FINDING", "INTERRUPTED", "USAGE", "exit_code", "in_lines", "in_options"]
 
 FINDING, USAGE, CRASH = 1, 2, 3
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells number programs that SIGINT or SIGPIPE ended
 _EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # of a command that cannot be done here and now
 
 

@@ -25,10 +25,13 @@ __all__ = [
     "FromFormat",
     "FromPayload",
     "FromSpec",
+    "Limit",
     "Paths",
     "Payload",
     "Renames",
+    "Shuffle",
     "SpecTexts",
+    "Where",
     "checked_format",
     "checked_payload",
     "condition",
@@ -84,6 +87,14 @@ FromPayload = Annotated[
 FromSpec = Annotated[
     list[str] | None,
     typer.Option(metavar="FIELD=TYPE", help="The fields of SOURCE by their old names, if --spec changes types."),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="MODULE:FUNCTION", help="Only records for which a function in Python returns true."),
+]
+Shuffle = Annotated[int | None, typer.Option(metavar="SEED", help="Shuffle all records.")]
+Limit = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Only the first N records, after --where and --shuffle.")
 ]
 Count = Annotated[int, typer.Option("-n", min=0, help="How many records.")]
 FieldNames = Annotated[str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.")]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dataformats.cli.exit_codes import FINDING, in_options
+from dataformats.cli.functions import calls, named_function
 from dataformats.cli.options import (
     AsJson,
     FieldNames,
@@ -14,10 +15,13 @@ from dataformats.cli.options import (
     FromFormat,
     FromPayload,
     FromSpec,
+    Limit,
     Paths,
     Payload,
     Renames,
+    Shuffle,
     SpecTexts,
+    Where,
     one_or_all,
     parsed_rename,
     reading,
@@ -49,6 +53,9 @@ def verify(
     against: Against = None,
     fields: FieldNames = None,
     rename: Renames = None,
+    where: Where = None,
+    shuffle: Shuffle = None,
+    limit: Limit = None,
     from_format: FromFormat = None,
     from_payload: FromPayload = None,
     from_spec: FromSpec = None,
@@ -60,22 +67,25 @@ def verify(
     and the exit code is 1. Fields that no codec decodes are read and listed.
 
     With --against, record i must be equal to record i of SOURCE: in its stored bytes, or in every value. The first ten
-    differences of each field are reported, and all are counted. --fields and --rename are those of the conversion.
+    differences of each field are reported, and all are counted. --fields, --rename, --where, --shuffle and --limit are
+    those of the conversion.
     """
     from dataformats.inspecting import verify as verified
 
-    if not against and any((fields, rename, from_format, from_payload, from_spec)):
-        raise typer.BadParameter("missing; --fields, --rename and --from-* are for SOURCE", param_hint="--against")
-    with bar("verifying") as progress:
-        report = verified(
-            one_or_all(paths),
-            against=one_or_all(against) if against else None,
-            fields=split_names(fields),
-            rename=parsed_rename(rename),
-            source_options=reading_source(from_format, from_payload, from_spec),
-            progress=progress,
-            **reading(format, payload, spec),
-        )
+    source: dict[str, Any] = {
+        "fields": split_names(fields),
+        "rename": parsed_rename(rename),
+        "where": named_function(where, "--where"),
+        "shuffle": shuffle,
+        "limit": limit,
+        "source_options": reading_source(from_format, from_payload, from_spec),
+    }
+    if against:
+        source["against"] = one_or_all(against)
+    elif any(value not in (None, {}) for value in source.values()):
+        raise typer.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
+    with calls(where=source["where"]), bar("verifying") as progress:
+        report = verified(one_or_all(paths), progress=progress, **source, **reading(format, payload, spec))
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise typer.Exit(FINDING)

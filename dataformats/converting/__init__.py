@@ -76,7 +76,7 @@ def convert(
             options of new files.
         spec: The fields of the new data, by their new names. `None` keeps the source's, with the integers of Granular
             (`int`, `i64`, `u64`) as numbers elsewhere. If `source` is a path, fields whose types its files do not
-            declare are read with these types.
+            declare are read with these types, unless `map` is given.
         payload: The codec of whole records; `None` keeps the source's if the new format is used with it.
         codecs: As in `open` and `create`.
         fields: The fields to take, by their old names; `None` takes all.
@@ -142,7 +142,8 @@ def convert(
     if map is not None and rename:
         raise ValueError("convert() takes map= or rename=, not both: the function can rename fields")
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
-    with opened_source(source, {"codecs": codecs, **(source_options or {})}, wanted, renamed) as given:
+    read_types = wanted if map is None else None  # with `map`, they are those of its results
+    with opened_source(source, {"codecs": codecs, **(source_options or {})}, read_types, renamed) as given:
         selection = Selection(given, where, shuffle, limit, on_corrupt)
         chosen = given if fields is None else selected(given, fields, wanted)
         if isinstance(path, RecordWriter):

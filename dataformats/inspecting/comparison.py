@@ -109,6 +109,7 @@ class Comparison:
             found: The result of `read`.
         """
         findings: list[Finding] = []
+        expected, differs = found, dict[str, NDArray[np.bool_]]()
         for number, (read_target, read_source) in enumerate(self._ways):
             if number:
                 found = _read(read_target, found.rows)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting import opened_source
+from dataformats.converting.selection import Selection
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_sidecar
 from dataformats.inspecting.comparison import Comparison, Part
@@ -80,6 +81,9 @@ def verify(
     against: RecordSource | Any = None,
     fields: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
+    where: Callable[[Any], bool] | None = None,
+    shuffle: int | None = None,
+    limit: int | None = None,
     source_options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -98,6 +102,9 @@ def verify(
         against: The source of the records, or its path.
         fields: The fields to compare, by their names in `against`; `None` compares all fields of both.
         rename: Name in `against` to name in the dataset.
+        where: As in `convert`, and likewise:
+        shuffle: The seed.
+        limit: The number of records.
         source_options: Arguments of `open`, if `against` is a path.
         progress: Called with (records done, records in all); each counts twice if the spec is inferred.
         **options: Arguments of `open`, if `path` is a path.
@@ -125,11 +132,13 @@ def verify(
     """
     begin = time.perf_counter()
     if against is None:
-        if fields is not None or rename or source_options:
-            raise TypeError("fields=, rename= and source_options= need against=")
+        if rename or source_options or any(option is not None for option in (fields, where, shuffle, limit)):
+            raise TypeError("fields=, rename=, where=, shuffle=, limit= and source_options= need against=")
         return _verified_anew(path, progress, options, begin, None)
     with opened_source(against, source_options or {}, None, {}) as source:
-        compare = functools.partial(Comparison, source=source, fields=fields, rename=rename or {})
+        selection = Selection(source, where, shuffle, limit, "omit")
+        chosen = source.take(selection.records(0, len(selection))) if selection.facts else source
+        compare = functools.partial(Comparison, source=chosen, fields=fields, rename=rename or {})
         report = _verified_anew(path, progress, options, begin, compare)
     return replace(report, against=shown_path(against))
 
