@@ -187,6 +187,8 @@ static inline int put_plain(const wire_dense *dense, int64_t record, int kind, w
     return 1;
 }
 
+#define MOST_LACKING 3 /* names in a row that a record may lack, at this speed */
+
 /* Take such entries with the expected names off the front of a map of context features, as many as there are. */
 static void take_plain_entries(finder *f, wire_span *left) {
     const wire_names names = *f->names; /* copies: bytes that are written could be anything else */
@@ -199,12 +201,16 @@ static void take_plain_entries(finder *f, wire_span *left) {
     int64_t last = f->last, n_seen = 0;
     int misfits = 0;
     for (;;) {
-        const int64_t name = after[last];
-        int kind;
-        if (name < 0 || names.parts[name] != 0) {
-            break;
+        int64_t name = after[last];
+        int kind = WIRE_MISSING;
+        wire_span piece = {NULL, NULL};
+        for (int lacking = 0; lacking <= MOST_LACKING && name >= 0 && names.parts[name] == 0; lacking++) {
+            piece = plain_piece(shape, map, wire_name_of(&names, name), &kind);
+            if (piece.at != NULL) {
+                break;
+            }
+            name = after[name];
         }
-        const wire_span piece = plain_piece(shape, map, wire_name_of(&names, name), &kind);
         if (piece.at == NULL || kind == WIRE_MISSING) {
             break;
         }
