@@ -97,7 +97,12 @@ def value_decoder(codec: Codec, kind: Type) -> Callable[[bytearray], Any] | None
     if kind.dims or not (codec.decodes_alike or type(codec).decode_batch is Codec.decode_batch):
         return None
     decode = codec.decode
-    return lambda blob: plain(decode(bytes(blob)))
+
+    def value(blob: bytearray) -> Any:
+        found = decode(bytes(blob))
+        return plain(found) if isinstance(found, np.generic) else found
+
+    return value
 
 
 class FieldDecoder:

@@ -25,7 +25,7 @@ from dataformats.interfaces import (
 )
 from dataformats.reading.blob_locations import RecordRun, cut, sound
 from dataformats.spec import VALUE
-from dataformats.storage.fast_read import PinnedRows, read, read_record
+from dataformats.storage.fast_read import RECORD_BYTES, PinnedRows, read, read_record
 from dataformats.storage.file_set import FileSet, open_files
 from dataformats.storage.prefetch import prefetch
 from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
@@ -83,6 +83,7 @@ class BlobReader:
         self._max_bytes = max_bytes
         # The reference path knows the limit of each file.
         self._fast_max_bytes = min((file.most_record_bytes(max_bytes) for file in reader.files), default=max_bytes)
+        self._record_max_bytes = min(RECORD_BYTES, self._fast_max_bytes)
         self._files: FileSet | None = open_files(reader.files, io, self._in_memory)
         self.table: ExtentTable = ExtentTable(reader if self._files.gathers else None)
         self._compared: set[str] = set()
@@ -165,7 +166,7 @@ class BlobReader:
             return None
         begin = time.perf_counter()
         files = self._files
-        stored = read_record(self.files if files is None else files, table, record, self._fast_max_bytes)
+        stored = read_record(self.files if files is None else files, table, record, self._record_max_bytes)
         IO_WAIT.seconds += time.perf_counter() - begin
         return stored
 

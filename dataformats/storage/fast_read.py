@@ -33,12 +33,13 @@ from dataformats.storage.descriptors import DESCRIPTORS, is_shortage, max_open_f
 from dataformats.storage.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
 
-__all__ = ["PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]
+__all__ = ["RECORD_BYTES", "PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]
 
 _MAX_BYTES = 2**62
 _OVERLAP_BYTES = 64 * 2**20  # below this, overlapping extents are read as they are
 _FEW_FILES = 8  # any process may open this many at once
-_RECORD_BYTES = 64 * 2**10  # reading more takes so long that the calls of a batch do not matter
+RECORD_BYTES = 64 * 2**10
+"""The most bytes for `read_record`: reading more takes so long that the calls of a batch do not matter."""
 
 
 class PinnedTable(NamedTuple):
@@ -164,10 +165,9 @@ def read_record(files: FileSet, table: PinnedTable, row: int, max_bytes: int) ->
         local = [files.local[file.item(row)] for file in numbers]
     except IndexError:
         return None  # the files have fewer records than an earlier index said
-    most = min(max_bytes, _RECORD_BYTES)
     borrowed = local if None not in local else [file for file in local if file is not None]
     if not borrowed:
-        return read_pinned(handles, row, files.held, most, [-1] * len(local), None)
+        return read_pinned(handles, row, files.held, max_bytes, [-1] * len(local), None)
     try:
         fds = DESCRIPTORS.borrow(borrowed)
     except OSError as error:
@@ -178,7 +178,7 @@ def read_record(files: FileSet, table: PinnedTable, row: int, max_bytes: int) ->
         if borrowed is not local:
             by_file = dict(zip(borrowed, fds, strict=True))
             fds = [by_file.get(file, -1) for file in local]
-        return read_pinned(handles, row, files.held, most, fds, files.engine.capsule)
+        return read_pinned(handles, row, files.held, max_bytes, fds, files.engine.capsule)
     finally:
         DESCRIPTORS.give_back(borrowed)
 
