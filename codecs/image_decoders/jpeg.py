@@ -45,7 +45,7 @@ def shape_of(blob: bytes) -> tuple[int, ...] | None:
         return None
     try:
         height, width, color, _ = _turbo.decode_jpeg_header(blob)
-    except ValueError:
+    except (ValueError, KeyError):  # a header with faults, or a subsampling without a name, as 4:4:1
         return None
     channels = _CHANNELS.get(color)
     return None if channels is None else (height, width, *channels)

@@ -91,6 +91,20 @@ def test_unusual_jpegs_are_decoded_by_pillow() -> None:
     assert np.array_equal(JPG.decode(extraneous), np.asarray(Image.open(BytesIO(extraneous))))
 
 
+def test_jpegs_of_any_subsampling_have_the_pixels_of_pillow() -> None:
+    blob = bytearray(saved(photo(37, 61), "JPEG", subsampling=0))
+    at = blob.index(b"\xff\xc0") + 11  # of the first channel: the factors across and down
+    for factors in (0x11, 0x12, 0x14, 0x21, 0x22, 0x24, 0x41, 0x42):
+        blob[at] = factors
+        try:  # not all have enough data
+            expected = np.asarray(Image.open(BytesIO(blob)))
+        except OSError:
+            with pytest.raises(OSError, match="truncated"):
+                JPG.decode(bytes(blob))
+        else:
+            assert np.array_equal(JPG.decode(bytes(blob)), expected)
+
+
 def test_truncated_jpegs_are_refused_though_an_end_marker_is_left() -> None:
     blob = saved(photo(64, 64), "JPEG", comment=b"\xff\xd9")
     for stop in (len(blob) // 2, len(blob) - 20):
