@@ -138,4 +138,4 @@ class _StreamWindow:
             problems[whole] = problem
             zero = np.zeros(1, np.int64)
             blobs = Blobs(self.octets, np.concatenate([blobs.starts, zero]), np.concatenate([lengths, zero]))
-        return RecordChunk(blobs, problems)
+        return RecordChunk(blobs, problems, self.base)

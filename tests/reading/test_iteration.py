@@ -214,3 +214,16 @@ def test_files_in_memory_are_iterated_there(format: str, tmp_path: Path, monkeyp
     monkeypatch.setattr(LocalFile, "read_into", lambda file, *_: read.append(file))
     assert list(source) == list(source.scan_bytes()) == rows
     assert read == []
+
+
+@pytest.mark.parametrize("format", ["tfrecord", "tfrecord.gz", "ofrecord"])
+def test_an_error_behind_the_first_window_has_its_place(format: str, tmp_path: Path) -> None:
+    blobs = [b'"%0998d"' % i if i != 250 else b"no JSON" for i in range(300)]
+    path = write(tmp_path, format, blobs, payload="bytes")
+    src = dataformats.open(path, payload="json", format=format.removesuffix(".gz"))
+    with pytest.raises(dataformats.FormatError) as expected:
+        src[250]
+    with pytest.raises(dataformats.FormatError) as found:
+        list(src)
+    place = 250 * (8 + 1000) + 8 if format == "ofrecord" else 250 * (12 + 1000 + 4) + 12
+    assert found.value.offset_bytes == expected.value.offset_bytes == place
