@@ -27,6 +27,7 @@ from tests.benchmarks import (
     images,
     indexing,
     loading,
+    merging,
     other_programs,
     parsing,
     single_records,
@@ -54,6 +55,7 @@ CASES: tuple[Case, ...] = (
     *loading.CASES,
     *writing.CASES,
     *conversion.CASES,
+    *merging.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125
