@@ -8,7 +8,7 @@ from typing import Any
 
 from dataformats.backends.granular.bag_reader import BagReader
 from dataformats.backends.granular.bag_writer import BagWriter
-from dataformats.backends.granular.bags import BAG
+from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC, bags_of, dataset_files, find, group
 from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.repair import salvage
@@ -129,6 +129,10 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, 
         if found not in ("2", "3"):
             raise SpecError(f"cannot write generation {found}: expected 2 or 3, the same in all sources")
         return {"generation": int(found)}
+
+    def grows(self, name: str) -> bool:
+        """True for bags and their indexes."""
+        return name.endswith((BAG, IDX))
 
     def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `000000`, `000001` and so on; the original's names have no stem."""

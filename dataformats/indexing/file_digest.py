@@ -20,15 +20,20 @@ _BLOCK_DIGITS = 8
 _READ_BYTES = 2**20
 
 
-def file_digest(file: StoredFile) -> str:
+def file_digest(file: StoredFile, size: int | None = None) -> str:
     """Return the CRC-32 of up to eight blocks of 1 KB as hexadecimal digits, eight for each block.
 
     The blocks are spread evenly: the first begins at byte 0, the last ends at the end. They cover a file of at most
     8 KB. A local file stays open: `open` reads it next.
+
+    Args:
+        file: The file.
+        size: Its first bytes, of which the digest is; `None` is all of them.
     """
-    n_blocks = min(_N_BLOCKS, -(-file.size // _BLOCK_BYTES))
-    last = max(0, file.size - _BLOCK_BYTES)
-    blocks = _blocks(file, [last * n // max(1, n_blocks - 1) for n in range(n_blocks)])
+    size = file.size if size is None else size
+    n_blocks = min(_N_BLOCKS, -(-size // _BLOCK_BYTES))
+    last = max(0, size - _BLOCK_BYTES)
+    blocks = _blocks(file, [last * n // max(1, n_blocks - 1) for n in range(n_blocks)], min(size, _BLOCK_BYTES))
     return "".join([f"{crc32(block):08x}" for block in blocks])
 
 
@@ -41,12 +46,12 @@ def file_checksum(path: Path) -> str:
     return f"{value:08x}"
 
 
-def _blocks(file: StoredFile, offsets: Sequence[int]) -> list[bytes]:
+def _blocks(file: StoredFile, offsets: Sequence[int], length: int) -> list[bytes]:
     if not isinstance(file, LocalFile):
-        return [file.pread(offset, _BLOCK_BYTES) for offset in offsets]
+        return [file.pread(offset, length) for offset in offsets]
     (descriptor,) = DESCRIPTORS.borrow([file])  # once: `open` compares up to 64 files
     try:
-        return [os.pread(descriptor, _BLOCK_BYTES, offset) for offset in offsets]
+        return [os.pread(descriptor, length, offset) for offset in offsets]
     finally:
         DESCRIPTORS.give_back([file])
 

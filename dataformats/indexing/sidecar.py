@@ -149,6 +149,7 @@ def _is_file(entry: Any) -> bool:
     parts = entry.get("parts", [])
     texts = all(isinstance(entry.get(key, ""), str) for key in ("digest", "crc32"))
     sound = isinstance(entry.get("bytes"), int) and texts
+    sound = sound and isinstance(entry.get("grows", []), list)
     return sound and isinstance(parts, list) and all(_is_file(part) and "parts" not in part for part in parts)
 
 

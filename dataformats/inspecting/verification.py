@@ -288,7 +288,9 @@ def _count_findings(
         return []
     wrong = [str(finding.path) for finding in known]
     counts = {name: n for name, n, _ in source.reader.file_summaries() if not any(w.startswith(name) for w in wrong)}
-    listed = {entry["name"]: entry["records"] for entry in sidecar.facts.get("files") or ()}
+    files = sidecar.facts.get("files") or ()
+    grows = any(entry.get("grows") for entry in files)  # by other programs, which do not change the sidecar
+    listed = {entry["name"]: entry["records"] for entry in files}
     if len(listed) == len(counts) == 1:  # they may have been renamed since
         listed = dict.fromkeys(_basenames(counts), *listed.values())
     return [
@@ -301,7 +303,7 @@ def _count_findings(
             )
         )
         for path, name in zip(counts, _basenames(counts), strict=True)
-        if name in listed and listed[name] != counts[path]
+        if name in listed and (listed[name] > counts[path] if grows else listed[name] != counts[path])
     ]
 
 

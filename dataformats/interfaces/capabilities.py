@@ -29,6 +29,10 @@ class AppendsInPlace(ABC):
     def can_append_in_place(self, path: Path) -> bool:
         """True if the data at this final name can be appended to in place."""
 
+    @abstractmethod
+    def grows(self, name: str) -> bool:
+        """True if a file of this name in such data becomes longer; the others stay as they are."""
+
 
 class ResumesFinishedFiles:
     """A backend whose writer can resume a finished file as if it were unfinished: the file has no table of records."""

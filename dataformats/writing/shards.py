@@ -12,7 +12,7 @@ from typing import Any
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError
 from dataformats.indexing.sidecar import list_file
-from dataformats.interfaces import BlobWriter, FieldsWriter, FileWriter, HasSidecars
+from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FileWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.writing.destination import Destination
 from dataformats.writing.encoding import Encoded, WriteSchema
@@ -115,6 +115,7 @@ class SingleFile(Output):
 
     def __init__(self, schema: WriteSchema, target: Destination, resume: bool) -> None:
         self._target = target
+        self._backend = schema.backend
         self.file = schema.create(target.partial, resume)
 
     @property
@@ -131,7 +132,10 @@ class SingleFile(Output):
         self.file.close()
         name = self._target.name.rstrip("/").rsplit("/", 1)[-1]
         beside = {other: path for other, path in self.sidecars().items() if path is not None}
-        return [list_file(name, self.file.n_records, self._target.partial, beside)]
+        entry = list_file(name, self.file.n_records, self._target.partial, beside)
+        if isinstance(self._backend, AppendsInPlace) and self._backend.can_append_in_place(self._target.partial):
+            entry["grows"] = [part["name"] for part in entry["parts"] if self._backend.grows(part["name"])]
+        return [entry]
 
     def sidecars(self) -> Mapping[str, Path | None]:
         return self.file.sidecars() if isinstance(self.file, HasSidecars) else {}

@@ -140,7 +140,7 @@ def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_remedy_helps(tmp_path: Path, format: str) -> None:
     """The arguments that it names are accepted, and no others are needed."""
     path = write(tmp_path / "x", format)
-    for other in (write(tmp_path / "y", format, n=15), write(tmp_path / "z", format, x=0.25)):
+    for other in (write(tmp_path / "y", format, n=15, x=0.25), write(tmp_path / "z", format, x=0.25)):
         if path.is_dir():
             shutil.rmtree(path)
             shutil.copytree(other, path)
@@ -198,9 +198,12 @@ def test_a_file_of_a_dataset_that_is_another(tmp_path: Path, name: str) -> None:
         dataformats.open(path)
     assert caught.value.path == str(file)
     file.write_bytes(whole + b"\0")
-    with pytest.raises(FormatError, match="bytes") as caught:
-        dataformats.open(path)
-    assert caught.value.path == str(file)
+    if name in {"i.bag", "i.idx"}:  # as after the crash of a program that appends
+        assert numbers(path)[:12] == list(range(12)) if name == "i.bag" else dataformats.open(path)[11]["i"] == 11
+    else:
+        with pytest.raises(FormatError, match="bytes") as caught:
+            dataformats.open(path)
+        assert caught.value.path == str(file)
     file.write_bytes(whole)
     assert numbers(path) == list(range(12))
 
@@ -265,9 +268,9 @@ def test_many_shards_are_compared_by_size_and_some_by_content(tmp_path: Path, mo
     path = write(tmp_path / "d", n=200, shard_records=1)
     compared: list[str] = []
 
-    def digest(file: LocalFile) -> str:
+    def digest(file: LocalFile, size: int) -> str:
         compared.append(file.basename)
-        return file_digest(file)
+        return file_digest(file, size)
 
     monkeypatch.setattr(sidecar_check, "file_digest", digest)
     dataformats.open(path)

@@ -272,6 +272,27 @@ def test_one_writer_at_a_time(case: str, tmp_path: Path) -> None:
                 dataformats.create(path, CASES[case][1], spec=SPEC, **more)
 
 
+def test_rows_that_another_program_appends_are_read(tmp_path: Path) -> None:
+    """The sidecar lists fewer bytes, and still refuses other data, and data that were cut."""
+    path, spec = tmp_path / "x", {"x": "uint8[2]"}
+    sidecar = path.with_name("x.dataformats.json")
+    with dataformats.create(path, "granular", spec=spec) as writer:
+        writer.extend([{"x": [n, n]} for n in range(3)])
+    ours = sidecar.read_bytes()
+    with dataformats.create(path, "granular", spec=spec, append=True) as writer:
+        writer.extend([{"x": [n, n]} for n in range(3, 200)])
+    sidecar.write_bytes(ours)
+    assert dataformats.open(path).spec == dataformats.Spec(spec)
+    assert [record["x"].tolist() for record in dataformats.open(path)] == [[n, n] for n in range(200)]
+    assert dataformats.verify(path).ok
+    bag = path / "x.bag"
+    data = bag.read_bytes()
+    for other in (b"\0" + data[1:], data[:5]):
+        bag.write_bytes(other)
+        with pytest.raises(dataformats.FormatError, match=r"content differs|not as long"):
+            dataformats.open(path)
+
+
 def test_other_files_in_the_folder_are_not_lost(tmp_path: Path) -> None:
     path = create(tmp_path, "ofrecord shards", range(3))
     (path / "README").write_text("read me")
