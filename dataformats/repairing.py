@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from dataformats.converting.read_back import Content, check_written, content_of
 from dataformats.errors import FormatError, SpecError, TargetExistsError
-from dataformats.interfaces import Loss, StoredRecord
+from dataformats.interfaces import Loss
 from dataformats.reading.damaged import DamagedDataset, codecs_of, find_damaged, shard_name
-from dataformats.reading.detection import choose_files
 from dataformats.spec import Spec, Type
 from dataformats.storage.paths import is_local, local_path, resolve
 from dataformats.writing.dataset_writer import DatasetWriter, writer
-from dataformats.writing.encoding import WriteSchema
+from dataformats.writing.encoding import WriteSchema, refuse
 
 __all__ = ["RepairReport", "repair"]
 
@@ -85,7 +84,7 @@ def repair(
 
     A record is copied only if it is proven: by its checksums, if the format has them. Nothing is guessed. Indexes are
     not used; payload and spec are those of the sidecar. The new dataset has a shard for each shard of the source. It is
-    written like any other, then read back. The source is never changed.
+    written like any other, and read back before it is published. The source is never changed.
 
     Args:
         source: A path as in `open`. Data of an interrupted writer are repaired by their partial name, `NAME.partial`.
@@ -126,10 +125,11 @@ def repair(
     else:
         limit = _EACH_SHARD if data.is_sharded else None
         with writer(
-            path, schema, _as_is, shard_records=limit, overwrite=overwrite, storage_options=storage_options
+            path, schema, refuse, shard_records=limit, overwrite=overwrite, storage_options=storage_options
         ) as out:
             _copy(data, out, tally)
-        _read_back(data, path, storage_options, tally)
+            _, present = out.complete()
+            check_written(schema.backend, present, [(tally.kept, tally.content)])
     return RepairReport(
         source=", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source),
         path=str(path),
@@ -154,7 +154,7 @@ class _Tally:
 
     kept: int = 0
     losses: list[Loss] = field(default_factory=list)
-    digest: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+    content: Content = field(default_factory=dict)
 
     def lose(self, loss: Loss) -> None:
         """Add a loss; records lost one after the other for the same cause are one loss."""
@@ -165,14 +165,6 @@ class _Tally:
                 self.losses[-1] = replace(last, stop=loss.stop, records=last.records + loss.records)
                 return
         self.losses.append(loss)
-
-    def update(self, records: list[StoredRecord]) -> None:
-        """Add records to the digest of all that is kept."""
-        for record in records:
-            blobs = [record] if isinstance(record, bytes) else [b for name in sorted(record) for b in record[name]]
-            self.digest.update(repr([*map(len, blobs)]).encode())
-            for blob in blobs:
-                self.digest.update(blob)
 
 
 def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> None:
@@ -191,12 +183,8 @@ def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> Non
                 continue
             tally.kept += len(part)
             if out is not None:
-                out.extend(part)
-                tally.update(part)
-
-
-def _as_is(record: StoredRecord) -> StoredRecord:
-    return record
+                out.extend_encoded(part)
+                tally.content = content_of(part, tally.content)
 
 
 # ---- the new data
@@ -232,22 +220,3 @@ def _check_apart(path: Any, data: DamagedDataset) -> None:
         if holds_source or (os.path.isdir(source) and target.startswith(source + os.sep)):
             what = f"cannot write {str(path)!r}: it is, holds or lies in the source {name!r}"
             raise TargetExistsError(what, remedy="Give the repaired data another name, elsewhere")
-
-
-def _read_back(data: DamagedDataset, path: Any, storage_options: dict[str, Any] | None, tally: _Tally) -> None:
-    """Read the new data, and compare them with what was written.
-
-    Raises:
-        FormatError: They differ.
-    """
-    found = _Tally()
-    _, files = choose_files(resolve(path, storage_options), data.backend.name)
-    for shard in data.backend.shards(list(chain.from_iterable(files))):
-        for part in data.backend.salvage(shard, data.payload).parts:
-            if isinstance(part, Loss):
-                raise FormatError(f"the new data are damaged: {part.cause}", path=part.path, offset_bytes=part.start)
-            found.kept += len(part)
-            found.update(part)
-    if found.digest.digest() != tally.digest.digest():
-        what = "the new data differ from what was written"
-        raise FormatError(what, path=str(path), expected=f"{tally.kept} records", found=f"{found.kept} records")
