@@ -31,8 +31,8 @@ def results(
 ) -> Iterator[Result]:
     """Yield the results of tasks, a few of which run at a time.
 
-    If a task raises, those that run are waited for, and the error of the first one is raised; without `in_order`, the
-    results of the others are yielded before.
+    If a task raises, its error is raised; without `in_order`, those that run are waited for, and their results are
+    yielded before.
 
     Args:
         run: The function of a task.
@@ -65,7 +65,8 @@ def results(
     except BrokenExecutor as error:
         raise WorkerError(f"a worker process ended before its task did. {_REMEDY}") from error
     finally:
-        wait([future for future in pending if not future.cancel()])
+        for future in pending:  # those that run are not waited for: an interrupt would take as long as a shard
+            future.cancel()
 
 
 def _rest(pending: dict[Future[Result], Task]) -> Iterator[Result]:

@@ -21,7 +21,7 @@ from tests.benchmarks.tfrecord import KB, file_of
 
 SHAPE = (3, 64, 64)
 SPEC = {"image": f"uint8[{','.join(map(str, SHAPE))}]", "label": "int64"}
-PHOTOS = Photos("conversion", "375×500 JPEGs", 600)
+PHOTOS = Photos("conversion", "375×500 JPEGs", 2_000)
 COPY, LOOP, WHOLE, ONE_WORKER = "cp, then cat", "tfrecord, granular", "the whole conversion", "1 worker"
 
 Convert = Callable[[Path], int | None]
