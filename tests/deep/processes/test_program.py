@@ -8,11 +8,14 @@ import pty
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+import dataformats
 import tests.cli.test_program as fast
 from tests.cli.test_program import NAMES, PROGRAM, REAL, run
 
@@ -57,3 +60,34 @@ def everything(descriptor: int) -> bytes:
     except OSError:  # what Linux says at the end of a terminal
         pass
     return found
+
+
+SLOW = """
+import time
+
+def slowly(record):
+    time.sleep(0.02)
+    return record
+"""
+
+
+def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    options = ["--format", "ffrecord", "--shard-records", "20", "--limit", "160", "--map", "slow:slowly"]
+    command = ["convert", str(REAL / "digits-*.tfrecord"), "digits", *options, "--workers", "2"]
+    with subprocess.Popen(
+        [*PROGRAM, *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as program:
+        deadline = time.monotonic() + 60
+        while not [*tmp_path.glob("digits.partial/0*")] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(program.pid, signal.SIGINT)  # as a terminal sends it: to all processes
+        assert program.stderr is not None
+        said = program.stderr.read()
+        assert program.wait(timeout=30) == 130
+    assert said == "dataformats: interrupted; to continue, add --resume to the same command\n"
+    assert not (tmp_path / "digits").exists()
+    done = run([*command, "--resume", "--json"], environment, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 20 <= json.loads(done.stdout)["resumed"] < 160
+    assert dataformats.verify(tmp_path / "digits", against=command[1], limit=160).ok
