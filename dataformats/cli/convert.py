@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -52,6 +53,12 @@ class OnCorrupt(StrEnum):
     omit = "omit"
 
 
+class Engine(StrEnum):
+    """Clusters that run conversions."""
+
+    ray = "ray"
+
+
 class Compression(StrEnum):
     """The compression of new files."""
 
@@ -91,6 +98,10 @@ Workers = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Processes; by default one for each processor, fewer if SOURCE is small."),
 ]
+ClusterEngine = Annotated[Engine | None, typer.Option("--engine", help="Run on a cluster instead.")]
+Address = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="The cluster; by default that of RAY_ADDRESS, or this machine.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted conversion with equal options.")]
 Verified = Annotated[bool, typer.Option("--verify/--no-verify", help="Read back what was written.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the options and the first records; write nothing.")]
@@ -122,6 +133,8 @@ def convert(
     limit: Limit = None,
     on_corrupt: CorruptRecords = OnCorrupt.raise_,
     workers: Workers = None,
+    engine: ClusterEngine = None,
+    address: Address = None,
     resume: Resume = False,
     verify: Verified = True,
     dry_run: DryRun = False,
@@ -161,7 +174,12 @@ def convert(
     chosen = checked_format(format) or format_of(target)
     options |= _format_options(chosen, compression=compression, generation=generation)
     paths = one_or_all(sources)
-    options["workers"] = _default_workers(paths, source) if workers is None else workers
+    if engine is None:
+        options["workers"] = _default_workers(paths, source) if workers is None else workers
+    elif workers is not None:
+        raise typer.BadParameter("the cluster of --engine decides", param_hint="--workers")
+    else:
+        options["executor"] = _ray(address)
     functions = {name: options[name] for name in ("where", "map")}
     with _interruptible(target), calls(**functions), bar("converting") as progress:
         report = converted(paths, target, chosen, progress=progress, **options)
@@ -191,6 +209,13 @@ def _content(
         "where": named_function(where, "--where"),
         "map": named_function(mapped, "--map"),
     }
+
+
+def _ray(address: str | None) -> Executor:
+    """Return an executor of a Ray cluster."""
+    from dataformats.interop.ray import RayExecutor
+
+    return RayExecutor(address)
 
 
 def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> int:

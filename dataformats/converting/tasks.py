@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +127,10 @@ class Conversion:
 
     @functools.cached_property
     def _pickled(self) -> bytes:
-        return pickle.dumps({name: getattr(self, name) for name in self.__dataclass_fields__})
+        # Functions of a script itself travel by value, if an executor brought a pickler that can do that.
+        pickler = sys.modules.get("ray.cloudpickle") or sys.modules.get("cloudpickle") or pickle
+        data: bytes = pickler.dumps({name: getattr(self, name) for name in self.__dataclass_fields__})
+        return data
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._pickled,)

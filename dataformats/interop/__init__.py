@@ -1,0 +1,1 @@
+"""Other programs that run conversions or read records: a module for each."""
