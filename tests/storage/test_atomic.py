@@ -213,3 +213,27 @@ def test_replaced_files_do_not_stay_if_the_folder_cannot_be_synced(
     with pytest.raises(OSError, match="not synced"):
         atomic.publish_together(now)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"x.idx": b"new", "x.bag": b"new"}
+
+
+@pytest.mark.parametrize("size", [3, 5000])
+@pytest.mark.parametrize("most", [None, 7000])
+def test_parts_are_written_back_to_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, most: int | None
+) -> None:
+    """Short ones, long ones, more than one call takes, and a system that writes less than it is given."""
+    parts = [bytes([n % 251]) * (size + n % 3) for n in range(2500)]
+    if most is not None:
+        monkeypatch.setattr(os, "pwritev", lambda file, some, at: os.pwrite(file, b"".join(some)[:most], at))
+    with atomic.open_unbuffered(tmp_path / "x") as file:
+        assert atomic.write_parts(file.fileno(), parts, 10) == sum(map(len, parts))
+    assert (tmp_path / "x").read_bytes() == bytes(10) + b"".join(parts)
+
+
+def test_a_file_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"content" * 1000)
+    atomic.copy_file(tmp_path / "a", tmp_path / "b")
+    monkeypatch.delattr(os, "copy_file_range", raising=False)
+    atomic.copy_file(tmp_path / "a", tmp_path / "c")
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes() == b"content" * 1000
+    with pytest.raises(FileExistsError):
+        atomic.copy_file(tmp_path / "a", tmp_path / "b")
