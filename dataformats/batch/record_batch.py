@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class RecordBatch:
         rows = zip(*map(items_of, self.columns.values()), strict=True)
         held = [getattr(column, "present", None) for column in self.columns.values()]
         if all(present is None for present in held):
-            return (dict(zip(names, row, strict=True)) for row in rows)
+            return map(dict, map(partial(zip, names), rows))  # no Python code for each record
         everywhere = np.ones(len(self), np.bool_)
         masks = zip(*[(everywhere if present is None else present).tolist() for present in held], strict=True)
         return (
