@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dataformats.backends.granular.layout import ENTRY_BYTES
+from dataformats.batch import Blobs
 from dataformats.storage.atomic import open_unbuffered, write_all, write_parts
 
 __all__ = ["BagAppender", "ResumePoint"]
@@ -53,7 +54,7 @@ class BagAppender:
         self._idx = idx
         self._written = point.end
         self._n_indexed = point.n_records
-        self._records: list[bytes] = []
+        self._records: list[bytes | memoryview] = []
         self._ends: list[int] = []  # of records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
@@ -74,6 +75,15 @@ class BagAppender:
         self.n_records += 1
         self._ends.append(self.end)
         return len(record) + ENTRY_BYTES
+
+    def append_all(self, records: Blobs) -> int:
+        """Append several records as `append` does."""
+        data, offsets = records.contiguous()
+        self._records.append(data.data)
+        self._ends += (self.end + offsets[1:]).tolist()
+        self.end += len(data)
+        self.n_records += len(records)
+        return len(data) + ENTRY_BYTES * len(records)
 
     def write_records(self) -> None:
         """Hand the records to the operating system."""

@@ -20,6 +20,7 @@ from dataformats.backends.granular.recovery import (
     refs_resume_points,
 )
 from dataformats.backends.granular.stored_types import is_sequence
+from dataformats.batch import StoredRecords
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.spec import Spec
@@ -91,6 +92,22 @@ class GranularWriter(FieldsWriter):
         self._pending_bytes += n_bytes
         self.n_bytes += n_bytes
         if self._pending_bytes >= _PENDING_BYTES or self._pending_rows >= AHEAD_ROWS:
+            self.flush()
+
+    def append_stored(self, records: StoredRecords) -> None:
+        """Append rows; in generation 3 all values of a field at once."""
+        if self._refs is not None or records.fields.keys() != self._bags.keys() or len(records) > AHEAD_ROWS:
+            super().append_stored(records)
+            return
+        if self._pending_rows + len(records) > AHEAD_ROWS:
+            self.flush()
+        self._require_open()
+        n_bytes = sum(bag.append_all(records.fields[name][0]) for name, bag in self._bags.items())
+        self.n_records += len(records)
+        self._pending_rows += len(records)
+        self._pending_bytes += n_bytes
+        self.n_bytes += n_bytes
+        if self._pending_bytes >= _PENDING_BYTES:
             self.flush()
 
     def flush(self, *, sync: bool = False) -> None:

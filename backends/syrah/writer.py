@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from dataformats.backends.syrah.dtypes import dtypes_of
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, build_header
 from dataformats.backends.syrah.metadata import build_metadata, metadata_bytes
 from dataformats.backends.syrah.recovery import JOURNAL_MAGIC, recover
+from dataformats.batch import StoredRecords
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.spec import Spec
@@ -68,6 +70,14 @@ class SyrahWriter(JournaledFileWriter, FieldsWriter):
                 "shard_records="
             )
         self._append(item, sum(map(len, item)))
+
+    def append_stored(self, records: StoredRecords) -> None:
+        """Append items at once."""
+        if records.fields.keys() != self._dtypes.keys() or self.n_records + len(records) > self._max_items:
+            super().append_stored(records)
+            return
+        columns = [records.fields[name][0] for name in self._dtypes]
+        self._append(list(chain.from_iterable(zip(*columns, strict=True))), records.n_bytes, len(records))
 
     def _complete(self) -> None:
         offset = end = HEADER.size + self._data_bytes

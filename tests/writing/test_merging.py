@@ -14,6 +14,7 @@ import pytest
 
 import dataformats
 from dataformats.reading.file_source import FileSource
+from dataformats.writing.dataset_writer import DatasetWriter
 from tests.cases import GOLDEN, frames
 
 DIGITS = sorted((GOLDEN / "real").glob("digits-*.tfrecord"))
@@ -122,6 +123,38 @@ def test_arrays_of_syrah(tmp_path: Path, name: str) -> None:
 
 def stored(source: FileSource) -> list[dict[str, list[bytes]]]:
     return [{name: list(blobs) for name, blobs in record.items()} for part in source.scan_stored() for record in part]
+
+
+@pytest.mark.parametrize(
+    "name", ["x.tfrecord", "x.tfrecord.gz", "x.ffr", "x.ofrecord", "x.syr", "granular-2", "granular-3"]
+)
+def test_stored_records_between_others(tmp_path: Path, name: str) -> None:
+    """They are appended as other records are, within the same limits of shards."""
+    records = [{"x": np.full(i % 7 + 1, i, np.float32), "text": "a" * (i % 5 + 1)} for i in range(20)]
+    options: dict[str, Any] = {"spec": {"x": "float32[]", "text": "utf8"}}
+    if name.startswith("granular"):
+        options |= {"format": "granular", "generation": int(name[-1])}
+    with dataformats.create(tmp_path / name, **options) as out:
+        out.extend(records)
+    source = opened(tmp_path / name)
+    options.setdefault("format", source.format)
+    every: list[dict[str, Any]] = [{}, {"shard_records": 9}, {"shard_bytes": 400}]
+    for limits in every:
+        made = [tmp_path / "stored" / name, tmp_path / "encoded" / name]
+        with dataformats.create(made[0], **options, **limits, overwrite=True) as out:
+            assert isinstance(out, DatasetWriter)
+            out.append(records[0])
+            for part in source.scan_stored():
+                out.append_stored(part[1:15])
+            out.extend(records[15:])
+        with dataformats.create(made[1], **options, **limits, overwrite=True) as out:
+            out.extend(records)
+        one, other = ({str(file.relative_to(path)): file.read_bytes() for file in files_of(path)} for path in made)
+        assert one == other
+
+
+def files_of(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 # ---- records and files
