@@ -113,6 +113,7 @@ def convert(
             file of the source changed meanwhile.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
         TargetInUseError: Another conversion, or another writer, has the name.
+        TypeError: The source, `map` or a codec cannot be pickled for `workers`.
         UnknownNameError: No such format, codec or field; or the name of `path` names no format.
         ValueError: `executor` and `workers` are both given, or a number is out of range.
         WorkerError: A process of the executor died; `resume=True` continues.
@@ -167,6 +168,8 @@ def convert(
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
             target = Target(path, shard_records, shard_bytes, overwrite, resume, arguments)
+            if workers:
+                conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))
             with nullcontext(executor) if executor is not None else worker_pool(workers) as used:
                 run = Run(conversion, selection, used, progress, resume)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import pickle
 import secrets
 import sys
@@ -93,10 +94,17 @@ class Conversion:
             SpecError: The format or the payload cannot hold the spec.
         """
         _ = self.schema, self.encode
-        for _ in self.encoded(records):
+        for part in itertools.islice(steps(self.plan.source, records), 1):
+            next(self.encoded(part), None)
             if self.plan.checked is not None and self.on_corrupt == "raise":
-                self.plan.source.read(records)
-            return
+                self.plan.source.read(part)
+
+    def check_pickles(self) -> None:
+        """Raise `TypeError` if no other process can receive the conversion, such as one of a lambda."""
+        try:
+            _ = self._pickled
+        except Exception as error:
+            raise TypeError(f"cannot send the source or a function to worker processes: {error}") from error
 
     def _encoded(self, part: Records) -> list[Encoded]:
         source, rename = self.plan.source, self.plan.rename

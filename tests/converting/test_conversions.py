@@ -250,6 +250,12 @@ def test_arguments_that_exclude_each_other(source: dataformats.RecordSource, tmp
         dataformats.convert(source, tmp_path / "a.ffr", limit=-1)
 
 
+def test_what_no_worker_can_receive(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="cannot send"):
+        dataformats.convert(source, tmp_path / "a.ffr", map=lambda found: found, workers=2)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_single_bag_is_read_back(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "old.ffr", "ffrecord") as writer:
         writer.extend(bytes([i]) * i for i in range(1, 30))
