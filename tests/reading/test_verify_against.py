@@ -167,7 +167,8 @@ def test_missing_and_extra_fields(tmp_path: Path) -> None:
 
 
 def test_names_that_the_source_lacks(tmp_path: Path) -> None:
-    for options in ({"fields": ["nix"]}, {"rename": {"nix": "x"}}):
+    wrong: list[dict[str, Any]] = [{"fields": ["nix"]}, {"rename": {"nix": "x"}}]
+    for options in wrong:
         with pytest.raises(dataformats.UnknownNameError, match="nix"):
             dataformats.verify(PHOTOS, against=PHOTOS, **options)
     with pytest.raises(dataformats.SpecError, match="have no spec"):
@@ -235,8 +236,13 @@ def test_a_target_cannot_have_the_source_unpickled(tmp_path: Path) -> None:
 class Squares(dataformats.RecordSource):
     """A source that computes its records."""
 
-    spec = dataformats.Spec({"n": "int64", "text": "utf8"})
-    fingerprint = "squares"
+    @property
+    def spec(self) -> dataformats.Spec:
+        return dataformats.Spec({"n": "int64", "text": "utf8"})
+
+    @property
+    def fingerprint(self) -> str:
+        return "squares"
 
     def __len__(self) -> int:
         return 1100
