@@ -292,8 +292,7 @@ def _count_findings(
     grows = any(entry.get("grows") for entry in files)  # by other programs, which do not change the sidecar
     listed = {entry["name"]: entry["records"] for entry in files}
     if len(listed) == len(counts) == 1:  # they may have been renamed since
-        (n_listed,) = listed.values()
-        listed = dict.fromkeys(_basenames(counts), n_listed)
+        listed = dict(zip(_basenames(counts), listed.values(), strict=True))
     return [
         Finding.of(
             FormatError(
