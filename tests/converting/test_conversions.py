@@ -38,11 +38,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> dataformats.RecordSource
     return dataformats.open(path)
 
 
-@pytest.fixture(autouse=True)
-def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataformats.converting.run, "_RANGE_RECORDS", 7)
-
-
 def tree(path: Path) -> dict[str, bytes]:
     """Return the content of all files of a target."""
     files = [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file())

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import dataformats
-import dataformats.converting.run
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
@@ -44,11 +43,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> dataformats.RecordSource
     with dataformats.create(path, "tfrecord", spec=SPEC) as writer:
         writer.extend(map(record, range(60)))
     return dataformats.open(path)
-
-
-@pytest.fixture(autouse=True)
-def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataformats.converting.run, "_RANGE_RECORDS", 7)
 
 
 def tree(path: Path) -> dict[str, bytes]:
