@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import shutil
 import tempfile
@@ -50,6 +51,7 @@ def writing(data: Data, content: Content, against: str, original: Write) -> Work
     """Return the work of writing records to the shared memory, so that no side waits for a disk."""
     shared = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else data.folder))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     distinct = list(itertools.islice(content.records(), DISTINCT))
     n = data.count(content.full)
     records = list(itertools.islice(itertools.cycle(distinct), n))
