@@ -48,7 +48,7 @@ def shape_of(blob: bytes) -> tuple[int, ...] | None:
     except (ValueError, KeyError):  # a header with faults, or a subsampling without a name, as 4:4:1
         return None
     channels = _CHANNELS.get(color)
-    return None if channels is None else (height, width, *channels)
+    return None if channels is None else (int(height), int(width), *channels)
 
 
 def fill(blob: bytes, out: NDArray[Any], divisor: int = 1) -> bool:
