@@ -37,9 +37,10 @@ def converting(data: Data, title: str, sides: Mapping[str, Convert], prepare: Co
         prepare: Leaves something at that path, outside the timing.
     """
     shared = Path("/dev/shm")
-    path = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else data.folder)) / "new"
+    folder = tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else data.folder)
+    path = Path(folder.name) / "new"
 
-    def before() -> None:
+    def before(_keep: object = folder) -> None:  # the folder is deleted with this function
         for part in path.parent.iterdir():
             shutil.rmtree(part) if part.is_dir() else part.unlink()
         if prepare is not None:
