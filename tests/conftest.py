@@ -1,4 +1,4 @@
-"""Settings of all tests: a cache folder per session, and Hypothesis without time limits."""
+"""Settings of all tests: a cache folder per session, no waiting for disks, and Hypothesis without time limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, settings
 # A busy machine takes any time for anything.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# A sync takes most of the time of a test that writes, and only a crash of the machine shows whether there was one.
+os.fsync = lambda fd: None
 
 
 def pytest_collection_finish() -> None:

@@ -135,8 +135,8 @@ class Conversion:
 
     @functools.cached_property
     def _pickled(self) -> bytes:
-        # Functions of a script itself travel by value, if an executor brought a pickler that can do that.
-        pickler = sys.modules.get("ray.cloudpickle") or sys.modules.get("cloudpickle") or pickle
+        # Ray sends functions of a script itself by value: its workers do not import the script.
+        pickler = sys.modules.get("ray.cloudpickle") or pickle
         data: bytes = pickler.dumps({name: getattr(self, name) for name in self.__dataclass_fields__})
         return data
 

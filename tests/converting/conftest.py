@@ -1,17 +1,10 @@
-"""Conversions without waiting for the disk, in short ranges: a test converts few records, many times."""
+"""Conversions in short ranges: a test converts few records."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 import dataformats.converting.run
-
-
-@pytest.fixture(autouse=True)
-def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with path.open("wb") as file:
         file.write(np.random.default_rng(5).bytes(SIZE))
         file.flush()
-        os.fsync(file.fileno())  # pages that are not written yet cannot be dropped
+        os.fdatasync(file.fileno())  # pages that are not written yet cannot be dropped
     return path
 
 

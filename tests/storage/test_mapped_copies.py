@@ -163,7 +163,7 @@ def test_pages_that_were_dropped(path: Path) -> None:
     files = file_set(path)
     fd = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(fd)
+        os.fdatasync(fd)
         for _ in range(4):
             assert read(files, extents(FEW)) == [expected(FEW)]
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

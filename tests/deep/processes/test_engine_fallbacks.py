@@ -75,7 +75,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with path.open("wb") as file:
         file.write(np.random.default_rng(6).bytes(SIZE))
         file.flush()
-        os.fsync(file.fileno())
+        os.fdatasync(file.fileno())
     return path
 
 
