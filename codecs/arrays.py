@@ -158,7 +158,7 @@ def _head(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     _check_storable(dtype, shape)
     n_bytes = _checked_size(dtype.itemsize * math.prod(shape))
     mark, width = (0xC4, 1) if n_bytes < 2**8 else (0xC5, 2) if n_bytes < 2**16 else (0xC6, 4)
-    head: list[bytes] = [msgpack.packb(dtype.str), msgpack.packb(shape)]
+    head: list[Any] = [msgpack.packb(dtype.str), msgpack.packb(shape)]
     return b"\x93" + b"".join(head) + bytes((mark,)) + n_bytes.to_bytes(width, "big")
 
 
