@@ -186,7 +186,8 @@ static void check_columns(wire_shape shape, const records *batch, const wire_fea
     static const int widths[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
     const wire_output output = (wire_output)(choice % WIRE_OUTPUTS);
     const size_t type = (choice >> 8) % 12;
-    const wire_target target = {output, letters[type], widths[type], 1 + (int64_t)(choice >> 16) % 3};
+    const int may_lack = output != WIRE_PLACED && (choice >> 27 & 1);
+    const wire_target target = {output, letters[type], widths[type], 1 + (int64_t)(choice >> 16) % 3, may_lack};
     const int64_t begin = features->begin - (choice >> 20 & 1 ? batch->lengths[0] : 0); /* from its end */
     const int64_t n_bytes = features->end - features->begin + ((choice >> 21 & 7) == 0);
     check_column(shape, batch, features, target, (wire_slice){0, 0});
@@ -198,13 +199,15 @@ static void check_dense(wire_shape shape, const records *batch, const wire_names
                         int64_t name, uint64_t choice) {
     static const char letters[] = "biiuuff";
     static const int widths[] = {1, 4, 8, 1, 8, 4, 8};
-    const wire_target target = {WIRE_DENSE, letters[choice % 7], widths[choice % 7], 1 + (int64_t)(choice >> 8) % 3};
+    const wire_target target = {WIRE_DENSE, letters[choice % 7], widths[choice % 7], 1 + (int64_t)(choice >> 8) % 3,
+                                (int)(choice >> 12 & 1)};
     const size_t n_bytes = (size_t)(batch->n * target.size * target.width);
     uint8_t *values = exact_room(n_bytes), *expected = exact_room(n_bytes), strays[MOST_RECORDS];
+    uint8_t *present = exact_room((size_t)batch->n);
     int64_t scratch[2 * MOST_NAMES + 1];
     wire_feature others[MOST_NAMES * MOST_RECORDS];
     wire_dense dense[MOST_NAMES] = {{0}};
-    dense[name] = wire_dense_of(&target, values);
+    dense[name] = wire_dense_of(&target, values, target.may_lack ? present : NULL);
     const int64_t failed = wire_find_dense(shape, batch->buffer, batch->n_bytes, batch->starts, batch->lengths,
                                            batch->n, names, dense, wire_choose_block(), scratch, others, strays);
     CHECK(failed == -1 || failed == batch->n);
@@ -217,8 +220,10 @@ static void check_dense(wire_shape shape, const records *batch, const wire_names
         CHECK(failed != -1 || memcmp(values, expected, n_bytes) == 0);
     }
     for (int64_t i = 0; failed < 0 && i < batch->n; i++) {
-        CHECK(features[i].kind > WIRE_MISSING);
+        const int is_present = features[i].kind > WIRE_MISSING;
+        CHECK(target.may_lack ? present[i] == is_present : is_present);
     }
+    free(present);
     free(expected);
     free(values);
 }
