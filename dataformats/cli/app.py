@@ -68,11 +68,11 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     merge: (
         "dataformats merge 'digits-*.tfrecord' digits.tfrecord",
-        "dataformats merge 'small-*.tfrecord' large --parts 10",
+        "dataformats merge 'digits-*.tfrecord' digits --parts 2",
     ),
     split: (
         "dataformats split photos.tfrecord shards --parts 4",
-        "dataformats split photos.tfrecord shards --records 1000",
+        "dataformats split photos.tfrecord thousands --records 1000",
         "dataformats split photos.tfrecord wide.tfrecord --where rules:is_wide --rest narrow.tfrecord",
     ),
 }

@@ -202,9 +202,9 @@ class _LocalDestination(Destination):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.name = str(path)
+        self.name: str = str(path)
         self._data = PartialData(path)
-        self.partial = self._data.path
+        self.partial: Path = self._data.path
         self._overwrite = False
         self._folder_lock: FileLock | None = None
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,7 @@ class WriteSchema:
                 self.payload = self.backend.payload_for(spec)
             self._create = self.backend.create
             is_inferred = self.backend.guess_payload([]) == "bytes"
-            self.needs_sidecar = spec is not None or self.payload != "bytes" or not is_inferred
+            self.needs_sidecar: bool = spec is not None or self.payload != "bytes" or not is_inferred
         elif isinstance(self.backend, FieldsBackend):
             self._init_fields(self.backend, payload)
         else:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
+from dataformats.interfaces import BlobWriter, FieldsWriter
 from dataformats.writing.destination import Destination, destination
 from dataformats.writing.encoding import WriteSchema
 from dataformats.writing.recognition import records_of_shards
@@ -92,7 +93,7 @@ class NumberedShards(Output):
 
     def _open(self, resume: bool) -> None:
         self._target, self._shard = self._create(resume)
-        self.file = self._shard.file
+        self.file: BlobWriter | FieldsWriter = self._shard.file
         self._is_open = True
 
     def _create(self, resume: bool) -> tuple[Destination, SingleFile]:

@@ -46,7 +46,7 @@ class PartialData:
 
     def __init__(self, final: Path) -> None:
         self._final = final
-        self.path = final.with_name(final.name + ".partial")
+        self.path: Path = final.with_name(final.name + ".partial")
         self._sidecar = self._beside(SIDECAR_SUFFIX)
         self._lock: FileLock | None = None
 

@@ -116,7 +116,7 @@ class SingleFile(Output):
     def __init__(self, schema: WriteSchema, target: Destination, resume: bool) -> None:
         self._target = target
         self._backend = schema.backend
-        self.file = schema.create(target.partial, resume)
+        self.file: BlobWriter | FieldsWriter = schema.create(target.partial, resume)
 
     @property
     def n_records(self) -> int:
@@ -160,7 +160,7 @@ class ShardedFiles(Output):
         journal = shard_journal_path(target.partial)
         self._shards = self._resumed(journal) if resume else []  # the entries of complete shards
         self._journal = ShardJournal(journal, self._shards)
-        self.file = self._create(resume)
+        self.file: BlobWriter | FieldsWriter = self._create(resume)
 
     @property
     def n_records(self) -> int:

@@ -7,7 +7,7 @@ import functools
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ COPY, LOOP, WHOLE, ONE_WORKER = "cp, then cat", "tfrecord, granular", "the whole
 Convert = Callable[[Path], int | None]
 
 
-def converting(data: Data, title: str, sides: Mapping[str, Convert], prepare: Convert | None = None) -> Work:
+def converting(
+    data: Data, title: str, sides: Mapping[str, Convert], prepare: Convert | None = None, needs: Sequence[str] = ()
+) -> Work:
     """Return the work of converting into the shared memory, so that no side waits for a disk.
 
     Args:
@@ -35,6 +37,7 @@ def converting(data: Data, title: str, sides: Mapping[str, Convert], prepare: Co
         title: The first column of the table.
         sides: Name to a function that writes to a path, and returns the number of records.
         prepare: Leaves something at that path, outside the timing.
+        needs: The modules that all sides but ours need.
     """
     shared = Path("/dev/shm")
     folder = tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else data.folder)
@@ -47,6 +50,8 @@ def converting(data: Data, title: str, sides: Mapping[str, Convert], prepare: Co
             prepare(path)
 
     def side(convert: Convert) -> Side:
+        for module in needs if convert is not sides[OURS] else ():
+            peer(module)
         return Side(lambda: (convert(path) for _ in range(1)), lambda records: {"records": records})
 
     return Work(title, {name: functools.partial(side, convert) for name, convert in sides.items()}, before)
@@ -99,7 +104,7 @@ def to_granular(data: Data) -> Work:
         return n
 
     title = f"TFRecord to Granular, {n:,} × {{uint8[3,64,64], int64}}, read back"
-    return converting(data, title, {OURS: ours, LOOP: original})
+    return converting(data, title, {OURS: ours, LOOP: original}, needs=("tfrecord", "granular"))
 
 
 def resuming(data: Data) -> Work:

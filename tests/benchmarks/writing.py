@@ -47,7 +47,7 @@ class Content:
     reading: Mapping[str, Any]
 
 
-def writing(data: Data, content: Content, against: str, original: Write) -> Work:
+def writing(data: Data, content: Content, against: str, original: Write, needs: str) -> Work:
     """Return the work of writing records to the shared memory, so that no side waits for a disk."""
     shared = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else data.folder))
@@ -70,6 +70,10 @@ def writing(data: Data, content: Content, against: str, original: Write) -> Work
 
         return Side(batches, plain)
 
+    def other() -> Side:
+        peer(needs)
+        return side(original)
+
     def plain(path: Path) -> dict[str, Any]:
         with dataformats.open(path, format=content.options["format"], **content.reading) as src:
             found = src.read([0, n // 3, n - 1])
@@ -82,7 +86,7 @@ def writing(data: Data, content: Content, against: str, original: Write) -> Work
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     title = content.title.format(n=n)
-    return Work(title, {OURS: lambda: side(ours), against: lambda: side(original)}, clear)
+    return Work(title, {OURS: lambda: side(ours), against: other}, clear)
 
 
 # ---- Granular
@@ -210,14 +214,15 @@ def write_ffrecord(path: Path, records: list[Any]) -> None:
         file.write(zlib.crc32(table).to_bytes(4, "little") + table)
 
 
-def case(name: str, content: Content, against: str, original: Write, at_least: float) -> Case:
-    """Return the case of one format."""
-    return Case(f"write-{name}", lambda data: writing(data, content, against, original), (Target(against, at_least),))
+def case(name: str, content: Content, against: str, original: Write, at_least: float, needs: str) -> Case:
+    """Return the case of one format; `needs` names the module of the other side."""
+    targets = (Target(against, at_least),)
+    return Case(f"write-{name}", lambda data: writing(data, content, against, original, needs), targets)
 
 
 CASES = (
-    case("granular", IMAGES, GRANULAR, write_granular, 2),
-    case("examples", EXAMPLES, TENSORFLOW, write_examples, 6),
-    case("syrah", ITEMS, SYRAH, write_syrah, 3),
-    case("ffrecord", BLOBS, LOOP, write_ffrecord, 2),
+    case("granular", IMAGES, GRANULAR, write_granular, 2, "granular"),
+    case("examples", EXAMPLES, TENSORFLOW, write_examples, 6, "tensorflow"),
+    case("syrah", ITEMS, SYRAH, write_syrah, 3, "bson"),
+    case("ffrecord", BLOBS, LOOP, write_ffrecord, 2, "zlib"),
 )

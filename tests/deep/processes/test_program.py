@@ -71,10 +71,14 @@ def slowly(record):
 """
 
 
-def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(
+    environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     options = ["--format", "ffrecord", "--shard-records", "20", "--limit", "160", "--map", "slow:slowly"]
     command = ["convert", str(REAL / "digits-*.tfrecord"), "digits", *options, "--workers", "2"]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with subprocess.Popen(
         [*PROGRAM, *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as program:
