@@ -30,6 +30,7 @@ def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_pa
     assert examples
     for path in REAL.glob("*.tfrecord"):
         shutil.copy(path, tmp_path)
+    (tmp_path / "rules.py").write_text("def is_wide(record):\n    return record['width'] > record['height']\n")
     for example in examples:
         done = run(shlex.split(example)[1:], environment, tmp_path)
         assert done.returncode == 0, f"{example}\n{done.stderr}"
