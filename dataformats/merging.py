@@ -50,7 +50,7 @@ def merge(
         source_options: Arguments of `open`, if the sources are paths.
 
     Returns:
-        Path to number of records: of the new file or folder, or of each shard.
+        Path to number of records, of the new file or folder, or of each shard.
 
     Raises:
         FormatError: A record is damaged.
@@ -103,7 +103,7 @@ def split(
         source_options: As in `merge`.
 
     Returns:
-        Path to number of records: of each shard, or of `path` and `rest`.
+        Path to number of records, of each shard, or of `path` and `rest`.
 
     Raises:
         FormatError: A record is damaged.
