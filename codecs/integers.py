@@ -106,7 +106,7 @@ class SizedInt(Codec):
 
     def __init__(self, size: int, order: Literal["little", "big"] = "little") -> None:
         self.size = size
-        self.blob_bytes: int = size
+        self.blob_bytes = size
         self.order: Literal["little", "big"] = order
 
     def encode(self, value: Any) -> bytes:
@@ -126,7 +126,7 @@ class SizedInt(Codec):
 class _Word(Codec):
     """Eight bytes, little-endian: Granular's name for the number type of the same range."""
 
-    blob_bytes: int = _WORD
+    blob_bytes = _WORD
 
     def __init__(self, name: str, number: str) -> None:
         self.name = name
