@@ -174,6 +174,8 @@ def convert(
     chosen = checked_format(format) or format_of(target)
     options |= _format_options(chosen, compression=compression, generation=generation)
     paths = one_or_all(sources)
+    if engine is None and address is not None:
+        raise typer.BadParameter("it needs --engine", param_hint="--address")
     if engine is None:
         options["workers"] = _default_workers(paths, source) if workers is None else workers
     elif workers is not None:

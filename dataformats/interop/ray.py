@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
 from dataformats.errors import MissingExtraError
@@ -18,7 +18,7 @@ try:
     import ray
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
-    from ray.exceptions import RayTaskError
+    from ray.exceptions import RayError, RayTaskError
 except ImportError as error:
     raise MissingExtraError("dataformats.interop.ray", extra="ray") from error
 
@@ -71,16 +71,20 @@ def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
 
 
 def _forward(future: Future[Any], done: Future[Any]) -> None:
-    """Give a future the result of Ray's, or the error that the task raised."""
+    """Give a future the result of Ray's, the error that the task raised, or `BrokenExecutor` if its workers died."""
     error = done.exception()
     if error is None:
         future.set_result(done.result())
+    elif isinstance(error, RayTaskError):
+        future.set_exception(error.cause)
     else:
-        future.set_exception(error.cause if isinstance(error, RayTaskError) else error)
+        future.set_exception(BrokenExecutor(str(error)) if isinstance(error, RayError) else error)
 
 
 class RecordDatasource(Datasource):  # type: ignore[misc]  # Ray has no types here
     """Records as a dataset of Ray Data: each read task takes a range of them.
+
+    Ray Data keeps the order of records only with `DataContext.execution_options.preserve_order`.
 
     Args:
         source: A source, or a path as in `open`.
@@ -104,13 +108,13 @@ class RecordDatasource(Datasource):  # type: ignore[misc]  # Ray has no types he
 
     def estimate_inmemory_data_size(self) -> int:
         """Return about the bytes of all records."""
-        return int(self._source._mean_bytes * len(self._source))
+        return self._source.nbytes
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
     ) -> list[ReadTask]:
         """Return at most `parallelism` tasks, whose ranges of records differ by at most one in length."""
-        n, mean = len(self._source), self._source._mean_bytes
+        n = len(self._source)
         parts = min(parallelism, n) or 1
         bounds = [n * part // parts for part in range(parts + 1)]
         return [
@@ -118,7 +122,7 @@ class RecordDatasource(Datasource):  # type: ignore[misc]  # Ray has no types he
                 functools.partial(_tables, self._source, first, stop),
                 BlockMetadata(
                     num_rows=stop - first,
-                    size_bytes=int(mean * (stop - first)),
+                    size_bytes=self._source.nbytes * (stop - first) // max(1, n),
                     input_files=tuple(map(str, self._source.paths)),
                     exec_stats=None,
                 ),

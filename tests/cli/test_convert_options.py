@@ -122,3 +122,12 @@ def test_default_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert command._default_workers(PHOTOS, {}) == 0
     monkeypatch.setattr(command, "_WORKER_BYTES", 1)
     assert command._default_workers(PHOTOS, {}) == (N_THREADS if N_THREADS > 1 else 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [(["--address", "auto"], "needs --engine"), (["--engine", "ray", "--workers", "2"], "decides")]
+)
+def test_options_of_a_cluster(run: Run, options: list[str], said: str) -> None:
+    result = run("convert", DIGITS, "digits.ffr", *options)
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err

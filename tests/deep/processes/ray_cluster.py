@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import time
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,9 @@ def main(folder: Path) -> None:
             dataformats.convert(DIGITS, folder / "failing", map=fails, executor=executor, **OPTIONS)
         except dataformats.SpecError as error:
             found["error"] = str(error)
+    broken = RayExecutor(retries=0).submit(os._exit, 1).exception()
+    found["broken"] = isinstance(broken, BrokenExecutor)
+    ray.data.DataContext.get_current().execution_options.preserve_order = True
     digits = ray.data.read_datasource(RecordDatasource(DIGITS), override_num_blocks=5)
     found["labels"] = [row["label"] for row in digits.iter_rows()]
     (folder / "found.json").write_text(json.dumps(found), "utf-8")

@@ -59,4 +59,5 @@ def test_a_cluster_that_loses_a_worker_and_a_node(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "cluster").iterdir()) == sorted(os.listdir(tmp_path / "alone"))
     assert "no such record" in found["error"]
     assert not (tmp_path / "failing").exists()
+    assert found["broken"]
     assert found["labels"] == [record["label"] for record in dataformats.open(DIGITS)]
