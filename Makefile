@@ -128,7 +128,8 @@ wheel-%: .venv-wheels/stamp
 	touch $@
 
 .venv/deep: .venv/stamp
-	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build ray pandas -c tests/constraints.txt
+	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build ray pandas \
+	    tensorflow-cpu granular tfrecord bags -c tests/constraints.txt
 	touch $@
 
 .venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs loaders -name '*.py')
