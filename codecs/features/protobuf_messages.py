@@ -15,7 +15,15 @@ from google.protobuf.message_factory import GetMessageClass
 
 from dataformats.errors import CorruptRecordError, Remedy
 
-__all__ = ["EXAMPLE_MESSAGE", "FEATURE_MESSAGE", "OFRECORD_MESSAGE", "SEQUENCE_MESSAGE", "corrupt", "parse"]
+__all__ = [
+    "EXAMPLE_MESSAGE",
+    "FEATURE_MESSAGE",
+    "OFRECORD_MESSAGE",
+    "SEQUENCE_MESSAGE",
+    "corrupt",
+    "message_class",
+    "parse",
+]
 
 _ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
 _MESSAGE = FieldDescriptorProto.TYPE_MESSAGE
@@ -86,20 +94,21 @@ for _file in (_tensorflow(), _oneflow()):
     _POOL.AddSerializedFile(_file.SerializeToString())
 
 
-def _message_class(name: str) -> Any:
+def message_class(name: str) -> Any:
+    """Return the class of a message by its full name, such as `tensorflow.Features`: always the same one."""
     return GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 
-EXAMPLE_MESSAGE: Any = _message_class("tensorflow.Example")
+EXAMPLE_MESSAGE: Any = message_class("tensorflow.Example")
 """`tensorflow.Example`."""
 
-SEQUENCE_MESSAGE: Any = _message_class("tensorflow.SequenceExample")
+SEQUENCE_MESSAGE: Any = message_class("tensorflow.SequenceExample")
 """`tensorflow.SequenceExample`."""
 
-FEATURE_MESSAGE: Any = _message_class("tensorflow.Feature")
+FEATURE_MESSAGE: Any = message_class("tensorflow.Feature")
 """`tensorflow.Feature`."""
 
-OFRECORD_MESSAGE: Any = _message_class("oneflow.OFRecord")
+OFRECORD_MESSAGE: Any = message_class("oneflow.OFRecord")
 """`oneflow.OFRecord`."""
 
 

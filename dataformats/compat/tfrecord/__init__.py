@@ -1,0 +1,1 @@
+"""The `tfrecord` package (vahidk): its readers and writer of TFRecord files."""
