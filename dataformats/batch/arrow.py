@@ -2,65 +2,130 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.batch.column_types import Nullable, Ragged
-from dataformats.errors import MissingExtraError
+from dataformats.batch.column_types import Nullable, Ragged, StackedList
+from dataformats.errors import MissingExtraError, SpecError
 
-__all__ = [
-    "pyarrow",
-    "to_arrow",
-]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["pyarrow", "to_arrow"]
 
 
-def to_arrow(column: Any) -> Any:
-    """Return a column as a pyarrow array: fixed shapes as fixed-size lists, `Ragged` as large lists.
+def to_arrow(column: Any, kind: Any = None) -> Any:
+    """Return a column as a pyarrow array, without a copy of its values if Arrow stores them alike.
+
+    Args:
+        column: Of a batch.
+        kind: The type of the array, as `arrow_type` gives it. `None` derives it from the column: fixed shapes are
+            fixed-size lists, a `Ragged` is a large list, and the values of a list decide its type.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
+        SpecError: The values of a list do not fit the type, or have no common one.
     """
-    arrow = pyarrow()
     if isinstance(column, Nullable):
         if isinstance(column.values, list):
-            return _arrow_list(list(column))
-        rows = to_arrow(column.values)
+            return _of_list(list(column), kind)
+        rows = to_arrow(column.values, kind)
+        if column.present.all():
+            return rows
+        arrow = pyarrow()
         return arrow.compute.if_else(arrow.array(column.present), rows, arrow.scalar(None, rows.type))
     if isinstance(column, Ragged):
-        return _ragged(column)
-    if isinstance(column, list):
-        return _arrow_list(column)
-    if column.ndim == 1:
-        return arrow.array(column)
-    array = arrow.array(np.ascontiguousarray(column).reshape(-1))
-    for size in reversed(column.shape[1:]):
-        array = arrow.FixedSizeListArray.from_arrays(array, size)
+        return _of_ragged(column, kind)
+    return _of_list(column, kind) if isinstance(column, list) else _of_array(column)
+
+
+def _of_array(values: NDArray[Any]) -> Any:
+    """Return nested fixed-size lists of numbers; a complex number is two of them, a float128 its 16 bytes."""
+    arrow = pyarrow()
+    values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
+    if values.dtype.kind == "c":
+        values = values.view(values.real.dtype).reshape(*values.shape, 2)
+    if values.dtype.itemsize <= 8:
+        array = arrow.array(values.reshape(-1))
+    else:
+        wide = arrow.binary(values.dtype.itemsize)
+        array = arrow.Array.from_buffers(wide, values.size, [None, arrow.py_buffer(values.reshape(-1).view(np.uint8))])
+    for depth in range(values.ndim - 1, 0, -1):
+        size = values.shape[depth]
+        if size:
+            array = arrow.FixedSizeListArray.from_arrays(array, size)
+        else:  # no program reads fixed-size lists of size 0
+            array = arrow.LargeListArray.from_arrays(np.zeros(math.prod(values.shape[:depth]) + 1, np.int64), array)
     return array
 
 
-def _ragged(column: Ragged) -> Any:
+def _of_ragged(column: Ragged, kind: Any) -> Any:
     arrow = pyarrow()
-    if column.item != "array":
-        present = [True] * len(column) if column.present is None else column.present
-        return arrow.array(
-            [value if there else None for value, there in zip(column, present, strict=True)],
-            arrow.large_binary() if column.item == "bytes" else arrow.large_string(),
-        )
-    mask = None if column.present is None else arrow.array(~column.present)
-    return arrow.LargeListArray.from_arrays(column.offsets, to_arrow(column.values), mask=mask)
+    if isinstance(kind, arrow.StructType):
+        files = _of_ragged(column, None).cast(kind.field(0).type)
+        paths = arrow.nulls(len(column), kind.field(1).type)
+        return arrow.StructArray.from_arrays([files, paths], fields=list(kind), mask=files.is_null())
+    buffers = [None if column.present is None else arrow.array(column.present).buffers()[1]]
+    buffers.append(arrow.py_buffer(np.ascontiguousarray(column.offsets, np.int64)))
+    if column.item == "array":
+        values = to_arrow(column.values, None if kind is None else kind.value_type)
+        return arrow.Array.from_buffers(arrow.large_list(values.type), len(column), buffers, children=[values])
+    text = arrow.large_binary() if column.item == "bytes" else arrow.large_string()
+    buffers.append(arrow.py_buffer(np.ascontiguousarray(column.values)))
+    return arrow.Array.from_buffers(text, len(column), buffers)
 
 
-def _arrow_list(values: list[Any]) -> Any:
-    """Return a pyarrow array of any values; arrays of several dimensions are lists of lists of their dtype."""
+def _of_list(values: list[Any], kind: Any) -> Any:
     arrow = pyarrow()
-    deep = [value for value in values if isinstance(value, np.ndarray) and value.ndim > 1]
-    if not deep:
-        return arrow.array(values)
-    kind = arrow.from_numpy_dtype(deep[0].dtype)
-    for _ in range(deep[0].ndim):
+    if kind is None:
+        kind = _type_of_arrays(values)
+        values = [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
+    elif isinstance(kind, arrow.StructType):
+        return _of_arrays(values, kind)
+    try:
+        return arrow.array(values, kind)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError) as error:
+        expected = "one type" if kind is None else kind
+        raise SpecError(
+            f"the values do not fit in an Arrow column: expected {expected}: {error}",
+            remedy="to_arrow() of a source gives values that have no fixed type as they are stored; a value that is "
+            "too large for int64 can be read as bytes, with with_spec()",
+        ) from error
+
+
+def _type_of_arrays(values: list[Any]) -> Any:
+    """Return the type of nested lists of the dtype of the arrays; `None` if pyarrow has to find it."""
+    deep = next((value for value in values if isinstance(value, np.ndarray) and value.ndim > 1), None)
+    if deep is None:
+        return None
+    arrow = pyarrow()
+    kind = arrow.from_numpy_dtype(deep.dtype)
+    for _ in range(deep.ndim):
         kind = arrow.list_(kind)
-    return arrow.array([None if value is None else value.tolist() for value in values], kind)
+    return kind
+
+
+def _of_arrays(values: list[Any], kind: Any) -> Any:
+    """Return dtype, shape and bytes of arrays that may differ in dtype and shape."""
+    arrow = pyarrow()
+    dtypes: list[Any]
+    shapes: list[Any]
+    if isinstance(values, StackedList):
+        stacked = np.ascontiguousarray(values.stacked)
+        n_bytes = stacked.nbytes // max(1, len(stacked))
+        offsets = np.arange(len(stacked) + 1, dtype=np.int64) * n_bytes
+        dtypes, shapes = [stacked.dtype.str] * len(stacked), [stacked.shape[1:]] * len(stacked)
+        data = to_arrow(Ragged(stacked.reshape(-1).view(np.uint8), offsets, "bytes"))
+    else:
+        arrays = [None if value is None else np.asarray(value) for value in values]
+        dtypes = [None if array is None else array.dtype.str for array in arrays]
+        shapes = [None if array is None else array.shape for array in arrays]
+        data = [None if array is None else array.tobytes() for array in arrays]
+    mask = arrow.array([dtype is None for dtype in dtypes])
+    parts = [arrow.array(part, one.type) for part, one in zip((dtypes, shapes, data), kind, strict=True)]
+    return arrow.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
 
 
 def pyarrow() -> Any:

@@ -99,8 +99,12 @@ class RecordBatch:
     def to_arrow(self) -> Any:
         """Return a `pyarrow.RecordBatch`; a fixed shape is a fixed-size list.
 
+        A batch knows no spec: the type of a column that is a list follows from its values. The types of
+        `RecordSource.to_batches` are the same for all batches.
+
         Raises:
             MissingExtraError: pyarrow is not installed.
+            SpecError: The values of a list have no common Arrow type.
         """
         arrow = pyarrow()
         arrays = [to_arrow(column) for column in self.columns.values()]

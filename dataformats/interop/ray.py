@@ -10,7 +10,6 @@ from typing import Any
 
 from dataformats.errors import MissingExtraError
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.scan import steps
 from dataformats.reading.source import RecordSource
 
 try:
@@ -134,5 +133,5 @@ class RecordDatasource(Datasource):  # type: ignore[misc]  # Ray has no types he
 
 def _tables(source: RecordSource, first: int, stop: int) -> Iterator[Any]:
     """Yield these records as Arrow tables of a few megabytes."""
-    for part in steps(source, range(first, stop)):
-        yield pyarrow.Table.from_batches([source.read(part).to_arrow()])
+    for batch in source[first:stop].to_batches():
+        yield pyarrow.Table.from_batches([batch])

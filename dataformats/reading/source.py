@@ -328,6 +328,48 @@ class RecordSource(ABC):
         """
         raise SpecError(f"records of {self.format!r} are not stored under a spec")
 
+    # ---- Arrow
+
+    def to_arrow(self, *, media_structs: bool = False) -> Any:
+        """Return all records as a `pyarrow.Table`: `to_batches` has the types.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+
+        Example:
+            >>> import dataformats
+            >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord")
+            >>> digits.select("label").to_arrow().group_by("label").aggregate([("label", "count")]).num_rows
+            10
+        """
+        return self.to_batches(media_structs=media_structs).read_all()
+
+    def to_batches(
+        self, batch_size: int | None = None, fields: Sequence[str] | None = None, *, media_structs: bool = False
+    ) -> Any:
+        """Return a lazy `pyarrow.RecordBatchReader` of all records, in order.
+
+        The schema follows from the spec alone. Fixed shapes are fixed-size lists, `[]` is a large list, a `?` gives
+        nulls. Images, videos and values of other codecs stay as they are stored, as binary; `json` is its text;
+        `array` and `npy` are structs of dtype, shape and data; `int` is int64.
+
+        Args:
+            batch_size: Records of a batch; `None` is about a thousand, fewer if they are large.
+            fields: The fields to read; `None` reads all.
+            media_structs: Images and videos are Hugging Face's structs `{bytes, path}` instead of binary.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            SpecError: The records have no spec, as those of `map`; an `int` does not fit in 64 bits.
+        """
+        from dataformats.reading.arrow_stream import arrow_reader
+
+        return arrow_reader(self, batch_size, fields, media_structs)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return a stream of all records for any program that reads Arrow: DuckDB, Polars, pandas, pyarrow."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
     # ---- statistics, life
 
     def stats(self, field: str | None = None) -> FieldStats:

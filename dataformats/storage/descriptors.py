@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import ModuleType
 from typing import Protocol, TypeVar
 
@@ -119,11 +118,14 @@ class _Descriptors:
 
     forget = release  # who borrows a descriptor keeps its file alive
 
-    def _close_unless_borrowed(self, file: int) -> None:
+    def _close_unless_borrowed(self, file: int, close: Callable[[int], None] = os.close) -> None:
         entry = self._open.get(file)
         if entry is not None and entry[1] == 0 and self._open.pop(file, None) is not None:
-            with suppress(OSError):  # it was only read from, and Linux frees it in any case
-                os.close(entry[0])
+            # Without names of this module: another library may drop a source after Python has cleared them.
+            try:  # noqa: SIM105
+                close(entry[0])
+            except OSError:  # it was only read from, and Linux frees it in any case
+                pass
 
 
 def is_shortage(error: OSError) -> bool:

@@ -89,8 +89,8 @@ def named(path: str) -> object:
 
 
 LISTED = [path for page in (DOCS / "api").glob("*.md") for path in DOCUMENTED.findall(page.read_text("utf-8"))]
-HAS_RAY = importlib.util.find_spec("ray") is not None
-REFERENCE = [path for path in LISTED if HAS_RAY or not path.startswith("dataformats.interop.ray.")]
+LACKING = tuple(f"dataformats.interop.{name}." for name in ("polars", "ray") if importlib.util.find_spec(name) is None)
+REFERENCE = [path for path in LISTED if not path.startswith(LACKING)]
 
 
 def test_the_reference_names_only_what_exists_and_each_once() -> None:

@@ -20,7 +20,7 @@ import dataformats
 
 TESTS = Path(__file__).parents[1]
 FOUND = (module.name for module in pkgutil.walk_packages(dataformats.__path__, "dataformats."))
-EXTRAS = {"dataformats.interop.ray": "ray"}  # packages that the tests may lack
+EXTRAS = {f"dataformats.interop.{name}": name for name in ("polars", "ray")}  # packages that the tests may lack
 IMPORTABLE = (name for name in FOUND if name not in EXTRAS or importlib.util.find_spec(EXTRAS[name]))
 MODULES = ["dataformats", *sorted(name for name in IMPORTABLE if not name.endswith("__main__"))]
 
