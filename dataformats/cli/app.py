@@ -135,6 +135,9 @@ def _about(
         raise typer.Exit(USAGE)
 
 
+_built = functools.cache(typer.main.get_command)  # takes longer than most commands
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code.
 
@@ -145,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = None if arguments is None else list(arguments)
     try:
         with warnings_in_one_line():
-            code = app(given, prog_name="dataformats", standalone_mode=False)
+            code = _built(app)(given, prog_name="dataformats", standalone_mode=False)
     except typer.Abort:
         sys.exit(INTERRUPTED)
     except Exception as error:  # the last place that can print it as one line

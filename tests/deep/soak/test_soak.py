@@ -12,6 +12,6 @@ import pytest
 @pytest.mark.skipif(sys.platform != "linux", reason="resources are counted in /proc")
 def test_a_short_run() -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "tests.deep.soak", "--seconds", "15", "--every", "5", "--seed", "0"]
+    command = [sys.executable, "-m", "tests.deep.soak", "--seconds", "8", "--every", "4", "--seed", "0"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
