@@ -37,7 +37,8 @@ class Sidecar:
     Attributes:
         name: The path or URL of the sidecar.
         facts: `format`, `payload`, `spec`, and `files`, each as far as known; of a conversion also its `plan`, the
-            number of records that it `omitted`, and the version of this package, `dataformats`.
+            number of records that it `omitted`, and the version of this package, `dataformats`. While the objects of
+            remote data are replaced one after another, they are `incomplete`.
         previous: The facts of the data that a writer was replacing; `None` unless it was interrupted. The facts that
             hold are those whose files are there.
     """

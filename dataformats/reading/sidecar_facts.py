@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, Remedy
 from dataformats.indexing.sidecar import Sidecar, load_sidecar, remedy_instead_of
 from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
@@ -133,6 +133,11 @@ class DatasetSidecars:
                 if self._needed:
                     raise
                 self._own[entry.name] = None
+            if (sidecar := self._own[entry.name]) is not None and sidecar.facts.get("incomplete"):
+                what = "the data are incomplete: a writer that replaced them was interrupted, or is at work"
+                raise FormatError(
+                    what, path=entry.name, remedy=Remedy("Write them again with {overwrite}", overwrite=True)
+                )
         return self._own[entry.name]
 
     def _of_folder(self, file: StoredFile) -> Sidecar | None:

@@ -18,7 +18,7 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import AppendsInPlace, Backend
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.destination import Destination, SharedFolder, destination
+from dataformats.writing.destination import Destination, InPlace, SharedFolder, destination
 from dataformats.writing.encoding import Encode, Encoded, WriteSchema, format_of
 from dataformats.writing.extension import FinishedData
 from dataformats.writing.numbered_shards import NumberedShards
@@ -52,7 +52,8 @@ def create(
 
     The data grow in `PATH.partial` and are published by one rename at `close`. A new writer replaces the partial data
     of an interrupted one, unless `resume=True`. A name has one writer at a time. A writer that is dropped without
-    `close` is aborted.
+    `close` is aborted. Data behind a URL are built in a temporary folder and sent at `close`: see "Object stores" in
+    the documentation.
 
     Args:
         path: A path, a URL that fsspec knows, or a path object. With `shard_*` it is a folder.
@@ -173,7 +174,7 @@ def writer(
     if shard_start is not None:
         target = SharedFolder(target.final)
     elif final is not None and can_grow and _grows(schema.backend, final):
-        target, resume = target.in_place(), True
+        target, resume = InPlace(target.final.resolve()), True
     extends = append and not target.grows and target.exists()
     more = {} if plan is None else {"plan": plan}
     facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **more}

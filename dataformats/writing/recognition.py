@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dataformats.errors import FormatError
 from dataformats.indexing.index_cache import INDEX_SUFFIX
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar
 from dataformats.interfaces import Backend, OpenOptions
-from dataformats.interfaces.stored_file import StoredFile
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
 from dataformats.storage.files import LocalFile, LocalFolder
 
-__all__ = ["holds_data_of", "records_of_shards", "unrelated_entry"]
+__all__ = ["holds_data_of", "records_of_shards", "unrelated_entry", "unrelated_object"]
 
 _SIDECARS = (SIDECAR_SUFFIX, INDEX_SUFFIX)
 
@@ -24,11 +24,11 @@ def unrelated_entry(folder: Path) -> Path | None:
     A file is part of a dataset if a backend finds it by its name, and recognizes its content or the sidecar beside the
     folder lists it. So is its own sidecar, and a folder that holds such a file.
     """
-    listed = _listed_names(folder)
+    listed = _listed_names(LocalFolder(folder))
     known: set[Path] = set()
     for name in backends:
         backend = backends.get(name)
-        for file in _found(backend, folder):
+        for file in _found(backend, LocalFolder(folder)):
             path = Path(file.name)
             place = path.relative_to(folder)
             names = {folder.name, place.parts[0], place.as_posix()}
@@ -37,11 +37,29 @@ def unrelated_entry(folder: Path) -> Path | None:
     return next((entry for entry in sorted(folder.rglob("*")) if entry not in known), None)
 
 
+def unrelated_object(folder: Folder, names: Iterable[str]) -> str | None:
+    """Return the first of these objects in a remote folder that is not part of a dataset; `None` if all are.
+
+    An object is part of a dataset if the sidecar beside the folder lists it, or a backend finds it by its name:
+    contents are not read.
+    """
+    listed = _listed_names(folder)
+    found = {
+        file.name.removeprefix(f"{folder.name}/") for name in backends for file in _found(backends.get(name), folder)
+    }
+    for name in sorted(names):
+        place = name.rpartition(f"/{folder.basename}/")[2]
+        data = place.removesuffix(SIDECAR_SUFFIX).removesuffix(INDEX_SUFFIX)
+        if not {place, data, place.partition("/")[0]} & (listed | found):
+            return name
+    return None
+
+
 def holds_data_of(path: Path, backend: Backend) -> bool:
     """Return True if a file, or every file that `backend` finds in a folder, is of its format, perhaps damaged."""
     if path.is_symlink():
         return False
-    files = list(_found(backend, path)) if path.is_dir() else [LocalFile(path)]
+    files = list(_found(backend, LocalFolder(path))) if path.is_dir() else [LocalFile(path)]
     return bool(files) and all(file.size == 0 or backend.sniff(file).match != "no" for file in files)
 
 
@@ -60,20 +78,20 @@ def records_of_shards(path: Path, backend: Backend) -> list[tuple[Path, int]]:
     return [(Path(name), records) for name, records, _ in summaries]
 
 
-def _found(backend: Backend, folder: Path) -> Iterator[StoredFile]:
+def _found(backend: Backend, folder: Folder) -> Iterator[StoredFile]:
     try:
-        yield from backend.find(LocalFolder(folder))
+        yield from backend.find(folder)
     except FormatError:
         return  # not a dataset of this format
 
 
-def _listed_names(folder: Path) -> set[str]:
+def _listed_names(folder: Folder) -> set[str]:
     """Return the places of the files that the sidecar of a folder lists.
 
     Earlier sidecars list no files of folders: of these, the name of the folder in it, or of the folder itself.
     """
     try:
-        sidecar = load_sidecar(LocalFolder(folder))
+        sidecar = load_sidecar(folder)
     except FormatError:
         return set()
     facts = [] if sidecar is None else [sidecar.facts, sidecar.previous or {}]

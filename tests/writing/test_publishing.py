@@ -16,12 +16,9 @@ import pytest
 
 import dataformats
 from dataformats.storage import rename
+from tests.writing.failing_memory import Killed, Remote
 
 STEPS = ("replace", "rename", "unlink")
-
-
-class Killed(BaseException):
-    """The process is gone: nothing after it happens."""
 
 
 @dataclass(frozen=True)
@@ -249,27 +246,48 @@ def test_other_places(place: str, case: str, tmp_path: Path) -> None:
         assert data.is_in(path)
 
 
-@pytest.mark.parametrize("failing", ["rm", "mv", "put_file"])
-def test_an_error_behind_a_url_keeps_the_facts_of_the_old_data(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = fsspec.filesystem("memory")
-    memory.store.clear()
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> Remote:
+    return Remote(monkeypatch)
+
+
+def test_a_failing_send_keeps_the_old_file(remote: Remote) -> None:
     old, new = CASES["file"]
-    path = f"memory://folder/{old.name}"
-    with dataformats.create(path, old.format, **old.options) as writer:
-        writer.extend(old.records)
-    with monkeypatch.context() as patch:
-        patch.setattr(type(memory), failing, _raise)
-        writer = dataformats.create(path, new.format, **new.options, overwrite=True)
-        writer.extend(new.records)
+    write_to("memory://a/x.ffr", old)
+    for at in range(3):  # the sidecar, the object, the sidecar
+        remote.fail(at, stays=False)
         with pytest.raises(OSError, match="refused"):
-            writer.close()
-    if memory.exists("/folder/x.ffr"):
-        assert old.is_in(path)
-        assert "previous" not in json.loads(memory.cat_file("/folder/x.ffr.dataformats.json"))
+            write_to("memory://a/x.ffr", new, overwrite=True)
+        remote.at = -1
+        assert (old, old, new)[at].is_in("memory://a/x.ffr")
 
 
-def _raise(*_: object, **__: object) -> None:
-    raise OSError("refused")
+def test_old_objects_stay_until_all_new_ones_are_sent(remote: Remote) -> None:
+    old, new = CASES["shards"]
+    write_to("memory://a/x", old)
+    remote.fail(1000, stays=False)
+    write_to("memory://a/x", new, overwrite=True)
+    sent = [path for step, path in remote.steps if step == "put_file"]
+    changed = [path for step, path in remote.steps if step != "put_file"]
+    assert len(sent) == 3
+    assert all(path.startswith("/a/x.partial/") for path in sent)
+    assert remote.steps[:3] == [("put_file", path) for path in sent]
+    assert changed[0] == "/a/x.dataformats.json"
+    assert [step for step, _ in remote.steps].count("cp_file") == 3
+
+
+def test_other_objects_are_not_deleted(remote: Remote) -> None:
+    """A folder that is overwritten must hold nothing but data."""
+    write_to("memory://a/x", CASES["shards"][0])
+    remote.memory.pipe_file("/a/x/notes.txt", b"mine")
+    with pytest.raises(dataformats.TargetExistsError, match=r"notes\.txt"):
+        write_to("memory://a/x", CASES["shards"][1], overwrite=True)
+    assert remote.memory.cat_file("/a/x/notes.txt") == b"mine"
+
+
+def write_to(path: str, data: Data, **options: Any) -> None:
+    with dataformats.create(path, data.format, **data.options, **options) as writer:
+        writer.extend(data.records)
 
 
 # ---- data that grow under their final name
