@@ -103,6 +103,13 @@ Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="The cluster; by default that of RAY_ADDRESS, or this machine.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted conversion with equal options.")]
+Part = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N", help="Write only the shards I, I+N, ..., and publish nothing: one of N jobs, from 0 on."
+    ),
+]
+Commit = Annotated[bool, typer.Option("--commit", help="Publish the shards of all parts; convert nothing.")]
 Verified = Annotated[bool, typer.Option("--verify/--no-verify", help="Read back what was written.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the options and the first records; write nothing.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it exists.")]
@@ -136,6 +143,8 @@ def convert(
     engine: ClusterEngine = None,
     address: Address = None,
     resume: Resume = False,
+    part: Part = None,
+    commit: Commit = False,
     verify: Verified = True,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
@@ -152,6 +161,9 @@ def convert(
     Records whose payload stays the same are copied byte by byte, and so are images and other blobs whose codec stays
     the same. --spec gives the types of the fields to take, by their new names: types that the files do not declare, or
     new types. It is saved beside TARGET.
+
+    On a cluster with a shared file system, each of N jobs runs the command with --part I/N, I from 0 to N-1, and then
+    one runs it with --commit. --shard-records gives the size of the shards that they share.
     """
     from dataformats.converting import convert as converted
     from dataformats.writing.encoding import format_of
@@ -166,6 +178,7 @@ def convert(
         "shard_records": shard_records,
         "shard_bytes": shard_bytes,
         "resume": resume,
+        **_parts(part, commit, needs=shard_records is not None and shard_bytes is None),
         "verify": verify,
         "dry_run": dry_run,
         "overwrite": overwrite,
@@ -176,14 +189,20 @@ def convert(
     paths = one_or_all(sources)
     if engine is None and address is not None:
         raise typer.BadParameter("it needs --engine", param_hint="--address")
-    if engine is None:
+    if engine is None and commit:
+        options["workers"] = 0
+    elif engine is None:
         options["workers"] = _default_workers(paths, source) if workers is None else workers
     elif workers is not None:
         raise typer.BadParameter("the cluster of --engine decides", param_hint="--workers")
     else:
         options["executor"] = _ray(address)
     functions = {name: options[name] for name in ("where", "map")}
-    with _interruptible(target), calls(**functions), bar("converting") as progress:
+    with (
+        _interruptible(target, resume or part is not None or commit),
+        calls(**functions),
+        bar("converting") as progress,
+    ):
         report = converted(paths, target, chosen, progress=progress, **options)
     print_json(asdict(report)) if as_json else _print_report(report, dry_run)
     if report.omitted:
@@ -230,16 +249,36 @@ def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> 
     return n if n > 1 else 0
 
 
+def _parts(part: str | None, commit: bool, *, needs: bool) -> dict[str, Any]:
+    """Return `--part I/N`, as two numbers, and `--commit`.
+
+    Args:
+        part: As given.
+        commit: Likewise.
+        needs: True if shards have a number of records.
+    """
+    if part is None and not commit:
+        return {}
+    if part is not None and commit:
+        raise typer.BadParameter("it follows when all parts are written", param_hint="--commit")
+    if not needs:
+        what = "missing; --part and --commit need it, without --shard-bytes"
+        raise typer.BadParameter(what, param_hint="--shard-records")
+    number, _, n = (part or "0/1").partition("/")
+    if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
+        raise typer.BadParameter(f"expected I/N, with I from 0 to N-1, found {part!r}", param_hint="--part")
+    return {"commit": True} if commit else {"part": (int(number), int(n))}
+
+
 @contextmanager
-def _interruptible(target: str) -> Iterator[None]:
+def _interruptible(target: str, resumes: bool) -> Iterator[None]:
     """Say how to continue after an interrupt."""
     try:
         yield
     except KeyboardInterrupt:
-        hint = (
-            "; to continue, add --resume to the same command" if os.path.exists(f"{target.rstrip('/')}.partial") else ""
-        )
-        print(f"dataformats: interrupted{hint}", file=sys.stderr)
+        hint = "run the same command again" if resumes else "add --resume to the same command"
+        is_kept = os.path.exists(f"{target.rstrip('/')}.partial")
+        print(f"dataformats: interrupted{f'; to continue, {hint}' if is_kept else ''}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -49,6 +49,8 @@ def convert(
     shard_bytes: int | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    part: tuple[int, int] | None = None,
+    commit: bool = False,
     executor: Executor | None = None,
     workers: int = 0,
     verify: bool = True,
@@ -93,6 +95,10 @@ def convert(
         overwrite: Replace an existing file or folder of that name.
         resume: Continue the conversion that was interrupted, if source and arguments are the same; complete shards are
             kept if their checksums match. If it is complete already, return its report.
+        part: `(i, n)` with `0 <= i < n`: write only the shards `i`, `i + n`, ..., beside the partial data, and publish
+            nothing. The processes of a cluster call it with the same arguments, each for another part. A part that runs
+            again keeps its complete shards. Needs `shard_records`.
+        commit: Publish the shards of all parts. Sizes and a few blocks of each file are compared; nothing is converted.
         executor: Runs the conversion of parts: any `concurrent.futures.Executor`. The result is the same for each.
         workers: Use so many processes instead; 0 converts in this one.
         verify: Read back what was written, before it is published.
@@ -109,8 +115,8 @@ def convert(
             back otherwise.
         CodecError: A field does not decode and is not copied.
         SpecError: The format cannot hold the spec, or a record does not fit it.
-        StateMismatchError: `resume=True`, and the partial data are those of another source or of other arguments; or a
-            file of the source changed meanwhile.
+        StateMismatchError: The partial data are those of another source or of other arguments; or `commit=True`, and
+            shards are missing; or a file of the source changed meanwhile.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
         TargetInUseError: Another conversion, or another writer, has the name.
         TypeError: The source, `map` or a codec cannot be pickled for `workers`.
@@ -136,6 +142,16 @@ def convert(
         ... )
         >>> report.records, report.files
         (500, 3)
+
+        Two parts, which two machines could write at the same time:
+
+        >>> for part in [(0, 2), (1, 2)]:
+        ...     report = dataformats.convert(digits, folder / "parts", "ffrecord", shard_records=500, part=part)
+        ...     print(report.records, report.files)
+        1000 2
+        797 2
+        >>> dataformats.convert(digits, folder / "parts", "ffrecord", shard_records=500, commit=True).records
+        1797
     """
     begin = time.perf_counter()
     if executor is not None and workers:
@@ -148,8 +164,15 @@ def convert(
         selection = Selection(given, where, shuffle, limit, on_corrupt)
         chosen = given if fields is None else selected(given, fields, wanted)
         if isinstance(path, RecordWriter):
-            given_options = (format, spec, payload, shard_records, shard_bytes, executor)
-            if backend_options or overwrite or resume or workers or any(one is not None for one in given_options):
+            given_options = (format, spec, payload, shard_records, shard_bytes, executor, part)
+            if (
+                backend_options
+                or overwrite
+                or resume
+                or commit
+                or workers
+                or any(one is not None for one in given_options)
+            ):
                 raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
             check_names(chosen, renamed)
             plan = Plan(chosen if map is None else chosen.map(map), None, None, None, renamed, copied=False)
@@ -167,11 +190,12 @@ def convert(
             trusted = spec is not None or payload is not None
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
-            target = Target(path, shard_records, shard_bytes, overwrite, resume, arguments)
+            resume = resume or part is not None or commit
+            target = Target(path, shard_records, shard_bytes, overwrite, resume, part, commit, arguments)
             if workers:
                 conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))
-            with nullcontext(executor) if executor is not None else worker_pool(workers) as used:
+            with nullcontext(executor) if executor is not None else worker_pool(0 if commit else workers) as used:
                 run = Run(conversion, selection, used, progress, resume)
                 report = target.preview(run) if dry_run else target.write(run)
         return replace(

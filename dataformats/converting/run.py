@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,7 @@ __all__ = ["Run", "seal"]
 _RANGE_BYTES = 8 * 2**20
 _RANGE_RECORDS = 8192
 _SYNC_S = 10.0
+_MOST_NAMES = 20
 
 
 @dataclass
@@ -38,7 +39,8 @@ class Run:
         executor: Runs the tasks; `None` runs them here.
         progress: Called with (records done, records in all).
         resume: Continue what an interrupted run left.
-        done: How many of the selected records are converted or left out.
+        total: How many records this run has to convert.
+        done: How many of them are converted or left out.
         n_omitted: How many of these were left out.
         failures: Those that this run left out.
         n_resumed: How many records an interrupted run had written.
@@ -49,26 +51,56 @@ class Run:
     executor: Executor | None
     progress: Callable[[int, int], None] | None
     resume: bool
+    total: int = field(init=False)
     done: int = 0
     n_omitted: int = 0
     failures: list[Failure] = field(default_factory=list)
     n_resumed: int = 0
 
-    def write_shards(self, shards: CommittedShards, size: int) -> None:
-        """Write shards of `size` records, in any order."""
-        self.n_resumed = shards.n_records
-        self.n_omitted = sum(entry.get("omitted", 0) for entry in shards.entries.values())
+    def __post_init__(self) -> None:
+        self.total = len(self.selection)
+
+    def write_shards(self, shards: CommittedShards, size: int, part: tuple[int, int] | None = None) -> None:
+        """Write shards of `size` records that are not committed yet, in any order.
+
+        Args:
+            shards: The shards.
+            size: Records of each, but the last.
+            part: `(i, n)` for the shards with the numbers `i`, `i + n`, ... alone: others may write the rest now.
+        """
+        begin, step = part or (0, 1)
+        starts = self._starts(size)
+        numbers = range(begin, len(starts), step)
+        self.total = sum(min(size, len(self.selection) - starts[number]) for number in numbers)
+        shards.find(numbers)
+        if part is None:
+            shards.remove_others()
+        self.n_resumed, self.n_omitted = shards.n_records, shards.n_omitted
         self._advance(self.n_resumed + self.n_omitted)
-        starts = range(0, max(1, len(self.selection)), size)
-        tasks = (self._task(n, first, first + size) for n, first in enumerate(starts) if n not in shards.entries)
+        tasks = (self._task(n, starts[n], starts[n] + size) for n in numbers if n not in shards.found)
         advance = self._advance if self.executor is None else None
         write = partial(write_shard, folder=str(shards.attempts), advance=advance)
         for result in results(write, tasks, self.executor, in_order=False):
-            omitted = {"omitted": len(result.failures)} if result.failures else {}
-            shards.commit(result.number, Path(result.shard), result.entry | omitted)
+            shards.commit(result, step)
             self._note(result)
             if self.executor is not None:
                 self._advance(result.n_records + len(result.failures))
+
+    def find_shards(self, shards: CommittedShards, size: int) -> None:
+        """Find the shards of `size` records that all parts have committed.
+
+        Raises:
+            StateMismatchError: Some are missing.
+        """
+        n = len(self._starts(size))
+        shards.find(range(n), checksums=False)
+        if len(shards.found) < n:
+            raise _incomplete(shards, n)
+        self.n_omitted = shards.n_omitted
+        self._advance(self.total)
+
+    def _starts(self, size: int) -> range:
+        return range(0, max(1, len(self.selection)), size)
 
     def append_ranges(self, out: DatasetWriter, journal: Path) -> list[tuple[int, Content]]:
         """Append all records in order; return how many were written at a time, and what must be read back of them.
@@ -124,7 +156,7 @@ class Run:
     def _advance(self, n: int) -> None:
         self.done += n
         if self.progress is not None and n:
-            self.progress(self.done, len(self.selection))
+            self.progress(self.done, self.total)
 
 
 class _RangeLog:
@@ -159,6 +191,27 @@ def seal(out: DatasetWriter, conversion: Conversion, parts: list[tuple[int, Cont
     for entry in entries:
         now = path / entry["name"] if sharded else path
         entry |= list_file(entry["name"], entry["records"], now, dict(beside), checksums=True)
+
+
+def _incomplete(shards: CommittedShards, expected: int) -> StateMismatchError:
+    """Return the error that shards are missing; it names the parts that did not write them."""
+    missing = [number for number in range(expected) if number not in shards.found]
+    counts = {shard.parts for shard in shards.found.values()}
+    n_parts = counts.pop() if len(counts) == 1 else 1
+    names = [f"{number}/{n_parts}" for number in sorted({number % n_parts for number in missing})]
+    which = f"the parts {_listed(names)}" if n_parts > 1 else f"the parts that write the shards {_listed(missing)}"
+    return StateMismatchError(
+        f"the number of complete shards in {str(shards.attempts)!r}",
+        expected=expected,
+        found=len(shards.found),
+        remedy=f"Run {which} again with the same arguments, then commit.",
+    )
+
+
+def _listed(names: Sequence[object]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(map(str, names[:_MOST_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
 def _too_many(found: int, excess: int) -> StateMismatchError:

@@ -36,6 +36,8 @@ class Target:
         shard_bytes: Likewise.
         overwrite: Likewise.
         resume: Continue the partial data of a conversion with an equal plan.
+        part: `(i, n)` to write only each `n`-th shard, from number `i` on, and publish nothing; `None` for all.
+        commit: Publish the shards that all parts wrote.
         arguments: What an equal plan has in common with this one, besides source, records, format, payload and spec.
     """
 
@@ -44,7 +46,22 @@ class Target:
     shard_bytes: int | None
     overwrite: bool
     resume: bool
+    part: tuple[int, int] | None
+    commit: bool
     arguments: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.part is None and not self.commit:
+            return
+        if self.part is not None and self.commit:
+            raise ValueError("convert() takes part= or commit=True, not both")
+        if self.shard_records is None or self.shard_bytes is not None:
+            raise ValueError(
+                "part= and commit=True need shard_records=, without shard_bytes=: parts write whole shards"
+            )
+        first, n = self.part or (0, 1)
+        if not 0 <= first < n:
+            raise ValueError(f"part must be (i, n) with 0 <= i < n, found {self.part}")
 
     def write(self, run: Run) -> ConvertReport:
         """Convert, or return the report of an equal conversion that is complete."""
@@ -55,21 +72,29 @@ class Target:
             is_one = self.shard_records is None and self.shard_bytes is None
             schema = conversion.schema_of(len(run.selection)) if is_one else conversion.schema
             out = self._writer(schema, plan, shards)
+            if self.commit:
+                out.resumable = any(shards[0].attempts.iterdir())
         except TargetExistsError:
             facts = self._published(conversion.schema, plan)
             if facts is None:
                 raise
             return self._report(conversion, facts)
         with _kept_if_interrupted(out, self.resume):
-            if shards:
-                run.write_shards(shards[0], self.shard_records or 1)
+            if self.commit:
+                run.find_shards(shards[0], self.shard_records or 1)
+            elif shards:
+                run.write_shards(shards[0], self.shard_records or 1, self.part)
             else:
                 parts = run.append_ranges(out, out.partial.with_name(out.partial.name + TASKS_JOURNAL))
                 seal(out, run.conversion, parts, sharded=self.shard_bytes is not None)
             _check_unchanged(states)
             out.facts |= {"dataformats": sys.modules["dataformats"].__version__, "omitted": run.n_omitted}
-            files, _ = out.complete()
-            out.close()
+            if self.part is None:
+                files, _ = out.complete()
+                out.close()
+            else:
+                files = [shard.file for shard in shards[0].found.values()]
+                out.abort()  # the shards stay
         report = self._report(conversion, {**out.facts, "files": files})
         errors = tuple(message for _, message in run.failures[:_MAX_ERRORS])
         return replace(report, resumed=run.n_resumed, errors=errors)
@@ -123,8 +148,10 @@ class Target:
     def _writer(self, schema: WriteSchema, plan: Mapping[str, Any], shards: list[CommittedShards]) -> DatasetWriter:
         """Return the writer; if tasks write its shards, they are added to the list."""
 
-        def committed(schema: WriteSchema, target: Destination, resume: bool) -> CommittedShards:
-            shards.append(CommittedShards(schema, target, resume))
+        def committed(schema: WriteSchema, target: Destination, _: bool) -> CommittedShards:
+            shards.append(CommittedShards(schema, target))
+            if self.part is not None:
+                target.share()
             return shards[0]
 
         by_records = self.shard_records is not None and self.shard_bytes is None
@@ -138,6 +165,7 @@ class Target:
             overwrite=self.overwrite,
             plan=plan,
             make_output=committed if by_records else None,
+            shared=self.part is not None,
         )
 
 

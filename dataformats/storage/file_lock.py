@@ -1,4 +1,4 @@
-"""Exclusive locks on files and folders: they end with the process that has them."""
+"""Locks on files and folders: they end with the process that has them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import functools
 import logging
 import os
+import time
 from pathlib import Path
 
 from dataformats.fork_hooks import after_fork
@@ -20,21 +21,24 @@ __all__ = ["NO_LINK", "FileLock"]
 
 _LOG = logging.getLogger("dataformats")
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link beside data from elsewhere may name any file of this machine
+_PATIENCE_S = 10.0
 _UNSUPPORTED = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EBADF}
 
 
 class FileLock:
-    """An exclusive lock on a file or folder (`flock`), until `release` or the end of the process.
+    """A lock on a file or folder (`flock`), exclusive unless it is `shared`, until `release` or the end of the process.
 
     Every other lock on it is refused, also in the same process. A forked child does not have the lock of its parent.
 
     Args:
         path: The file or folder. Links are followed.
         create: Create an empty file if it is missing, and open it for reading and writing. A link is refused.
+        shared: Refuse only exclusive locks; wait some seconds for the end of one.
 
     Attributes:
         path: The file or folder.
         descriptor: Of the open file; -1 after `release`.
+        is_shared: True for a shared lock.
         is_exclusive: False if the file system has no locks: then nothing is refused.
 
     Raises:
@@ -44,8 +48,9 @@ class FileLock:
 
     descriptor: int = -1
 
-    def __init__(self, path: Path, *, create: bool = False) -> None:
+    def __init__(self, path: Path, *, create: bool = False, shared: bool = False) -> None:
         self.path = path
+        self.is_shared: bool = shared
         self.is_exclusive: bool = True
         flags = os.O_CLOEXEC | (os.O_RDWR | os.O_CREAT | NO_LINK if create else os.O_RDONLY)
         while True:
@@ -73,6 +78,15 @@ class FileLock:
         except FileNotFoundError:
             return False
 
+    def share(self) -> None:
+        """Make the lock shared.
+
+        Raises:
+            BlockingIOError: Another process got an exclusive one in between.
+        """
+        self.is_shared = True
+        self._lock()
+
     def release(self) -> None:
         """Unlock and close the file; a second call is a no-op."""
         try:
@@ -87,15 +101,22 @@ class FileLock:
             self.is_exclusive = False
             _report_unsupported("it has no flock")
             return
-        try:
-            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(f"{str(self.path)!r} is locked") from None
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-            self.is_exclusive = False
-            _report_unsupported(str(error))
+        kind = fcntl.LOCK_SH if self.is_shared else fcntl.LOCK_EX
+        deadline = time.monotonic() + (_PATIENCE_S if self.is_shared else 0.0)
+        while True:
+            try:
+                fcntl.flock(self.descriptor, kind | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise BlockingIOError(f"{str(self.path)!r} is locked") from None
+                time.sleep(0.02)
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
+                self.is_exclusive = False
+                _report_unsupported(str(error))
+                return
 
     def _close(self) -> None:
         descriptor, self.descriptor = self.descriptor, -1

@@ -148,12 +148,15 @@ def writer(
     storage_options: dict[str, Any] | None = None,
     plan: Mapping[str, Any] | None = None,
     make_output: Callable[[WriteSchema, Destination, bool], Output] | None = None,
+    shared: bool = False,
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`.
 
     Args:
         plan: Of a conversion, which only an equal one resumes; kept in the sidecar.
         make_output: Returns the files from the schema, the destination and `resume`; `None`: those of `create`.
+        shared: Resume together with other such writers, none of which closes: each ends with `abort`. `make_output`
+            calls `Destination.share`.
     """
     for name, number, least in (
         ("shard_records", shard_records, 1),
@@ -180,7 +183,7 @@ def writer(
     facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **more}
     is_begun = False
     try:
-        target.lock(overwrite or extends)
+        target.lock(overwrite or extends, shared=shared)
         if not target.grows:
             _check_free(target, overwrite or extends, facts if resume else None)
         finished = FinishedData.of(target.final, schema, limits) if extends else None

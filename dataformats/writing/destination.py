@@ -51,12 +51,18 @@ class _LocalDestination(Destination):
     def is_owned(self) -> bool:
         return self._data.is_owned
 
-    def lock(self, overwrite: bool) -> None:
+    def lock(self, overwrite: bool, *, shared: bool = False) -> None:
         self._overwrite = overwrite
         try:
-            self._data.acquire()
+            self._data.acquire(shared=shared)
             if overwrite and self._path.is_dir():
-                self._folder_lock = FileLock(self._path)  # refuses writers that append in place
+                self._folder_lock = FileLock(self._path, shared=shared)  # refuses writers that append in place
+        except BlockingIOError as error:
+            raise _has_another_writer(self.name) from error
+
+    def share(self) -> None:
+        try:
+            self._data.share()
         except BlockingIOError as error:
             raise _has_another_writer(self.name) from error
 
@@ -115,7 +121,7 @@ class InPlace(_LocalDestination):
     def is_owned(self) -> bool:
         return self._folder_lock is not None and self._folder_lock.is_current
 
-    def lock(self, overwrite: bool) -> None:
+    def lock(self, overwrite: bool, *, shared: bool = False) -> None:
         super().lock(overwrite=True)  # the folder, too; `release` deletes what a writer left that was killed at its end
 
     def begin(self, facts: Mapping[str, Any], backend: Backend, resume: bool) -> None:
@@ -149,7 +155,7 @@ class SharedFolder(_LocalDestination):
     def is_owned(self) -> bool:
         return True
 
-    def lock(self, overwrite: bool) -> None:
+    def lock(self, overwrite: bool, *, shared: bool = False) -> None:
         pass
 
     def release(self) -> None:

@@ -50,8 +50,11 @@ class PartialData:
         self._sidecar = self._beside(SIDECAR_SUFFIX)
         self._lock: FileLock | None = None
 
-    def acquire(self) -> None:
+    def acquire(self, *, shared: bool = False) -> None:
         """Lock the partial data, and complete what a killed writer began to replace.
+
+        Args:
+            shared: Have them together with others that called `share`, if there are any.
 
         Raises:
             BlockingIOError: Another writer has them.
@@ -60,10 +63,22 @@ class PartialData:
         try:
             self._lock = FileLock(self._sidecar, create=True)
         except OSError as error:
+            if shared and isinstance(error, BlockingIOError):
+                self._lock = FileLock(self._sidecar, create=True, shared=True)
+                return
             if error.errno not in (errno.ELOOP, errno.EISDIR):
                 raise
             raise _in_the_way(self._sidecar, "it is a link or a folder, expected a file") from error
         self._recover()
+
+    def share(self) -> None:
+        """Let others have the partial data, too, that acquire them as shared.
+
+        Raises:
+            BlockingIOError: Another writer got them in between.
+        """
+        if self._lock is not None and not self._lock.is_shared:
+            self._lock.share()
 
     @property
     def is_owned(self) -> bool:
@@ -132,7 +147,9 @@ class PartialData:
         if self._lock is None:
             return
         try:
-            if self._lock.is_current and not os.path.lexists(self.path):
+            if self._lock.is_shared:
+                pass  # others may have them
+            elif self._lock.is_current and not os.path.lexists(self.path):
                 self.discard()
             elif self._lock.is_current and not self._read():
                 atomic.remove(self._sidecar)

@@ -66,15 +66,19 @@ class Destination(ABC):
         if not self.is_owned:
             raise RuntimeError(f"another program deleted or replaced {str(self.partial)!r} or its sidecar")
 
-    def lock(self, overwrite: bool) -> None:  # noqa: B027  # only local files have locks
+    def lock(self, overwrite: bool, *, shared: bool = False) -> None:  # noqa: B027  # only local files have locks
         """Refuse other writers of this name until `release`.
 
         Args:
             overwrite: `publish` replaces what has the name.
+            shared: Refuse only those that do not share it.
 
         Raises:
             TargetInUseError: Another writer has the name.
         """
+
+    def share(self) -> None:  # noqa: B027  # as `lock`
+        """Let others have the name that lock it as shared; until then, at most one of them prepares it."""
 
     def release(self) -> None:  # noqa: B027  # only local files have locks
         """Let other writers have the name; a second call is a no-op."""

@@ -118,6 +118,34 @@ def test_an_interrupt_before_anything_was_written(run: Run, functions: str) -> N
     assert (result.code, result.out, result.err) == (130, "", "dataformats: interrupted\n")
 
 
+def test_parts_and_commit(run: Run, tmp_path: Path) -> None:
+    command = ("convert", DIGITS, tmp_path / "parts", "--format", "ffrecord", "--shard-records", 100)
+    for number, records in ((0, "300"), (1, "299")):
+        missing = run(*command, "--commit")
+        assert (missing.code, missing.out) == (2, "")
+        result = run(*command, "--part", f"{number}/2", "--workers", 0)
+        assert (result.code, result.facts["records"], result.facts["files"]) == (0, records, "3")
+    assert "found 3. Run the parts 1/2 again with the same arguments, then commit" in missing.err
+    assert run(*command, "--commit").facts["records"] == "599"
+    assert dataformats.verify(tmp_path / "parts", against=DIGITS).ok
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--part", "2/2"), "expected I/N, with I from 0 to N-1, found '2/2'"),
+        (("--part", "0"), "expected I/N"),
+        (("--part", "0/2", "--commit"), "it follows when all parts are written"),
+        (("--commit", "--shard-bytes", 9), "--part and --commit need it"),
+    ],
+)
+def test_wrong_parts(run: Run, options: tuple[object, ...], said: str, tmp_path: Path) -> None:
+    result = run("convert", DIGITS, tmp_path / "x", "--format", "ffrecord", "--shard-records", 9, *options)
+    assert result.code == 2
+    assert said in result.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_default_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert command._default_workers(PHOTOS, {}) == 0
     monkeypatch.setattr(command, "_WORKER_BYTES", 1)

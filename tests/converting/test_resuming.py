@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.storage.checked_json import parse_checked
+from dataformats.writing.shard_journal import ShardJournal
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
@@ -127,15 +129,38 @@ def test_a_shard_that_was_damaged_since_is_converted_again(
     path = tmp_path / "new"
     options: dict[str, Any] = {"format": "granular", "shard_records": 9}
     interrupt(source, path, 50, **options)
-    bag = tmp_path / "new.partial" / "00002" / "image.bag"
+    attempts = tmp_path / "new.partial.attempts.partial"
+    (bag,) = attempts.glob("00002-*/image.bag")
     data = bytearray(bag.read_bytes())
     data[100] ^= 1
     bag.write_bytes(data)
-    shutil.rmtree(tmp_path / "new.partial" / "00003")
+    (shard,) = attempts.glob("00003-*.partial")
+    shutil.rmtree(shard)
+    (attempts / "00004.json").write_bytes(b"torn")
     report = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
-    assert (report.records, report.resumed) == (60, 27)
+    assert (report.records, report.resumed) == (60, 18)
     assert "00002" in caplog.text
+    assert "00004" in caplog.text
     assert [found["n"] for found in dataformats.open(path)] == list(range(60))
+
+
+def test_shards_that_an_earlier_version_committed_by_a_journal(
+    source: dataformats.RecordSource, tmp_path: Path
+) -> None:
+    path = tmp_path / "new"
+    options: dict[str, Any] = {"format": "granular", "shard_records": 9}
+    interrupt(source, path, 50, **options)
+    partial, attempts = tmp_path / "new.partial", tmp_path / "new.partial.attempts.partial"
+    entries = [parse_checked(name.read_bytes()) for name in sorted(attempts.glob("*.json"))]
+    for entry in entries:
+        (attempts / entry["attempt"]).rename(partial / entry["file"]["name"])
+    shutil.rmtree(attempts)
+    (partial / "00000").rename(partial / "000000")  # it was killed while it gave the shards their final names
+    ShardJournal(tmp_path / "new.partial.tasks.journal", [entry["file"] for entry in entries])
+    report = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
+    assert (report.records, report.resumed) == (60, 45)
+    assert [found["n"] for found in dataformats.open(path)] == list(range(60))
+    assert sorted(name.name for name in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
 
 
 def test_strays_are_not_published(source: dataformats.RecordSource, tmp_path: Path) -> None:

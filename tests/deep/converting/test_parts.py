@@ -1,0 +1,74 @@
+"""Parts of a conversion in real processes: one is killed and runs again, one runs twice at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import dataformats
+
+N, PARTS = 2000, 3
+SCRIPT = """
+import sys, time
+import dataformats
+
+def slowly(record):
+    time.sleep(0.0005)
+    return record
+
+source, target, which = sys.argv[1:]
+part = {} if which == "all" else {"commit": True} if which == "commit" else {"part": (int(which), PARTS)}
+report = dataformats.convert(source, target, "granular", map=slowly, shard_records=100, **part)
+print(report.records, report.resumed)
+"""
+
+
+def start(folder: Path, target: str, which: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(folder / "convert.py"), str(folder / "source.tfrecord"), str(folder / target), which]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def results(*processes: subprocess.Popen[str]) -> list[list[int]]:
+    """Return the numbers that the processes print."""
+    ended = [process.communicate(timeout=60) for process in processes]
+    assert all(process.returncode == 0 for process in processes), ended
+    return [[int(number) for number in out.split()] for out, _ in ended]
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def test_parts_that_are_killed_or_run_twice(tmp_path: Path) -> None:
+    spec = {"n": "int64", "image": "uint8[16,16]"}
+    with dataformats.create(tmp_path / "source.tfrecord", spec=spec) as writer:
+        writer.extend({"n": i, "image": np.full((16, 16), i % 256, np.uint8)} for i in range(N))
+    (tmp_path / "convert.py").write_text(SCRIPT.replace("PARTS", str(PARTS)))
+    killed, *others = (start(tmp_path, "parts/new", which) for which in ("0", "1", "2", "2"))
+    wait_for(tmp_path / "parts" / "new.partial.attempts.partial" / "00003.json")
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert [records for records, _ in results(*others)] == [700, 600, 600]
+    incomplete = start(tmp_path, "parts/new", "commit")
+    assert "the parts 0/3" in incomplete.communicate(timeout=60)[1]
+    ((records, resumed),) = results(start(tmp_path, "parts/new", "0"))
+    assert records == 700
+    assert 0 < resumed < 700
+    assert not (tmp_path / "parts" / "new").exists()
+    whole, committed = results(start(tmp_path, "whole/new", "all"), start(tmp_path, "parts/new", "commit"))
+    assert whole == committed == [N, 0]
+    assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
