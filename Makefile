@@ -129,7 +129,7 @@ wheel-%: .venv-wheels/stamp
 
 .venv/deep: .venv/stamp
 	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build ray pandas \
-	    tensorflow-cpu granular tfrecord bags -c tests/constraints.txt
+	    tensorflow-cpu granular tfrecord bags duckdb polars datasets -c tests/constraints.txt
 	touch $@
 
 .venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs loaders -name '*.py')

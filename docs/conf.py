@@ -26,7 +26,7 @@ myst_heading_anchors = 3
 
 napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["torch", "ray", "pyarrow", "polars"]  # hundreds of megabytes, for some signatures
+autodoc_mock_imports = ["torch", "ray", "pyarrow", "polars", "datasets"]  # hundreds of megabytes, for some signatures
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 

@@ -20,7 +20,8 @@ import dataformats
 
 TESTS = Path(__file__).parents[1]
 FOUND = (module.name for module in pkgutil.walk_packages(dataformats.__path__, "dataformats."))
-EXTRAS = {f"dataformats.interop.{name}": name for name in ("polars", "ray")}  # packages that the tests may lack
+PACKAGES = {"huggingface": "datasets", "polars": "polars", "ray": "ray"}  # the tests may lack them
+EXTRAS = {f"dataformats.interop.{name}": package for name, package in PACKAGES.items()}
 IMPORTABLE = (name for name in FOUND if name not in EXTRAS or importlib.util.find_spec(EXTRAS[name]))
 MODULES = ["dataformats", *sorted(name for name in IMPORTABLE if not name.endswith("__main__"))]
 
