@@ -166,6 +166,7 @@ def convert(
     one runs it with --commit. --shard-records gives the size of the shards that they share.
     """
     from dataformats.converting import convert as converted
+    from dataformats.storage.remote import is_url
     from dataformats.writing.encoding import format_of
 
     if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
@@ -187,6 +188,8 @@ def convert(
     chosen = checked_format(format) or format_of(target)
     options |= _format_options(chosen, compression=compression, generation=generation)
     paths = one_or_all(sources)
+    if resume and shard_records is None and is_url(target):
+        raise typer.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
     if engine is None and address is not None:
         raise typer.BadParameter("it needs --engine", param_hint="--address")
     if engine is None and commit:

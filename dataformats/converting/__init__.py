@@ -121,7 +121,8 @@ def convert(
         TargetInUseError: Another conversion, or another writer, has the name.
         TypeError: The source, `map` or a codec cannot be pickled for `workers`.
         UnknownNameError: No such format, codec or field; or the name of `path` names no format.
-        ValueError: `executor` and `workers` are both given, or a number is out of range.
+        ValueError: `executor` and `workers` are both given, or a number is out of range; or data that are not local are
+            to be resumed, and there is no `shard_records`.
         WorkerError: A process of the executor died; `resume=True` continues.
 
     Example:

@@ -79,7 +79,7 @@ class Run:
         self._advance(self.n_resumed + self.n_omitted)
         tasks = (self._task(n, starts[n], starts[n] + size) for n in numbers if n not in shards.found)
         advance = self._advance if self.executor is None else None
-        write = partial(write_shard, folder=str(shards.attempts), advance=advance)
+        write = partial(write_shard, attempts=shards.attempts, advance=advance)
         for result in results(write, tasks, self.executor, in_order=False):
             shards.commit(result, step)
             self._note(result)
@@ -201,7 +201,7 @@ def _incomplete(shards: CommittedShards, expected: int) -> StateMismatchError:
     names = [f"{number}/{n_parts}" for number in sorted({number % n_parts for number in missing})]
     which = f"the parts {_listed(names)}" if n_parts > 1 else f"the parts that write the shards {_listed(missing)}"
     return StateMismatchError(
-        f"the number of complete shards in {str(shards.attempts)!r}",
+        f"the number of complete shards in {shards.attempts.name!r}",
         expected=expected,
         found=len(shards.found),
         remedy=f"Run {which} again with the same arguments, then commit.",

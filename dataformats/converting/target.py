@@ -10,16 +10,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dataformats.converting.attempts import attempts_of
 from dataformats.converting.committed_shards import TASKS_JOURNAL, CommittedShards
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.run import Run, seal
 from dataformats.converting.tasks import Conversion
 from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError
 from dataformats.reading.source import RecordSource
+from dataformats.storage.paths import is_local
 from dataformats.writing.dataset_writer import DatasetWriter, writer
 from dataformats.writing.destination import Destination, destination
 from dataformats.writing.encoding import WriteSchema, refuse
 from dataformats.writing.partial_data import ENCODING
+from dataformats.writing.remote_destination import RemoteDestination
 
 __all__ = ["Target"]
 
@@ -72,8 +75,9 @@ class Target:
             is_one = self.shard_records is None and self.shard_bytes is None
             schema = conversion.schema_of(len(run.selection)) if is_one else conversion.schema
             out = self._writer(schema, plan, shards)
+            out.resumable |= bool(shards) and shards[0].attempts.survives
             if self.commit:
-                out.resumable = any(shards[0].attempts.iterdir())
+                out.resumable = bool(shards[0].attempts.names())
         except TargetExistsError:
             facts = self._published(conversion.schema, plan)
             if facts is None:
@@ -92,6 +96,8 @@ class Target:
             if self.part is None:
                 files, _ = out.complete()
                 out.close()
+                if shards:
+                    shards[0].discard()
             else:
                 files = [shard.file for shard in shards[0].found.values()]
                 out.abort()  # the shards stay
@@ -125,12 +131,23 @@ class Target:
     def _published(self, schema: WriteSchema, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the facts of the sidecar of data that an equal conversion has published; else `None`."""
         target = destination(self.path)
-        if not self.resume or target.partial.exists():
+        if not self.resume or (target.keeps_partial and target.partial.exists()):
             return None
         facts, is_sound = target.facts_of_data()
         metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan}
         is_equal = facts is not None and {name: facts[name] for name in ENCODING if name in facts} == metadata
-        return facts if is_equal and is_sound else None
+        if not (is_equal and is_sound):
+            return None
+        if isinstance(target, RemoteDestination):
+            attempts_of(target, self.resume).clear()  # left by an error after the data were published
+        return facts
+
+    def _was_being_published(self, plan: Mapping[str, Any]) -> bool:
+        """Return True if an equal conversion was interrupted while its objects got their final names."""
+        if not self.resume or is_local(self.path):
+            return False
+        facts = destination(self.path).facts_of_data()[0] or {}
+        return bool(facts.get("incomplete")) and facts.get("plan") == plan
 
     def _report(self, conversion: Conversion, facts: Mapping[str, Any]) -> ConvertReport:
         return ConvertReport(
@@ -148,8 +165,10 @@ class Target:
     def _writer(self, schema: WriteSchema, plan: Mapping[str, Any], shards: list[CommittedShards]) -> DatasetWriter:
         """Return the writer; if tasks write its shards, they are added to the list."""
 
-        def committed(schema: WriteSchema, target: Destination, _: bool) -> CommittedShards:
-            shards.append(CommittedShards(schema, target))
+        def committed(schema: WriteSchema, target: Destination, resume: bool) -> CommittedShards:
+            attempts = attempts_of(target, resume)
+            attempts.begin({"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan}, resume)
+            shards.append(CommittedShards(schema, target, attempts))
             if self.part is not None:
                 target.share()
             return shards[0]
@@ -162,7 +181,7 @@ class Target:
             shard_records=self.shard_records,
             shard_bytes=self.shard_bytes,
             resume=self.resume,
-            overwrite=self.overwrite,
+            overwrite=self.overwrite or self._was_being_published(plan),
             plan=plan,
             make_output=committed if by_records else None,
             shared=self.part is not None,

@@ -9,12 +9,12 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.converting.attempts import Attempts
 from dataformats.converting.plan import Plan
 from dataformats.converting.read_back import Content, check_written, content_of
 from dataformats.errors import CodecError, DataFormatsError, SpecError
@@ -180,7 +180,7 @@ class Result:
         failures: The records that were left out.
         content: What must be read back; `None` if nothing is.
         encoded: The records as stored, unless they are in a shard.
-        shard: The file or folder of the shard, if there is one.
+        shard: The name of the attempt, if it is a shard.
         entry: Its entry in the list of files.
     """
 
@@ -209,30 +209,32 @@ def encode_task(task: Task) -> Result:
     return result
 
 
-def write_shard(task: Task, folder: str, advance: Callable[[int], None] | None = None) -> Result:
+def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] | None = None) -> Result:
     """Write the records of a task as a complete shard under a name of its own, and read it back.
 
     Args:
         task: The records.
-        folder: Where the shard is written; it may hold others of the same number.
+        attempts: Gets the shard; it may hold others of the same number.
         advance: Called with numbers of records that are done.
     """
     conversion = task.conversion
     result = Result(task.number, content={} if conversion.verify else None)
-    path = Path(folder, f"{task.number:05d}-{secrets.token_hex(8)}.partial")
-    file = conversion.schema_of(len(task.records)).create(path, resume=False)
-    try:
-        for blobs, failures in conversion.encoded(task.records):
-            file.extend(blobs)  # type: ignore[arg-type]  # the encoder and the file are of one backend
-            result.add(blobs, failures)
-            if advance is not None:
-                advance(len(blobs) + len(failures))
-        file.close()
-        if result.content is not None:
-            check_written(conversion.schema.backend, {path.name: path}, [(result.n_records, result.content)])
-        result.entry = list_file(f"{task.number:05d}", result.n_records, path, {}, checksums=True)
-    except BaseException:
-        file.discard()
-        raise
-    result.shard = str(path)
+    result.shard = f"{task.number:05d}-{secrets.token_hex(8)}.partial"
+    with attempts.working_folder() as folder:
+        path = folder / result.shard
+        file = conversion.schema_of(len(task.records)).create(path, resume=False)
+        try:
+            for blobs, failures in conversion.encoded(task.records):
+                file.extend(blobs)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+                result.add(blobs, failures)
+                if advance is not None:
+                    advance(len(blobs) + len(failures))
+            file.close()
+            if result.content is not None:
+                check_written(conversion.schema.backend, {path.name: path}, [(result.n_records, result.content)])
+            result.entry = list_file(f"{task.number:05d}", result.n_records, path, {}, checksums=True)
+            attempts.send(path)
+        except BaseException:
+            file.discard()
+            raise
     return result

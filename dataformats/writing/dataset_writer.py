@@ -172,7 +172,7 @@ def writer(
     target = destination(path, storage_options)
     if append or shard_start is not None:
         target = destination(target.final.resolve())  # if it is a link, the data that it names grow
-    final = target.final if append or resume else None
+    final = target.final if append or (resume and make_output is None) else None
     can_grow = limits == ShardLimits() and not overwrite and plan is None
     if shard_start is not None:
         target = SharedFolder(target.final)
@@ -240,7 +240,7 @@ def _check_free(target: Destination, overwrite: bool, resumed: Mapping[str, Any]
         if not target.exists():
             return
         problem, remedy = "exists", Remedy("Pass {overwrite} to replace it", overwrite=True)
-        if resumed is not None and target.partial.exists():
+        if resumed is not None and target.keeps_partial and target.partial.exists():
             problem = f"exists, and so do the partial data {str(target.partial)!r} of a writer that was to replace it"
             remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
         elif resumed is not None and target.complete(resumed):

@@ -56,39 +56,45 @@ class RemoteDestination(_TemporaryFolder):
         url: The final name.
         fs: The fsspec file system.
         path: The final name in it.
+
+    Attributes:
+        fs: As given.
+        path: Likewise.
+        sent: Final name to present name of the new objects, if they were sent already; else `None`. Those that are
+            copied stay: the caller deletes them.
     """
 
     def __init__(self, url: str, fs: Any, path: str) -> None:
-        self._fs = fs
-        self._path = path.rstrip("/")
+        self.fs = fs
+        self.path: str = path.rstrip("/")
         self.name = url
+        self.sent: dict[str, str] | None = None
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
         self._is_object_store = bool(protocols & _OBJECT_STORES)
 
     def exists(self) -> bool:
         with errors_as_os_error(self.name):
-            self._fs.invalidate_cache(self._path)
-            return bool(self._fs.exists(self._path))
+            self.fs.invalidate_cache(self.path)
+            return bool(self.fs.exists(self.path))
 
     def unrelated_entry(self) -> str | None:
-        if not self._fs.isdir(self._path):
+        if not self.fs.isdir(self.path):
             return None
-        return unrelated_object(FsspecFolder(self._fs, self._path), self._fs.find(self._path))
+        return unrelated_object(FsspecFolder(self.fs, self.path), self.fs.find(self.path))
 
     def _entry(self) -> StoredFile | Folder:
-        return (FsspecFolder if self._fs.isdir(self._path) else FsspecFile)(self._fs, self._path)
+        return (FsspecFolder if self.fs.isdir(self.path) else FsspecFile)(self.fs, self.path)
 
     def _read_sidecar(self) -> bytes | None:
-        name = self._path + SIDECAR_SUFFIX
-        return bytes(self._fs.cat_file(name)) if self._fs.exists(name) else None
+        name = self.path + SIDECAR_SUFFIX
+        return bytes(self.fs.cat_file(name)) if self.fs.exists(name) else None
 
     def _write_sidecar(self, content: bytes | None) -> None:
-        name = self._path + SIDECAR_SUFFIX
+        name = self.path + SIDECAR_SUFFIX
         if content is not None:
-            self._make_folders([name])
-            self._fs.pipe_file(name, content)
+            self.put_bytes(name, content)
         else:
-            self._delete([name])
+            self.delete([name])
 
     @property
     def in_parts(self) -> bool:  # type: ignore[override]  # a constant of the other destinations
@@ -100,7 +106,7 @@ class RemoteDestination(_TemporaryFolder):
         new, beside = self._new_objects(sidecars)
         with errors_as_os_error(self.name):
             old = self._old_objects(beside)
-            if self._is_object_store and (not old or (len(new) == 1 and old == new.keys())):
+            if self.sent is None and self._is_object_store and (not old or (len(new) == 1 and old == new.keys())):
                 super().publish(facts, keep=keep, sidecars=sidecars)
             else:
                 self._send_and_move(new, old, facts)
@@ -110,11 +116,11 @@ class RemoteDestination(_TemporaryFolder):
         """Send new objects, or the only one that replaces another; after an error no new one is left."""
         new, _ = self._new_objects(sidecars)
         try:
-            self._put(new)
+            self.put(new)
         except BaseException:
             if len(new) > 1:
                 with suppress(Exception):
-                    self._delete(new)
+                    self.delete(new)
             raise
 
     def _send_and_move(self, new: Mapping[str, Path], old: Iterable[str], facts: Mapping[str, Any]) -> None:
@@ -122,75 +128,87 @@ class RemoteDestination(_TemporaryFolder):
 
         After an error the old data are there, or, once the first name was given, the new ones under partial names.
         """
-        partial = {name: self._partial_name(name) for name in new}
+        partial = self.sent or {name: self._partial_name(name) for name in new}
         before = self._read_sidecar()
         changed: list[str] = []
         try:
-            self._put({partial[name]: local for name, local in new.items()})
+            if self.sent is None:
+                self.put({partial[name]: local for name, local in new.items()})
             # From here on neither the old nor the new data are complete under their names, and `open` says so.
             self._write_sidecar(sidecar_bytes({**facts, "incomplete": True}))
             self._move(partial, changed)
-            self._delete({*old} - new.keys())
+            self.delete({*old} - new.keys())
         except BaseException as error:
             if changed:
                 error.add_note(f"the new data are complete in {self.name + '.partial'!r}: write them again to end this")
             else:
                 with suppress(Exception):
-                    self._delete_partial(partial.values())
                     self._write_sidecar(before)
+                    if self.sent is None:
+                        self._delete_partial(partial.values())
             raise
-        self._delete_partial(partial.values())
+        if self.sent is None:
+            self._delete_partial(partial.values())
 
     def _move(self, partial: Mapping[str, str], changed: list[str]) -> None:
         """Give objects their final names; `changed` gets those that changed."""
 
         def move(name: str) -> None:
-            (self._fs.cp_file if self._is_object_store else self._fs.mv)(partial[name], name)
+            (self.fs.cp_file if self._is_object_store else self.fs.mv)(partial[name], name)
             changed.append(name)
 
-        is_folder = self._fs.isdir(self._path)
-        if is_folder == (self._path in partial) and self._fs.exists(self._path):  # a file replaces a folder, or reverse
-            changed.append(self._path)
-            self._fs.rm(self._path, recursive=is_folder)
+        is_folder = self.fs.isdir(self.path)
+        if is_folder == (self.path in partial) and self.fs.exists(self.path):  # a file replaces a folder, or reverse
+            changed.append(self.path)
+            self.fs.rm(self.path, recursive=is_folder)
         self._make_folders(partial)
         concurrent_map(move, list(partial), local=False)
 
     def _new_objects(self, sidecars: Mapping[str, Path | None]) -> tuple[dict[str, Path], list[str]]:
         """Return final name to local path of each new object, and the final names of the files beside the data."""
-        beside = {f"{self._fs._parent(self._path)}/{name}": local for name, local in sidecars.items()}
-        new = {self._path: self.partial}
+        if self.sent is not None:
+            return dict.fromkeys(self.sent, self.partial), []
+        beside = {f"{self.fs._parent(self.path)}/{name}": local for name, local in sidecars.items()}
+        new = {self.path: self.partial}
         if self.partial.is_dir():
             files = sorted(part for part in self.partial.rglob("*") if part.is_file())
-            new = {f"{self._path}/{part.relative_to(self.partial).as_posix()}": part for part in files}
+            new = {f"{self.path}/{part.relative_to(self.partial).as_posix()}": part for part in files}
         return new | {name: local for name, local in beside.items() if local is not None}, list(beside)
 
     def _old_objects(self, beside: Iterable[str]) -> set[str]:
-        self._fs.invalidate_cache(self._path)
-        inside = self._fs.find(self._path) if self._fs.exists(self._path) else []
-        return {*inside, *(name for name in beside if self._fs.exists(name))}
+        self.fs.invalidate_cache(self.path)
+        inside = self.fs.find(self.path) if self.fs.exists(self.path) else []
+        return {*inside, *(name for name in beside if self.fs.exists(name))}
 
     def _partial_name(self, name: str) -> str:
-        is_inside = name.startswith(f"{self._path}/")
-        return f"{self._path}.partial{name.removeprefix(self._path)}" if is_inside else f"{name}.partial"
+        is_inside = name.startswith(f"{self.path}/")
+        return f"{self.path}.partial{name.removeprefix(self.path)}" if is_inside else f"{name}.partial"
 
-    def _put(self, objects: Mapping[str, Path]) -> None:
+    def put(self, objects: Mapping[str, Path]) -> None:
+        """Send files under these names, several at once."""
         self._make_folders(objects)
-        concurrent_map(lambda pair: self._fs.put_file(str(pair[1]), pair[0]), list(objects.items()), local=False)
+        concurrent_map(lambda pair: self.fs.put_file(str(pair[1]), pair[0]), list(objects.items()), local=False)
 
     def _make_folders(self, names: Iterable[str]) -> None:
         # An object store has none, and its `makedirs` may create a bucket.
-        for folder in {self._fs._parent(name) for name in names if not self._is_object_store}:
-            self._fs.makedirs(folder, exist_ok=True)
+        for folder in {self.fs._parent(name) for name in names if not self._is_object_store}:
+            self.fs.makedirs(folder, exist_ok=True)
 
     def _delete_partial(self, names: Iterable[str]) -> None:
-        self._delete(names)
-        folder = f"{self._path}.partial"
-        if self._fs.isdir(folder):  # of a file system that has folders, or of an interrupted writer
-            self._fs.rm(folder, recursive=True)
+        self.delete(names)
+        folder = f"{self.path}.partial"
+        if self.fs.isdir(folder):  # of a file system that has folders, or of an interrupted writer
+            self.fs.rm(folder, recursive=True)
 
-    def _delete(self, names: Iterable[str]) -> None:
-        present = [name for name in names if self._fs.isfile(name)]
-        concurrent_map(self._fs.rm_file, present, local=False)
+    def put_bytes(self, name: str, content: bytes) -> None:
+        """Send one small object."""
+        self._make_folders([name])
+        self.fs.pipe_file(name, content)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete the objects that exist, several at once."""
+        present = [name for name in names if self.fs.isfile(name)]
+        concurrent_map(self.fs.rm_file, present, local=False)
 
 
 class ObjectDestination(_TemporaryFolder):

@@ -146,6 +146,12 @@ def test_wrong_parts(run: Run, options: tuple[object, ...], said: str, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_single_file_behind_a_url_is_not_resumed(run: Run) -> None:
+    result = run("convert", DIGITS, "memory://bucket/x.ffr", "--resume")
+    assert result.code == 2
+    assert "a conversion to a URL resumes by shards" in result.err
+
+
 def test_default_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert command._default_workers(PHOTOS, {}) == 0
     monkeypatch.setattr(command, "_WORKER_BYTES", 1)
