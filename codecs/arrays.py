@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from io import BytesIO
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -56,6 +57,22 @@ class _Array(ArrayCodec):
         array = value if type(value) is np.ndarray else _plain(value)
         head = _head(array.dtype, array.shape)
         return b"".join((head, array.data if array.flags.c_contiguous else array.tobytes()))
+
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the bytes of the rows of one array, or of a list of arrays."""
+        rows = values.stacked if isinstance(values, StackedList) else values
+        if isinstance(rows, np.ndarray):
+            head = np.frombuffer(_head(rows.dtype, rows.shape[1:]), np.uint8)
+            data = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
+            blobs = np.empty((len(rows), len(head) + data.shape[1]), np.uint8)
+            blobs[:, : len(head)], blobs[:, len(head) :] = head, data
+            return Blobs.back_to_back(blobs, np.full(len(blobs), blobs.shape[1], np.int64))
+        if not isinstance(rows, list) or not all(type(row) is np.ndarray and row.flags.c_contiguous for row in rows):
+            return None
+        heads = [_head(row.dtype, row.shape) for row in rows]
+        lengths = np.array([len(head) + row.nbytes for head, row in zip(heads, rows, strict=True)], np.int64)
+        parts = chain.from_iterable(zip(heads, (row.data for row in rows), strict=True))
+        return Blobs.back_to_back(np.frombuffer(bytearray().join(parts), np.uint8), lengths)
 
     def decode(self, blob: bytes | memoryview) -> NDArray[Any]:
         """Return the array, a copy."""
@@ -193,6 +210,12 @@ class FixedArray(Codec):
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return an ndarray (B, *shape)."""
         return self._dense(blobs)
+
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the bytes of the rows of an array of the dtype, in place."""
+        if not isinstance(values, np.ndarray) or (values.dtype, values.shape[1:]) != (self.dtype, self.shape):
+            return None
+        return Blobs.back_to_back(values, np.full(len(values), self.blob_bytes, np.int64))
 
     def _dense(self, blobs: Blobs) -> NDArray[Any]:
         size = self.dtype.itemsize * math.prod(self.shape)

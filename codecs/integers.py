@@ -29,6 +29,10 @@ MAX_SIZE = 1024
 
 _WORD = 8  # bytes of numpy's widest integers
 _UNUSED = 8 * np.arange(_WORD, -1, -1, dtype=np.uint64)  # unused bits of a word that holds 0 to 8 bytes
+_LEAST = {  # the least magnitude that needs 1 to 8 bytes
+    False: np.array([1, *(2 ** (8 * size) for size in range(1, _WORD))], np.uint64),
+    True: np.array([0, *(2 ** (8 * size - 1) for size in range(1, _WORD))], np.uint64),
+}
 _SIZE = re.compile(r"[1-9]\d{0,3}")
 
 
@@ -93,6 +97,15 @@ class Int(Codec):
         found: list[int] = numbers.tolist()
         return found
 
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the bytes of a list of `int` of at most 64 bits."""
+        if not isinstance(values, list) or set(map(type, values)) != {int}:
+            return None
+        words = np.array(values, self._word.newbyteorder("<"))
+        magnitudes = (words ^ (words >> 63) if self.signed else words).astype(np.uint64)
+        lengths = np.searchsorted(_LEAST[self.signed], magnitudes, side="right")
+        return Blobs(words.view(np.uint8), _WORD * np.arange(len(words)), lengths)
+
 
 class SizedInt(Codec):
     """Unsigned, in a fixed number of bytes, as in Granular 0.5.
@@ -143,6 +156,10 @@ class _Word(Codec):
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return int64 or uint64 (B,)."""
         return self._numbers.column(blobs)
+
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the bytes of numbers of the same range, or of a list of `int`."""
+        return self._numbers.blobs(values)
 
 
 def _integer(value: Any) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dataformats.batch import Blobs, Column, Ragged
 from dataformats.interfaces import Codec
 
@@ -29,6 +31,12 @@ class _Bytes(Codec):
     def decode_batch(self, blobs: Blobs) -> Column:
         """Return a `Ragged` over uint8 whose items are `bytes`."""
         return Ragged(*blobs.contiguous(), "bytes")
+
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the blobs of a `Ragged`, in place, or of a list of bytes."""
+        if isinstance(values, list) and set(map(type, values)) == {bytes}:
+            return Blobs.join(values)
+        return _items_of(values, "bytes")
 
 
 class _Utf8(Codec):
@@ -61,6 +69,20 @@ class _Utf8(Codec):
             at = int(starts[inside.argmax()])
             raise UnicodeDecodeError("utf-8", values.tobytes(), at, at + 1, "invalid start byte")
         return Ragged(values, offsets, "utf8")
+
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the blobs of a `Ragged`, in place, or of a list of `str`."""
+        if isinstance(values, list) and set(map(type, values)) == {str}:
+            return Blobs.join(list(map(str.encode, values)))
+        return _items_of(values, "utf8")
+
+
+def _items_of(column: Column, item: str) -> Blobs | None:
+    """Return the items of a `Ragged` of this kind; `None` of any other column."""
+    if not isinstance(column, Ragged) or column.item != item or column.present is not None:
+        return None
+    values = column.values[column.offsets[0] : column.offsets[-1]]
+    return Blobs.back_to_back(values, column.lengths) if isinstance(values, np.ndarray) else None
 
 
 BYTES = _Bytes()

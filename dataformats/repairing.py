@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from dataformats.batch import StoredRecords
 from dataformats.converting.read_back import Content, check_written, content_of
 from dataformats.errors import FormatError, SpecError, TargetExistsError
 from dataformats.interfaces import Loss
@@ -183,8 +184,9 @@ def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> Non
                 continue
             tally.kept += len(part)
             if out is not None:
-                out.extend_encoded(part)
-                tally.content = content_of(part, tally.content)
+                records = StoredRecords.join(data.backend.name, part)
+                out.append_stored(records)
+                tally.content = content_of(records, tally.content)
 
 
 # ---- the new data

@@ -95,8 +95,9 @@ class GranularWriter(FieldsWriter):
             self.flush()
 
     def append_stored(self, records: StoredRecords) -> None:
-        """Append rows; in generation 3 all values of a field at once."""
-        if self._refs is not None or records.fields.keys() != self._bags.keys() or len(records) > AHEAD_ROWS:
+        """Append rows, all values of a field at once; in generation 2 one by one."""
+        one_each = records.fields.keys() == self._bags.keys() and all(n is None for _, n in records.fields.values())
+        if self._refs is not None or not one_each or len(records) > AHEAD_ROWS:
             super().append_stored(records)
             return
         if self._pending_rows + len(records) > AHEAD_ROWS:

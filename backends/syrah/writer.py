@@ -8,14 +8,16 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.backends.syrah.dtypes import dtypes_of
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, build_header
 from dataformats.backends.syrah.metadata import build_metadata, metadata_bytes
 from dataformats.backends.syrah.recovery import JOURNAL_MAGIC, recover
-from dataformats.batch import StoredRecords
+from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
+from dataformats.kernels import crc32_extents
 from dataformats.spec import Spec
 from dataformats.storage.atomic import write_all
 from dataformats.writing.journaled_file import JournaledFileWriter, discard_unfinished
@@ -76,8 +78,16 @@ class SyrahWriter(JournaledFileWriter, FieldsWriter):
         if records.fields.keys() != self._dtypes.keys() or self.n_records + len(records) > self._max_items:
             super().append_stored(records)
             return
+        self._check_open()
         columns = [records.fields[name][0] for name in self._dtypes]
-        self._append(list(chain.from_iterable(zip(*columns, strict=True))), records.n_bytes, len(records))
+        sizes = np.stack([column.lengths for column in columns], axis=1)
+        items = _interleaved(columns, sizes)
+        if items is None:
+            self._append(list(chain.from_iterable(zip(*columns, strict=True))), records.n_bytes, len(records))
+            return
+        starts = np.arange(len(items), dtype=np.int64) * items.shape[1]
+        checksums = crc32_extents(items.reshape(-1), starts, sizes.sum(axis=1))
+        self._append_many(items.reshape(-1).data, sizes, checksums)
 
     def _complete(self) -> None:
         offset = end = HEADER.size + self._data_bytes
@@ -95,6 +105,17 @@ class SyrahWriter(JournaledFileWriter, FieldsWriter):
         offsets = (HEADER.size + np.cumsum(sizes) - sizes).astype("<i8")
         n_arrays = len(self._dtypes)
         return tuple([table[i::n_arrays].tobytes() for i in range(n_arrays)] for table in (offsets, sizes))  # type: ignore[return-value]
+
+
+def _interleaved(columns: Sequence[Blobs], sizes: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+    """Return uint8[n, bytes of an item], the blobs of each item; `None` unless all items have the same sizes."""
+    if (sizes != sizes[:1]).any():
+        return None
+    ends = np.cumsum(sizes[0]).tolist()
+    items = np.empty((len(sizes), ends[-1]), np.uint8)
+    for column, begin, end in zip(columns, [0, *ends], ends, strict=False):
+        items[:, begin:end] = column.rows(end - begin)
+    return items
 
 
 def _one(blobs: Mapping[str, Sequence[bytes]], name: str) -> bytes:

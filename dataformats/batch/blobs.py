@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,9 +38,15 @@ class Blobs:
     @classmethod
     def join(cls, blobs: Sequence[bytes]) -> Blobs:
         """Return these bytes, copied into one buffer."""
-        lengths = np.fromiter((len(blob) for blob in blobs), np.int64, len(blobs))
-        buffer = np.frombuffer(b"".join(blobs), np.uint8)
-        return cls(buffer, np.cumsum(lengths) - lengths, lengths)
+        lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
+        return cls.back_to_back(np.frombuffer(bytearray().join(blobs), np.uint8), lengths)
+
+    @classmethod
+    def back_to_back(cls, values: NDArray[Any], lengths: NDArray[np.int64]) -> Blobs:
+        """Return the blobs that an array in C order consists of, in place; no other object may change it."""
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return cls(values.reshape(-1).view(np.uint8), offsets[:-1], lengths, offsets)
 
     @classmethod
     def of(cls, blob: bytearray) -> Blobs:

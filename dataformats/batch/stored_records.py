@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from dataformats.spec import VALUE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["StoredRecords"]
+__all__ = ["StoredRecords", "join_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,15 @@ class StoredRecords:
     fields: Mapping[str, tuple[Blobs, NDArray[np.int64] | None]]
     checksums: NDArray[np.uint32] | None = None
     framed: bool = False
+
+    @classmethod
+    def join(cls, format: str, records: Sequence[bytes | Mapping[str, Sequence[bytes]]]) -> StoredRecords:
+        """Return records that are encoded one by one: each as one blob, or as the blobs of each field."""
+        first = records[0] if records else b""
+        if not isinstance(first, Mapping):
+            return cls(format, {VALUE: (Blobs.join(records), None)})  # type: ignore[arg-type]  # all bytes
+        rows: Sequence[Mapping[str, Sequence[bytes]]] = records  # type: ignore[assignment]  # as the first one
+        return cls(format, {name: join_values([row[name] for row in rows]) for name in first})
 
     @property
     def blobs(self) -> Blobs:
@@ -57,6 +67,13 @@ class StoredRecords:
         """Yield the blobs of each record by field."""
         for row in zip(*(_rows(*stored) for stored in self.fields.values()), strict=True):
             yield dict(zip(self.fields, row, strict=True))
+
+
+def join_values(values: Sequence[Sequence[bytes]]) -> tuple[Blobs, NDArray[np.int64] | None]:
+    """Return the blobs of a field's values, and how many each value has (`None`: one)."""
+    counts = np.fromiter(map(len, values), np.int64, len(values))
+    blobs = Blobs.join(list(chain.from_iterable(values)))
+    return blobs, None if (counts == 1).all() else counts
 
 
 def _chosen(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dataformats.batch import Blobs, Column
 from dataformats.columns.exact import DTYPES, exact
 from dataformats.columns.field_decoder import NumberCodec, check_dims, column_decoder, words
+from dataformats.columns.numbers import Numbers
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.registry import codecs as registered
@@ -192,6 +193,16 @@ class CodecResolver:
 
         check_dims(kind, field)
         return encode_number
+
+    def batch_encoder(self, kind: Type) -> Callable[[Column], Blobs | None]:
+        """Return the function that encodes a column, one blob a value; it returns `None` for values it cannot encode.
+
+        It raises any error for values that `encoder` reports.
+        """
+        codec = self.codec(kind.element)
+        if kind.optional or (kind.dims and codec is not _NUMBERS.get(kind.codec)):
+            return lambda column: None
+        return Numbers(kind).blobs if codec is _NUMBERS.get(kind.codec) else codec.encode_batch
 
     def _trusts(self, name: str) -> bool:
         return self.trusted if isinstance(self.trusted, bool) else name in self.trusted

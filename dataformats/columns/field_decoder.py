@@ -61,6 +61,10 @@ class NumberCodec(Codec):
         """Return an ndarray (B,) of the dtype."""
         return self._numbers.column(blobs)
 
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the bytes of numbers of the dtype, or of a list of `int`."""
+        return self._numbers.blobs(values)
+
 
 ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Column]
 """Takes blobs, the blobs of each record (`None`: one), and the field's name for errors; returns the column."""

@@ -1,16 +1,17 @@
-"""Decode numbers stored as little-endian bytes into arrays."""
+"""Numbers as little-endian bytes: from blobs to arrays, and from columns to blobs."""
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dataformats.batch import Blobs, Ragged
+from dataformats.batch import Blobs, Column, Ragged
 from dataformats.batch.column_types import plain
-from dataformats.columns.exact import DTYPES
+from dataformats.columns.exact import DTYPES, exact
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import Type
 
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["Numbers", "check_counts", "offsets_of", "record_of"]
 
 
+_PACKED = {"|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q", "|u1": "B", "<u2": "H", "<u4": "I", "<u8": "Q"}
+
+
 class Numbers:
-    """Decodes blobs into the column of a number type; constants are computed once.
+    """Decodes blobs into the column of a number type, and encodes columns; constants are computed once.
 
     Args:
         kind: A number type; `[]` may stand only first.
@@ -65,6 +69,38 @@ class Numbers:
         if self._sequence or self._inner:
             return values.reshape(-1, *self._inner) if self._sequence else values.reshape(self._inner)
         return plain(values.reshape(1)[0])
+
+    def blobs(self, column: Column) -> Blobs | None:
+        """Return the blobs of a column of this type, in place, or of a list of values.
+
+        Returns:
+            `None` if they must be encoded one by one.
+
+        Raises:
+            SpecError: A value of the list does not fit the type.
+        """
+        if isinstance(column, list):
+            return self._packed(column)
+        if isinstance(column, Ragged) and self._sequence and column.present is None:
+            values, lengths = column.values[column.offsets[0] : column.offsets[-1]], column.lengths
+        elif isinstance(column, np.ndarray) and not self._sequence:
+            values, lengths = column, np.ones(len(column), np.int64)
+        else:
+            return None
+        if not isinstance(values, np.ndarray) or values.dtype != self._dtype or values.shape[1:] != self._inner:
+            return None
+        return Blobs.back_to_back(values, lengths * self._width) if values.flags.c_contiguous else None
+
+    def _packed(self, values: list[Any]) -> Blobs | None:
+        if self.kind.dims:
+            arrays = [exact(self.kind, value) for value in values]
+            lengths = np.fromiter((array.nbytes for array in arrays), np.int64, len(arrays))
+            return Blobs.back_to_back(np.concatenate(arrays), lengths)
+        code = _PACKED.get(self._dtype.str)
+        if code is None or set(map(type, values)) != {int}:
+            return None
+        packed = np.frombuffer(bytearray(struct.pack(f"<{len(values)}{code}", *values)), self._dtype)
+        return Blobs.back_to_back(packed, np.full(len(values), self._width, np.int64))
 
     def _ragged(self, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Ragged:
         unfit = blobs.lengths % self._width != 0

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Blobs
+from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, OpenOptions
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.writing.encoding import Encoded
 
 __all__ = ["Content", "check_written", "content_of"]
 
 Content = dict[str, list[int]]
 """Field to a CRC-32 of the lengths and checksums of its blobs in some records, and one of their counts."""
-
-_Columns = Mapping[str, tuple[Blobs, NDArray[np.int64]]]
-"""Field to the blobs of some records, and how many each record has."""
 
 _STEP_BYTES = 8 * 2**20
 _MAX_STEP = 8192
@@ -33,14 +29,22 @@ _MAX_BYTES = 2**62
 _ROW = np.dtype([("length", "<i8"), ("crc32", "<u4")])
 
 
-def content_of(records: Sequence[Encoded], before: Content) -> Content:
+def content_of(records: StoredRecords, before: Content) -> Content:
     """Return the content of these records behind others, in whatever portions they come.
 
     Args:
-        records: The records as stored.
+        records: The records.
         before: The content of the records before them; `{}`: there are none.
     """
-    return _content(_columns(records), before) if records else before
+    content = {}
+    for name, (blobs, counts) in records.fields.items() if len(records) else ():
+        rows = np.empty(len(blobs), _ROW)
+        rows["length"] = blobs.lengths
+        rows["crc32"] = crc32_extents(blobs.buffer, blobs.starts, blobs.lengths)
+        of_blobs, of_counts = before.get(name, (0, 0))
+        each = np.ones(len(blobs), np.int64) if counts is None else counts
+        content[name] = [crc32(rows.tobytes(), of_blobs), crc32(each.tobytes(), of_counts)]
+    return content or before
 
 
 def check_written(backend: Backend, files: Mapping[str, Path], parts: Iterable[tuple[int, Content]]) -> None:
@@ -74,28 +78,24 @@ def _not_as_written(path: Path, first: int, n: int) -> FormatError:
 class _Portions:
     """The content of portions of any size of records that are read in steps of another size."""
 
-    def __init__(self, steps: Iterator[_Columns]) -> None:
+    def __init__(self, steps: Iterator[StoredRecords]) -> None:
         self._steps = steps
-        self._step: _Columns = {}
-        self._begin = self._end = 0  # the records of the step that are in no portion yet
+        self._rest: StoredRecords | None = None  # the records of the step that are in no portion yet
 
     def content(self, n: int) -> Content:
         """Return the content of the next `n` records, or of fewer if the file ends."""
         content: Content = {}
         while n:
-            if self._begin == self._end:
-                self._step = next(self._steps, {})
-                self._begin, self._end = 0, max((len(counts) for _, counts in self._step.values()), default=0)
-                if not self._end:
-                    break
-            stop = min(self._begin + n, self._end)
-            content = _content(_part(self._step, self._begin, stop), content)
-            n -= stop - self._begin
-            self._begin = stop
+            step = self._rest or next(self._steps, None)
+            if step is None:
+                break
+            content = content_of(step[:n], content)
+            self._rest = step[n:]
+            n -= min(n, len(step))
         return content
 
 
-def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[_Columns]:
+def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredRecords]:
     """Yield the records of a file, or of all files in a folder, a few megabytes each."""
     with _opened(files) as opened:
         found = backend.find(opened) if isinstance(opened, LocalFolder) else [opened]
@@ -104,7 +104,7 @@ def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[_Columns]:
         try:
             if blobs.reads_sequentially:
                 for run, problem in blobs.runs():
-                    yield {VALUE: (run.blobs, np.ones(len(run.blobs), np.int64))}
+                    yield StoredRecords(backend.name, {VALUE: (run.blobs, None)})
                     if problem is not None:
                         raise problem
                 return
@@ -112,19 +112,18 @@ def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[_Columns]:
             mean = sum(file.size for file in reader.files) // max(1, n)
             step = min(_MAX_STEP, max(1, _STEP_BYTES // max(1, mean)))
             for first in range(0, n, step):
-                yield _fetched(blobs, np.arange(first, min(first + step, n)))
+                yield StoredRecords(backend.name, _fetched(blobs, np.arange(first, min(first + step, n))))
         finally:
             blobs.close()
 
 
-def _fetched(reader: BlobReader, records: NDArray[np.int64]) -> _Columns:
+def _fetched(reader: BlobReader, records: NDArray[np.int64]) -> dict[str, tuple[Blobs, NDArray[np.int64] | None]]:
     located = reader.locate(records, reader.fields)
     columns = {}
     for name, fetched in reader.fetch_located(located).items():
         for problem in fetched.problems.values():
             raise problem
-        counts = located[name].counts
-        columns[name] = (fetched.blobs, np.ones(len(records), np.int64) if counts is None else counts)
+        columns[name] = (fetched.blobs, located[name].counts)
     return columns
 
 
@@ -141,37 +140,3 @@ def _opened(files: Mapping[str, Path]) -> Iterator[LocalFile | LocalFolder]:
             for other, now in files.items():
                 Path(folder, other).symlink_to(now.absolute())
             yield LocalFile(Path(folder, name))
-
-
-def _part(columns: _Columns, begin: int, end: int) -> _Columns:
-    """Return the records at these positions."""
-    found = {}
-    for name, (blobs, counts) in columns.items():
-        first = int(counts[:begin].sum())
-        chosen = counts[begin:end]
-        found[name] = (blobs.take(slice(first, first + int(chosen.sum()))), chosen)
-    return found
-
-
-def _content(columns: _Columns, before: Content) -> Content:
-    content = {}
-    for name, (blobs, counts) in columns.items():
-        rows = np.empty(len(blobs), _ROW)
-        rows["length"] = blobs.lengths
-        rows["crc32"] = crc32_extents(blobs.buffer, blobs.starts, blobs.lengths)
-        of_blobs, of_counts = before.get(name, (0, 0))
-        content[name] = [crc32(rows.tobytes(), of_blobs), crc32(counts.tobytes(), of_counts)]
-    return content
-
-
-def _columns(records: Sequence[Encoded]) -> _Columns:
-    """Return encoded records as columns of blobs."""
-    first = records[0]
-    if not isinstance(first, Mapping):
-        return {VALUE: (Blobs.join(records), np.ones(len(records), np.int64))}  # type: ignore[arg-type]  # all bytes
-    fields: Sequence[Mapping[str, Sequence[bytes]]] = records  # type: ignore[assignment]  # as the first one
-    columns = {}
-    for name in first:
-        counts = np.fromiter((len(record[name]) for record in fields), np.int64, len(fields))
-        columns[name] = (Blobs.join([blob for record in fields for blob in record[name]]), counts)
-    return columns

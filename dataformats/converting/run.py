@@ -121,8 +121,9 @@ class Run:
         found = results(encode_task, self._ranges(first), executor, in_order=True)
         for result in prefetch(found) if executor is None else found:
             n_read = result.n_records + len(result.failures)
-            out.extend_encoded(result.encoded[skipped:])
-            skipped = max(0, skipped - result.n_records)
+            for part in result.encoded:
+                out.append_stored(part[skipped:] if skipped else part)
+                skipped = max(0, skipped - len(part))
             self._note(result)
             self._advance(n_read)
             log.add(result, self.done)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.batch import RecordBatch, StoredRecords
 from dataformats.converting.attempts import Attempts
 from dataformats.converting.plan import Plan
 from dataformats.converting.read_back import Content, check_written, content_of
@@ -21,7 +22,7 @@ from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.indexing.sidecar import list_file
 from dataformats.reading.scan import as_numbers, steps
 from dataformats.reading.source import OnCorrupt, RecordSource
-from dataformats.writing.encoding import Encode, Encoded, WriteSchema, refuse
+from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, WriteSchema, refuse
 
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
 
@@ -72,7 +73,7 @@ class Conversion:
             return refuse
         return self.schema.encoder(self.codecs, self.plan.carried, trusted=self.trusted)
 
-    def encoded(self, records: Records) -> Iterator[tuple[list[Encoded], list[Failure]]]:
+    def encoded(self, records: Records) -> Iterator[tuple[StoredRecords, list[Failure]]]:
         """Yield these records as they are stored, a few megabytes at a time, and those that are left out.
 
         Raises:
@@ -80,12 +81,13 @@ class Conversion:
         """
         for part in steps(self.plan.source, records):
             try:
-                found: tuple[list[Encoded], list[Failure]] = (self._encoded(part), [])
+                found = self._encoded(part)
             except MemoryError:
                 raise
             except Exception:
-                found = self._one_by_one(part)
-            yield found
+                yield self._one_by_one(part)
+            else:
+                yield found, []
 
     def try_first(self, records: Records) -> None:
         """Encode the first records, costly values included, to find out whether their types fit.
@@ -106,23 +108,36 @@ class Conversion:
         except Exception as error:
             raise TypeError(f"cannot send the source or a function to worker processes: {error}") from error
 
-    def _encoded(self, part: Records) -> list[Encoded]:
-        source, rename = self.plan.source, self.plan.rename
+    def _encoded(self, part: Records) -> StoredRecords:
+        """Return these records as they are stored, all values of a field at once if the format stores them apart."""
         if self.plan.copied:
-            if self.plan.checked is not None:
-                self.plan.checked.read(part)
-            return list(source.read_bytes(part))
-        batch = source.read(part)
-        if not rename:
-            return list(map(self.encode, batch))
-        return [self.encode({rename.get(name, name): value for name, value in record.items()}) for record in batch]
+            return self._copied(part)
+        batch = self._read(part)
+        if isinstance(self.encode, FieldsEncoder) and not batch.single:
+            stored = self.encode.columns(self.format, batch.columns)
+            if stored is not None:
+                return stored
+        return StoredRecords.join(self.format, list(map(self.encode, batch)))
 
-    def _one_by_one(self, part: Records) -> tuple[list[Encoded], list[Failure]]:
+    def _copied(self, part: Records) -> StoredRecords:
+        if self.plan.checked is not None:
+            self.plan.checked.read(part)
+        return StoredRecords.join(self.format, self.plan.source.read_bytes(part))
+
+    def _read(self, part: Records) -> RecordBatch:
+        batch, rename = self.plan.source.read(part), self.plan.rename
+        if not rename:
+            return batch
+        columns = {rename.get(name, name): column for name, column in batch.columns.items()}
+        return RecordBatch(columns, batch.indices, batch.failed, batch.single)
+
+    def _one_by_one(self, part: Records) -> tuple[StoredRecords, list[Failure]]:
         blobs: list[Encoded] = []
         failures: list[Failure] = []
         for number in as_numbers(part).tolist():
             try:
-                blobs += self._encoded(range(number, number + 1))
+                one = range(number, number + 1)
+                blobs += self._copied(one).blobs if self.plan.copied else map(self.encode, self._read(one))
             except DataFormatsError as error:
                 _add_place(error, self.plan.source, number)
                 if self.on_corrupt == "raise":
@@ -131,7 +146,7 @@ class Conversion:
             except Exception as error:
                 error.add_note(f"record {number} of the source")
                 raise
-        return blobs, failures
+        return StoredRecords.join(self.format, blobs), failures
 
     @functools.cached_property
     def _pickled(self) -> bytes:
@@ -188,24 +203,24 @@ class Result:
     n_records: int = 0
     failures: list[Failure] = field(default_factory=list)
     content: Content | None = None
-    encoded: list[Encoded] = field(default_factory=list)
+    encoded: list[StoredRecords] = field(default_factory=list)
     shard: str = ""
     entry: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, blobs: list[Encoded], failures: list[Failure]) -> None:
+    def add(self, records: StoredRecords, failures: list[Failure]) -> None:
         """Count these records."""
-        self.n_records += len(blobs)
+        self.n_records += len(records)
         self.failures += failures
         if self.content is not None:
-            self.content = content_of(blobs, self.content)
+            self.content = content_of(records, self.content)
 
 
 def encode_task(task: Task) -> Result:
     """Return the records of a task as they are stored."""
     result = Result(task.number, content={} if task.conversion.verify else None)
-    for blobs, failures in task.conversion.encoded(task.records):
-        result.add(blobs, failures)
-        result.encoded += blobs
+    for records, failures in task.conversion.encoded(task.records):
+        result.add(records, failures)
+        result.encoded.append(records)
     return result
 
 
@@ -224,11 +239,12 @@ def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] |
         path = folder / result.shard
         file = conversion.schema_of(len(task.records)).create(path, resume=False)
         try:
-            for blobs, failures in conversion.encoded(task.records):
-                file.extend(blobs)  # type: ignore[arg-type]  # the encoder and the file are of one backend
-                result.add(blobs, failures)
+            for records, failures in conversion.encoded(task.records):
+                if len(records):
+                    file.append_stored(records)
+                result.add(records, failures)
                 if advance is not None:
-                    advance(len(blobs) + len(failures))
+                    advance(len(records) + len(failures))
             file.close()
             if result.content is not None:
                 check_written(conversion.schema.backend, {path.name: path}, [(result.n_records, result.content)])

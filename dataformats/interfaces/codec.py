@@ -70,6 +70,15 @@ class Codec(ABC):
         """Return the values of many blobs as a column; by default, a list."""
         return [self.decode(blob) for blob in blobs]
 
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the bytes of the values of a column, or of a list, as `encode` does, if that is faster at once.
+
+        Returns:
+            `None`, the default, if values like these must be encoded one by one. After any exception they are, too, so
+            that `encode` reports the error.
+        """
+        return None
+
 
 class ArrayCodec(Codec):
     """A codec of arrays: it may know their declared type, and decode blobs whose data were read apart."""

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from dataformats.batch import Blobs, RecordBatch
+from dataformats.batch.column_types import items_of
 from dataformats.columns.codec_resolver import CodecLike, CodecResolver
 from dataformats.columns.field_decoder import value_decoder
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
@@ -182,6 +183,21 @@ class CodecConformance:
             blob = case.coder.encode(value)
             assert same(value, before)
             assert case.coder.encode(before) == case.coder.encode(value) == blob
+
+    def test_a_column_has_the_bytes_of_its_values(self, case: CodecCase) -> None:
+        """`encode_batch` gives each value the bytes of `encode`, or leaves values to `encode`."""
+        if case.spec is not None:
+            return
+        encode = case.coder.resolver.batch_encoder(case.coder.kind)
+        blobs = [case.coder.encode(value) for value in case.values]
+        decoded: list[Any] = [
+            case.coder.resolver.decode(case.coder.kind, Blobs.join(one)) for one in (blobs, blobs[:1])
+        ]
+        for values in (list(case.values), list(case.values[:1]), *decoded):
+            found = None
+            with suppress(Exception):
+                found = encode(values)
+            assert found is None or list(found) == [case.coder.encode(value) for value in items_of(values)]
 
     def test_values_are_the_callers(self, case: CodecCase) -> None:
         """Arrays that were decoded can be written to, and share no memory with other values."""

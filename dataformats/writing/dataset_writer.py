@@ -19,7 +19,7 @@ from dataformats.interfaces import AppendsInPlace, Backend
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.destination import Destination, InPlace, SharedFolder, destination
-from dataformats.writing.encoding import Encode, Encoded, WriteSchema, format_of
+from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, WriteSchema, format_of
 from dataformats.writing.extension import FinishedData
 from dataformats.writing.numbered_shards import NumberedShards
 from dataformats.writing.shards import Output, ShardedFiles, ShardLimits, SingleFile
@@ -28,6 +28,7 @@ __all__ = ["DatasetWriter", "create", "writer"]
 
 _LOG = logging.getLogger("dataformats")
 _CHUNK_RECORDS = 64  # encoded together: more would not stay in the processor's cache
+_FIELDS_RECORDS, _FIELDS_BYTES = 256, 2**20  # likewise, if fields are encoded one after the other
 
 
 def create(
@@ -325,23 +326,13 @@ class DatasetWriter(RecordWriter):
         self._require_open()
         self._output.next_shard()
 
-    def extend_encoded(self, records: Sequence[Encoded]) -> None:
-        """Append records as they are stored."""
-        self._require_open()
-        try:
-            self._output.extend(records)
-        except OSError as error:
-            self._add_name(error)
-            raise
-
     def extend(self, records: Iterable[Any]) -> None:
         self._require_open()
         if self._workers < 1:
             if not isinstance(records, (list, tuple)):  # an iterator may change a record when it gives the next one
                 super().extend(records)
                 return
-            for start in range(0, len(records), _CHUNK_RECORDS):
-                self._extend(records[start : start + _CHUNK_RECORDS])
+            self._extend_all(records)
             return
         with ThreadPoolExecutor(self._workers) as threads:
             for encoded in _in_order(threads, self._encode, records, 4 * self._workers):
@@ -350,6 +341,26 @@ class DatasetWriter(RecordWriter):
                 except (OSError, SpecError, CodecError) as error:
                     self._add_place(error)
                     raise
+
+    def _extend_all(self, records: Sequence[Any]) -> None:
+        begin, size = 0, 1 if isinstance(self._encode, FieldsEncoder) else _CHUNK_RECORDS
+        while begin < len(records):
+            chunk = records[begin : begin + size]
+            begin += len(chunk)
+            if isinstance(self._encode, FieldsEncoder):
+                n_bytes = self._extend_fields(self._encode, chunk)
+                size = max(1, min(_FIELDS_RECORDS, _FIELDS_BYTES * len(chunk) // max(1, n_bytes)))
+            else:
+                self._extend(chunk)
+
+    def _extend_fields(self, encode: FieldsEncoder, records: Sequence[Any]) -> int:
+        """Do as `_extend`, but encode one field of all records after the other; return the bytes of the records."""
+        stored, failure = encode.rows(self._schema.backend.name, records)
+        self.append_stored(stored)
+        if failure is not None:
+            self._add_place(failure)
+            raise failure
+        return stored.n_bytes
 
     def _extend(self, records: Sequence[Any]) -> None:
         """Append the records before the first that does not encode; then raise its error."""

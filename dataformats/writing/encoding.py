@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Blobs, Column, StoredRecords
+from dataformats.batch.column_types import items_of
+from dataformats.batch.stored_records import join_values
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
+from dataformats.columns.numbers import Numbers
 from dataformats.errors import CodecError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import (
     Backend,
@@ -25,7 +33,7 @@ from dataformats.interfaces import (
 from dataformats.registry import backends
 from dataformats.spec import Spec, Type
 
-__all__ = ["Encode", "Encoded", "WriteSchema", "format_of", "refuse"]
+__all__ = ["Encode", "Encoded", "FieldsEncoder", "WriteSchema", "format_of", "refuse"]
 
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
@@ -162,6 +170,7 @@ class FieldsEncoder:
         for kind in given.values():
             codecs.codec(kind)  # raises for an unknown one before anything is written
         self._encoders = {name: _field_encoder(name, kind, stored[name], codecs) for name, kind in given.items()}
+        self._batch = {name: _batch_encoder(kind, stored[name], codecs) for name, kind in given.items()}
 
     def __call__(self, record: Any) -> dict[str, list[bytes]]:
         """Return field to blobs.
@@ -174,6 +183,55 @@ class FieldsEncoder:
             _check_mapping(record)
             self._check_names(record)
         return {name: encode(record[name]) for name, encode in self._encoders.items()}
+
+    def rows(self, format: str, records: Sequence[Any]) -> tuple[StoredRecords, BaseException | None]:
+        """Return the records before the first that raises an error, as they are stored, and this error."""
+        found: dict[str, Blobs] = {}
+        n_fields = len(self._encoders)
+        if {*map(type, records)} == {dict} and {*map(len, records)} == {n_fields}:
+            with contextlib.suppress(KeyError):
+                columns = {name: [record[name] for record in records] for name in self._encoders}
+                found = {name: blobs for name in columns if (blobs := self._at_once(name, columns[name])) is not None}
+        rest = {name: encode for name, encode in self._encoders.items() if name not in found}
+        if not rest:
+            return StoredRecords(format, {name: (blobs, None) for name, blobs in found.items()}), None
+        rows: list[dict[str, list[bytes]]] = []
+        failure: BaseException | None = None
+        try:
+            for record in records:
+                row = {name: encode(record[name]) for name, encode in rest.items()} if found else self(record)
+                rows.append(row)
+        except BaseException as error:
+            failure = error
+        one_by_one = {name: join_values([row[name] for row in rows]) for name in rest}
+        at_once = {name: (blobs.take(slice(0, len(rows))), None) for name, blobs in found.items()}
+        return StoredRecords(format, {name: (at_once | one_by_one)[name] for name in self._encoders}), failure
+
+    def columns(self, format: str, columns: Mapping[str, Column]) -> StoredRecords | None:
+        """Return the records of these columns as they are stored; `None` if they have other fields, or lack some.
+
+        Raises:
+            SpecError: A value does not fit its type.
+            CodecError: A value does not encode.
+        """
+        lacks = any(getattr(column, "present", None) is not None for column in columns.values())
+        if lacks or columns.keys() != self._encoders.keys():
+            return None
+        return StoredRecords(format, {name: self._column(name, columns[name]) for name in self._encoders})
+
+    def _column(self, name: str, column: Column) -> tuple[Blobs, NDArray[np.int64] | None]:
+        blobs, encode = self._at_once(name, column), self._encoders[name]
+        return join_values([encode(value) for value in items_of(column)]) if blobs is None else (blobs, None)
+
+    def _at_once(self, name: str, column: Column) -> Blobs | None:
+        """Return the blobs of a column, or of a list of values; `None` if they must be encoded one by one."""
+        try:
+            blobs = self._batch[name](column)
+        except MemoryError:
+            raise
+        except Exception:  # encoding one by one reports the error of the first value
+            return None
+        return blobs if blobs is not None and len(blobs) == len(column) else None
 
     def _check_names(self, record: Mapping[str, Any]) -> None:
         for name in record:
@@ -190,6 +248,22 @@ def _field_encoder(name: str, given: Type, stored: Type, codecs: CodecResolver) 
         return codecs.encoder(given, name)
     encode = codecs.encoder(stored, name)
     return lambda value: encode(exact(given, value, field=name))
+
+
+def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable[[Column], Blobs | None]:
+    """Return the function from a column to one blob a value, or to `None`: see `CodecResolver.batch_encoder`."""
+    dtype = given.dtype
+    if given == stored or dtype is None:
+        return codecs.batch_encoder(given)
+    encode, numbers = codecs.batch_encoder(stored), Numbers(given)
+
+    def encode_exact(column: Column) -> Blobs | None:
+        if isinstance(column, list) and given.dims:
+            return encode([exact(given, value) for value in column])
+        blobs = numbers.blobs(column) if given.fixed else None
+        return None if blobs is None else encode(blobs.buffer.view(dtype).reshape(len(column), *given.dims))
+
+    return encode_exact
 
 
 def format_of(path: object) -> str:

@@ -117,11 +117,13 @@ class JournaledFileWriter(FileWriter):
 
     def _append_many(self, data: memoryview, sizes: NDArray[np.int64], checksums: NDArray[np.uint32]) -> None:
         """Write records at once: their bytes, int64[n, k] sizes of their blobs, and uint32[n] CRC-32."""
-        self._write_pending()
+        if self._pending:
+            self._write_pending()
         self._write([data], sizes, checksums)
         self.n_records += len(sizes)
         self.n_bytes += len(data) + self._entry_bytes * len(sizes)
-        self.flush()
+        if self.n_bytes >= self._flush_at:
+            self.flush()
 
     def _write_pending(self) -> None:
         sizes = np.fromiter(map(len, self._pending), np.int64, len(self._pending))

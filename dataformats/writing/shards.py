@@ -41,12 +41,6 @@ class ShardLimits:
             return True
         return self.bytes is not None and file.n_records > 0 and file.n_bytes + _size(encoded) > self.bytes
 
-    def room(self, file: FileWriter, records: StoredRecords) -> int:
-        """Return how many of these records, one or more, the shard takes before it is asked again; 0 if it is full."""
-        if self.bytes is not None:
-            return 0 if self.is_full(file, next(iter(records))) else 1
-        return len(records) if self.records is None else min(len(records), self.records - file.n_records)
-
 
 def _size(encoded: Encoded) -> int:
     return (
@@ -81,11 +75,15 @@ class Output(ABC):
             self.append(one)
 
     def append_stored(self, records: StoredRecords) -> None:
+        if self.limits.bytes is not None:
+            self.extend(list(records.blobs if isinstance(self.file, BlobWriter) else records))
+            return
         while len(records):
-            room = self.limits.room(self.file, records)
+            room = len(records) if self.limits.records is None else self.limits.records - self.file.n_records
             if not room:
                 self.next_shard()
-            self.file.append_stored(records[:room])
+                continue
+            self.file.append_stored(records if room >= len(records) else records[:room])
             records = records[room:]
 
     def next_shard(self) -> None:
