@@ -50,9 +50,9 @@ def write_text_index(file: StoredFile | str | os.PathLike[str], out: str | os.Pa
 
 
 def index_names(name: str) -> list[str]:
-    """Return the possible names of a file's index: with `.index` appended, or in place of the suffix."""
+    """Return the possible names of a file's index: `.index` appended, or `.index` or `.tfindex` as the suffix."""
     stem, dot, _ = name.rpartition(".")
-    return [f"{name}.index", f"{stem}.index"] if dot and stem else [f"{name}.index"]
+    return [f"{name}.index", *([f"{stem}.index", f"{stem}.tfindex"] if dot and stem else [])]
 
 
 def text_hints(file: StoredFile) -> Iterator[Hint]:

@@ -19,14 +19,18 @@ from dataformats.kernels.wire import ABSENT, STEPS, Shape
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MessageColumn", "find_in_messages"]
+__all__ = ["MessageColumn", "find_in_messages", "maps_of"]
 
 _MAPS: dict[Shape, Callable[[Any], tuple[Any, ...]]] = {
     Shape.EXAMPLE: lambda message: (message.features.feature,),
     Shape.SEQUENCE_EXAMPLE: lambda message: (message.context.feature, message.feature_lists.feature_list),
     Shape.OFRECORD: lambda message: (message.feature,),
 }
-"""The maps of names in a message, by part."""
+
+
+def maps_of(shape: Shape, message: Any) -> tuple[Any, ...]:
+    """Return the maps of names in a message, by part: to `Feature`, or in part 1 to `FeatureList`."""
+    return _MAPS[shape](message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +131,7 @@ def find_in_messages(
     if check is not None:
         for index, parsed in enumerate(messages):
             check(parsed, index)
-    maps = [_MAPS[shape](parsed) for parsed in messages]
+    maps = [maps_of(shape, parsed) for parsed in messages]
     return [
         MessageColumn.of([_entry(record[part], name) for record in maps], in_lists=part == 1) for part, name in wanted
     ]

@@ -397,7 +397,7 @@ def test_the_index_of_the_tfrecord_package_is_written_byte_for_byte(tmp_path: Pa
             write_text_index(FOLDER / name, tmp_path / "y.index")
 
 
-@pytest.mark.parametrize("name", ["many.tfrecord.index", "many.index"])
+@pytest.mark.parametrize("name", ["many.tfrecord.index", "many.index", "many.tfindex"])
 def test_a_text_index_spares_the_scan(name: str, plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_text_index(plain, plain.with_name(name))
     by_scan = opened(FOLDER / "many_1000.tfrecord").part(0, 0, 1000)

@@ -21,6 +21,7 @@ from tests.benchmarks import (
     compressed,
     conversion,
     costs,
+    drop_ins,
     examples,
     ffrecord,
     granular,
@@ -56,6 +57,7 @@ CASES: tuple[Case, ...] = (
     *writing.CASES,
     *conversion.CASES,
     *merging.CASES,
+    *drop_ins.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125
