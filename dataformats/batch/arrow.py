@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,9 +74,10 @@ def _of_ragged(column: Ragged, kind: Any) -> Any:
     if column.item == "array":
         values = to_arrow(column.values, None if kind is None else kind.value_type)
         return arrow.Array.from_buffers(arrow.large_list(values.type), len(column), buffers, children=[values])
-    text = arrow.large_binary() if column.item == "bytes" else arrow.large_string()
+    stored = arrow.large_binary() if column.item == "bytes" else arrow.large_string()
     buffers.append(arrow.py_buffer(np.ascontiguousarray(column.values)))
-    return arrow.Array.from_buffers(text, len(column), buffers)
+    array = arrow.Array.from_buffers(stored, len(column), buffers)
+    return array if kind in (None, stored) else _converted(array.cast, kind)
 
 
 def _of_list(values: list[Any], kind: Any) -> Any:
@@ -84,8 +87,14 @@ def _of_list(values: list[Any], kind: Any) -> Any:
         values = [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
     elif isinstance(kind, arrow.StructType):
         return _of_arrays(values, kind)
+    return _converted(functools.partial(arrow.array, values), kind)
+
+
+def _converted(convert: Callable[[Any], Any], kind: Any) -> Any:
+    """Return the array of a type."""
+    arrow = pyarrow()
     try:
-        return arrow.array(values, kind)
+        return convert(kind)
     except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError) as error:
         expected = "one type" if kind is None else kind
         raise SpecError(

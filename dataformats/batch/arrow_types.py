@@ -21,10 +21,8 @@ _READ = (*NUMBER_TYPES, *_INTEGERS, "bytes", "utf8", "array", "npy")
 
 
 def type_for_arrow(kind: Type) -> Type:
-    """Return the type that a field is read with: JSON as its text, and values that Arrow has no type for as bytes."""
-    if kind.codec in _READ:
-        return kind
-    return replace(kind, codec="utf8" if kind.codec == "json" else "bytes", args=())
+    """Return the type that a field is read with: `bytes` if Arrow has no type for the values."""
+    return kind if kind.codec in _READ else replace(kind, codec="bytes", args=())
 
 
 def arrow_schema(spec: Mapping[str, Type], *, media_structs: bool = False) -> Any:

@@ -67,7 +67,11 @@ class RecordWriter(ABC):
         """Delete what was written, or keep it for a later `resume=True` if the writer was created with it."""
 
     def extend(self, records: Iterable[Any]) -> None:
-        """Append several records, in order; with `workers=`, `create`'s writer encodes them in parallel."""
+        """Append several records, in order.
+
+        With `workers=`, `create`'s writer encodes them in parallel. It also takes a table: anything that gives an Arrow
+        stream.
+        """
         for record in records:
             self.append(record)
 

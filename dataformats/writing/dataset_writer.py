@@ -23,6 +23,7 @@ from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, WriteSc
 from dataformats.writing.extension import FinishedData
 from dataformats.writing.numbered_shards import NumberedShards
 from dataformats.writing.shards import Output, ShardedFiles, ShardLimits, SingleFile
+from dataformats.writing.tables import TableRecords, is_table
 
 __all__ = ["DatasetWriter", "create", "writer"]
 
@@ -121,6 +122,7 @@ def create(
         path,
         schema,
         schema.encoder(codecs),
+        codecs=codecs,
         shard_records=shard_records,
         shard_bytes=shard_bytes,
         shard_start=shard_start,
@@ -138,6 +140,7 @@ def writer(
     schema: WriteSchema,
     encode: Encode,
     *,
+    codecs: Mapping[str, Any] | None = None,
     shard_records: int | None = None,
     shard_bytes: int | None = None,
     shard_start: int | None = None,
@@ -204,7 +207,9 @@ def writer(
         target.release()
         raise
     resumable = resume or (plan is not None and target.keeps_partial)
-    return DatasetWriter(target, schema, encode, output, resumable=resumable, workers=workers, facts=more)
+    return DatasetWriter(
+        target, schema, encode, output, resumable=resumable, workers=workers, facts=more, codecs=codecs
+    )
 
 
 def _grows(backend: Backend, path: Path) -> bool:
@@ -266,6 +271,7 @@ class DatasetWriter(RecordWriter):
         resumable: True if `abort` keeps the partial data.
         workers: Threads that encode in `extend`.
         facts: What the sidecar says besides format, payload, spec and files.
+        codecs: As in `create`.
 
     Attributes:
         resumable: As given.
@@ -282,6 +288,7 @@ class DatasetWriter(RecordWriter):
         resumable: bool,
         workers: int,
         facts: Mapping[str, Any],
+        codecs: Mapping[str, Any] | None = None,
     ) -> None:
         self._target = target
         self._schema = schema
@@ -290,6 +297,7 @@ class DatasetWriter(RecordWriter):
         self.resumable: bool = resumable
         self.facts: dict[str, Any] = dict(facts)
         self._workers = workers
+        self._codecs = codecs
         self._files: list[dict[str, Any]] | None = None  # once they are complete
         self._open = True
         self._closed_by = ""
@@ -327,7 +335,39 @@ class DatasetWriter(RecordWriter):
         self._output.next_shard()
 
     def extend(self, records: Iterable[Any]) -> None:
+        """Append several records, in order: of an iterable, or the rows of a table with a column for each field.
+
+        A table is anything that gives an Arrow stream: a table or a reader of pyarrow, a frame of Polars or pandas.
+        Its values are as `RecordSource.to_arrow` gives them, and nulls are missing values. With `workers=`, records are
+        encoded in parallel.
+
+        Raises:
+            SpecError: A record does not fit the spec.
+            CodecError: A value does not encode.
+            MissingExtraError: A table, and pyarrow is not installed.
+
+        Example:
+            >>> import dataformats, tempfile, pathlib
+            >>> import pyarrow
+            >>> path = pathlib.Path(tempfile.mkdtemp()) / "x.ffr"
+            >>> with dataformats.create(path, spec={"n": "int64", "name": "utf8?"}) as writer:
+            ...     writer.extend(pyarrow.table({"n": [1, 2], "name": ["one", None]}))
+            >>> list(dataformats.open(path))
+            [{'n': 1, 'name': 'one'}, {'n': 2}]
+        """
         self._require_open()
+        if not is_table(records):
+            self._extend_records(records)
+            return
+        table = TableRecords(records, self._schema, self._codecs)
+        encode, self._encode = self._encode, table.encode
+        try:
+            for part in table:
+                self._extend_records(part)
+        finally:
+            self._encode = encode
+
+    def _extend_records(self, records: Iterable[Any]) -> None:
         if self._workers < 1:
             if not isinstance(records, (list, tuple)):  # an iterator may change a record when it gives the next one
                 super().extend(records)

@@ -1,0 +1,181 @@
+"""Arrow arrays as columns, and the types that a schema of Arrow gives the fields."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Column, Ragged, RecordBatch
+from dataformats.batch.arrow import pyarrow
+from dataformats.columns.field_decoder import spread
+from dataformats.columns.numbers import offsets_of
+from dataformats.errors import SpecError
+from dataformats.spec import VALUE, Spec, Type
+
+__all__ = ["batch_of_arrow", "column_of_arrow", "spec_of_arrow"]
+
+_ARRAY = {"dtype", "shape", "data"}
+_MEDIA = {"bytes", "path"}
+
+
+def spec_of_arrow(schema: Any, optional: Collection[str] | None = None) -> Spec:
+    """Return the spec of a `pyarrow.Schema`: the types that `to_arrow` makes such fields of.
+
+    Dates, times and decimals are text, durations int64. Structs, maps and deeper lists are `json`, or `msgpack` if
+    there are bytes in them. The struct of `array` is `array`, and that of an image its bytes.
+
+    Args:
+        schema: Names and Arrow types.
+        optional: The fields that records may lack; `None` is all nullable fields.
+    """
+    kinds = {field.name: type_of_arrow(field.type) for field in schema}
+    lacking = {field.name for field in schema if field.nullable} if optional is None else optional
+    return Spec({name: replace(kind, optional=name in lacking) for name, kind in kinds.items()})
+
+
+@functools.lru_cache(1024)
+def type_of_arrow(kind: Any) -> Type:
+    """Return the type of a field: see `spec_of_arrow`."""
+    types = pyarrow().types
+    if types.is_dictionary(kind):
+        return type_of_arrow(kind.value_type)
+    if isinstance(kind, pyarrow().FixedShapeTensorType):
+        return Type.parse(f"{kind.value_type.to_pandas_dtype().__name__}{list(kind.shape)}")
+    if isinstance(kind, pyarrow().BaseExtensionType):
+        return type_of_arrow(kind.storage_type)
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return Type(np.dtype(kind.to_pandas_dtype()).name)
+    if _is_binary(kind):
+        return Type("bytes")
+    if types.is_struct(kind):
+        names = {field.name for field in kind}
+        return Type("array") if names == _ARRAY else Type("bytes") if names == _MEDIA else _document(kind)
+    if types.is_fixed_size_list(kind) or _is_list(kind):
+        return _list_type(kind)
+    if types.is_map(kind) or types.is_union(kind):
+        return _document(kind)
+    return Type("int64") if types.is_duration(kind) else Type("utf8")
+
+
+def _list_type(kind: Any) -> Type:
+    item = type_of_arrow(kind.value_type)
+    if item.dtype is not None and item.fixed:
+        size = kind.list_size if pyarrow().types.is_fixed_size_list(kind) else None
+        return replace(item, dims=(size, *item.dims))
+    is_blob = item in (Type("utf8"), Type("bytes")) and _is_list(kind)
+    return replace(item, dims=(None,)) if is_blob else _document(kind)
+
+
+def _document(kind: Any) -> Type:
+    """Return the codec of nested values."""
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    holds_bytes = any(_is_binary(one) or (one.num_fields and _document(one).codec == "msgpack") for one in inner)
+    return Type("msgpack" if holds_bytes else "json")
+
+
+def _is_binary(kind: Any) -> bool:
+    types = pyarrow().types
+    names = ("is_binary", "is_large_binary", "is_fixed_size_binary", "is_binary_view")
+    return any(getattr(types, name)(kind) for name in names if hasattr(types, name))
+
+
+def _is_list(kind: Any) -> bool:
+    types = pyarrow().types
+    return any(
+        getattr(types, name)(kind) for name in ("is_list", "is_large_list", "is_list_view", "is_large_list_view")
+    )
+
+
+def batch_of_arrow(batch: Any, spec: Spec, first: int = 0) -> RecordBatch:
+    """Return the rows of a table, or of a batch of pyarrow, as records, the first of which has the number `first`."""
+    columns = {name: column_of_arrow(batch.column(name), kind, name) for name, kind in spec.items()}
+    numbers = np.arange(first, first + batch.num_rows)
+    return RecordBatch(columns, numbers, single=tuple(spec) == (VALUE,))
+
+
+def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
+    """Return the column of an array, in the memory of Arrow if that holds the values alike.
+
+    Args:
+        array: A `pyarrow.Array` or `ChunkedArray`.
+        kind: From `spec_of_arrow`; nulls of a required type raise.
+        field: Its name, for errors.
+
+    Raises:
+        SpecError: A value is null, or within a list.
+    """
+    arrow = pyarrow()
+    if isinstance(array, arrow.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else arrow.concat_arrays(array.chunks or [_empty(array.type)])
+    if arrow.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if str(array.type).endswith("_view"):  # few functions of pyarrow take one
+        array = _large(array, kind)
+    if not array.null_count:
+        column = _column(array, kind.required, field)
+        return spread(column, np.ones(len(array), np.bool_), optional=kind.optional)
+    present = np.asarray(array.is_valid())
+    if not kind.optional:
+        raise SpecError(f"expected {kind}, found null", field=field, index=int(present.argmin()))
+    return spread(_column(array.drop_null(), kind.required, field), present, optional=True)
+
+
+def _empty(kind: Any) -> Any:
+    return pyarrow().array([], kind)
+
+
+def _column(array: Any, kind: Type, field: str) -> NDArray[Any] | Ragged | list[Any]:
+    """Return the column of an array without nulls."""
+    if array.null_count:
+        raise SpecError(f"expected {kind} in a list, found null", field=field)
+    if isinstance(array, pyarrow().FixedShapeTensorArray):
+        return np.asarray(array.to_numpy_ndarray())
+    if isinstance(array, pyarrow().ExtensionArray):
+        array = array.storage
+    if kind.dtype is not None and kind.fixed:
+        return _numbers(array, kind, field)
+    if kind.dims:
+        lengths = np.asarray(pyarrow().compute.list_value_length(array), np.int64)
+        return Ragged(_column(array.flatten(), kind.item, field), offsets_of(lengths))
+    if kind.codec in ("utf8", "bytes"):
+        return _blobs(array, kind)
+    if kind.codec == "array":
+        parts = zip(*(array.field(name).to_pylist() for name in ("dtype", "shape", "data")), strict=True)
+        return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in parts]
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _numbers(array: Any, kind: Type, field: str) -> NDArray[Any]:
+    n = len(array)
+    for _ in kind.dims:
+        array = array.flatten()
+        if array.null_count:
+            raise SpecError(f"expected {kind}, found a null in a list", field=field)
+    if array.type.num_fields or pyarrow().types.is_duration(array.type):
+        array = array.cast(pyarrow().int64())
+    values = array.to_numpy(zero_copy_only=False)
+    return np.asarray(values.reshape(n, *(size or 0 for size in kind.dims)), kind.dtype)
+
+
+def _blobs(array: Any, kind: Type) -> Ragged:
+    arrow = pyarrow()
+    if arrow.types.is_struct(array.type):
+        array = array.field("bytes")
+        if array.null_count:
+            raise SpecError("expected the bytes of a file, found only its path", field=None)
+    array = _large(array, kind)
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    values = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return Ragged(values, bounds, kind.codec)
+
+
+def _large(array: Any, kind: Type) -> Any:
+    arrow = pyarrow()
+    return array.cast(arrow.large_string() if kind.codec == "utf8" else arrow.large_binary())

@@ -1,0 +1,62 @@
+"""Records of tables: of anything that gives an Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dataformats.batch.arrow import pyarrow
+from dataformats.batch.arrow_types import MEDIA, type_for_arrow
+from dataformats.columns.arrow_columns import batch_of_arrow, spec_of_arrow
+from dataformats.spec import VALUE, Spec, Type
+from dataformats.writing.encoding import Encode, WriteSchema
+
+__all__ = ["TableRecords", "is_table"]
+
+_RECORDS = 1024
+
+
+def is_table(records: Any) -> bool:
+    """Return True for a table, a frame or a reader, and False for a source, which is a sequence of records as well."""
+    return hasattr(records, "__arrow_c_stream__") and not isinstance(records, Sequence)
+
+
+class TableRecords:
+    """The rows of a table as lists of records, to be encoded for new data.
+
+    Values are those that `to_arrow` gives: text and bytes of a field whose type has no Arrow type, such as `json` or
+    `tree`, are its stored bytes.
+
+    Args:
+        table: Anything with `__arrow_c_stream__`.
+        schema: Of the new data.
+        codecs: As in `create`.
+
+    Attributes:
+        encode: The function from a record to what is stored.
+    """
+
+    def __init__(self, table: Any, schema: WriteSchema, codecs: Mapping[str, Any] | None) -> None:
+        self._reader = pyarrow().RecordBatchReader.from_stream(table)
+        declared: Mapping[str, Type] = schema.spec or {VALUE: Type.parse(str(schema.payload))}
+        spec = spec_of_arrow(self._reader.schema)
+        stored = [name for name, kind in spec.items() if name in declared and _is_stored(kind, declared[name])]
+        self._spec = Spec({n: replace(kind, codec="bytes") if n in stored else kind for n, kind in spec.items()})
+        self.encode: Encode = schema.encoder(codecs)
+        if stored and schema.spec is None:
+            self.encode = lambda blob: blob
+        elif stored:
+            carried = {n: replace(k, codec="bytes", args=()) if n in stored else k for n, k in declared.items()}
+            self.encode = schema.encoder(codecs, Spec(carried))
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        for batch in self._reader:
+            for first in range(0, batch.num_rows, _RECORDS):
+                yield list(batch_of_arrow(batch.slice(first, _RECORDS), self._spec))
+
+
+def _is_stored(found: Type, declared: Type) -> bool:
+    """Return True if a column holds the stored bytes of a type, or its text."""
+    has_no_arrow_type = declared.codec not in MEDIA and type_for_arrow(declared).codec != declared.codec
+    return has_no_arrow_type and found.codec in ("bytes", "utf8")

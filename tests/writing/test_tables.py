@@ -1,0 +1,115 @@
+"""`extend` takes tables: what `to_arrow` gives, and what other programs make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.errors import SpecError
+
+arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+
+PHOTOS = Path(__file__).parents[1] / "golden" / "real" / "photos.tfrecord"
+SPEC = {
+    "n": "uint16",
+    "flag": "bool",
+    "image": "uint8[2,3]",
+    "boxes": "float32[][4]",
+    "text": "utf8",
+    "texts": "utf8[]",
+    "maybe": "int32?",
+    "maybe_image": "float64[2]?",
+    "maybe_text": "utf8?",
+    "any": "array?",
+    "json": "json",
+    "jsons": "json[]",
+    "tree": "tree",
+    "int": "int",
+    "png": "png?",
+}
+
+
+def record(i: int) -> dict[str, Any]:
+    image = np.full((2, 3), i, np.uint8)
+    whole = {"n": i, "flag": i % 2 == 0, "image": image, "boxes": np.ones((i, 4), np.float32), "text": "é" * i}
+    whole |= {"texts": ["a"] * i, "json": {"a": i}, "jsons": [1, [2]], "tree": {"x": image}, "int": -i}
+    return whole | ({} if i % 3 else {"maybe": i, "maybe_image": [i, 1], "maybe_text": "t", "any": image, "png": image})
+
+
+@pytest.mark.parametrize("format", ["ffrecord", "granular"])
+def test_a_table_of_a_source_gives_equal_data(tmp_path: Path, format: str) -> None:
+    spec = {name: kind for name, kind in SPEC.items() if format != "granular" or not kind.endswith(("?", "[]", "[4]"))}
+    rows = [{name: value for name, value in record(i).items() if name in spec} for i in range(10)]
+    with dataformats.create(tmp_path / "a", format, spec=spec) as out:
+        out.extend(rows)
+    source = dataformats.open(tmp_path / "a")
+    for number, table in enumerate((source.to_arrow(), source.to_batches(3), source.to_arrow(media_structs=True))):
+        path = tmp_path / str(number)
+        with dataformats.create(path, format, spec=spec, workers=number % 2) as out:
+            out.extend(table)
+            assert len(out) == 10
+        assert dataformats.verify(path, against=source).ok
+        assert dataformats.open(path).fingerprint == source.fingerprint
+
+
+def test_payloads_with_features(tmp_path: Path) -> None:
+    spec = {"image": "jpg", "width": "int64"}
+    source = dataformats.open(PHOTOS, spec=spec)
+    with dataformats.create(tmp_path / "x.tfrecord", spec=spec) as out:
+        out.extend(source.to_arrow())
+    stored = {**spec, "image": "bytes"}  # no image was encoded again
+    assert list(dataformats.open(tmp_path / "x.tfrecord", spec=stored)) == list(dataformats.open(PHOTOS, spec=stored))
+
+
+@pytest.mark.parametrize("payload", ["bytes", "json", "msgpack", "utf8"])
+def test_single_values(tmp_path: Path, payload: str) -> None:
+    values: list[Any] = (
+        [b"a", b""] if payload == "bytes" else ["text", "é"] if payload == "utf8" else [{"a": [1]}, "text"]
+    )
+    with dataformats.create(tmp_path / "a.ffr", payload=payload) as out:
+        out.extend(values)
+    with dataformats.create(tmp_path / "b.ffr", payload=payload) as out:
+        out.extend(dataformats.open(tmp_path / "a.ffr").to_arrow())
+    assert list(dataformats.open(tmp_path / "b.ffr")) == values
+
+
+def test_types_of_other_programs(tmp_path: Path) -> None:
+    table = arrow.table(
+        {
+            "int8": arrow.array([1, 2], arrow.int8()),
+            "category": arrow.array(["a", "b"]).dictionary_encode(),
+            "view": arrow.array(["a", None], arrow.string_view()),
+            "tensor": arrow.FixedShapeTensorArray.from_numpy_ndarray(np.arange(8.0).reshape(2, 2, 2)),
+            "date": arrow.array([0, 1], arrow.date32()),
+            "struct": [{"a": [1]}, {"a": None}],
+            "list": [[1], []],
+        }
+    ).slice(0, 2)
+    spec = {"int8": "int64", "category": "utf8", "view": "utf8?", "tensor": "float64[2,2]", "date": "utf8"}
+    with dataformats.create(tmp_path / "x.ffr", spec={**spec, "struct": "json", "list": "int64[]"}) as out:
+        out.extend(table)
+    first, second = dataformats.open(tmp_path / "x.ffr")
+    assert (first["int8"], first["category"], first["view"]) == (1, "a", "a")
+    assert (second["date"], second["struct"], len(second["list"])) == ("1970-01-02", {"a": None}, 0)
+    assert second["tensor"].tolist() == [[4, 5], [6, 7]]
+    assert "view" not in second
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"n": [1, None]}, "record 1, field 'n': expected int64, found nothing"),
+        ({"n": [1], "other": [1]}, "other"),
+        ({"n": [1.5]}, "record 0, field 'n': expected int64, found float64"),
+        ({"n": [[1], [None]]}, "null"),
+    ],
+)
+def test_rows_that_do_not_fit(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+    out = dataformats.create(tmp_path / "x.ffr", spec={"n": "int64"})
+    with pytest.raises(SpecError, match=message):
+        out.extend(arrow.table(columns))
+    out.abort()
