@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import pkgutil
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import dataformats.compat
 
 # A busy machine takes any time for anything.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,3 +31,20 @@ def pytest_collection_finish() -> None:
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep index files out of the user's cache."""
     os.environ["DATAFORMATS_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def without_originals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide imported originals, so that `install` can take their names; afterwards all is as it was before."""
+    originals = {module.name for module in pkgutil.iter_modules(dataformats.compat.__path__)}
+
+    def imported() -> list[str]:
+        return [name for name in sys.modules if name.partition(".")[0] in originals]
+
+    for name in imported():
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr(dataformats.compat._Finder, "installed", set())
+    yield
+    for name in imported():
+        del sys.modules[name]

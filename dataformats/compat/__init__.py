@@ -34,6 +34,11 @@ def install(name: str) -> ModuleType:
 
     Example:
         >>> import dataformats.compat
+        >>> dataformats.compat.install("granular")
+        <module 'dataformats.compat.granular' from ...>
+        >>> from granular import sources
+        >>> [sources.Epochs("abc")(step) for step in range(3)]
+        ['c', 'a', 'b']
         >>> dataformats.compat.install("numpy")
         Traceback (most recent call last):
         ValueError: there is no drop-in module for 'numpy': ...

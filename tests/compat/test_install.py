@@ -2,15 +2,75 @@
 
 from __future__ import annotations
 
+import importlib
+import pickle
+import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import dataformats.compat
+import dataformats.compat.granular
+import dataformats.compat.granular.loader
 
 
 def test_unknown_name_lists_the_names() -> None:
-    with pytest.raises(ValueError, match="no drop-in module for 'numpy'"):
+    with pytest.raises(ValueError, match=r"no drop-in module for 'numpy': expected one of .*granular"):
         dataformats.compat.install("numpy")
     assert "numpy" not in dataformats.compat._Finder.installed
     assert not any(isinstance(finder, dataformats.compat._Finder) for finder in sys.meta_path)
+
+
+@pytest.mark.usefixtures("without_originals")
+def test_submodules_are_the_same_objects() -> None:
+    ours = dataformats.compat.granular
+    own_specs = {name: importlib.import_module(f"{ours.__name__}.{name}").__spec__ for name in ("loader", "sources")}
+    assert dataformats.compat.install("granular") is ours
+    granular = importlib.import_module("granular")
+    loader = importlib.import_module("granular.loader")
+    assert granular is ours
+    assert loader is granular.loader is dataformats.compat.granular.loader
+    found: dict[str, object] = {}
+    exec("import granular.bag\nfrom granular import Loader, sources\nfrom granular.loader import SharedArray", found)
+    assert found["granular"] is ours
+    assert found["sources"] is ours.sources
+    assert (found["Loader"], found["SharedArray"]) == (loader.Loader, loader.SharedArray)
+    for name, spec in own_specs.items():
+        assert importlib.import_module(f"granular.{name}").__spec__ is spec
+    with pytest.raises(ModuleNotFoundError, match=r"granular\.no_such_module"):
+        importlib.import_module("granular.no_such_module")
+
+
+@pytest.mark.usefixtures("without_originals")
+def test_twice_is_once() -> None:
+    finders = len(sys.meta_path)
+    assert dataformats.compat.install("granular") is dataformats.compat.install("granular")
+    assert len(sys.meta_path) == finders + 1
+
+
+@pytest.mark.usefixtures("without_originals")
+def test_after_the_original_is_too_late() -> None:
+    sys.modules["granular"] = original = ModuleType("granular")
+    with pytest.raises(RuntimeError, match="granular was imported before"):
+        dataformats.compat.install("granular")
+    assert sys.modules["granular"] is original
+    assert not dataformats.compat._Finder.installed
+
+
+@pytest.mark.usefixtures("without_originals")
+def test_pickles_load_where_nothing_is_installed() -> None:
+    dataformats.compat.install("granular")
+    sources = importlib.import_module("granular.sources")
+    pickled = pickle.dumps(sources.Epochs("abc"))
+    assert b"dataformats.compat.granular.sources" in pickled
+    assert type(pickle.loads(pickled)) is dataformats.compat.granular.sources.Epochs
+
+
+def test_importing_one_is_light() -> None:
+    program = (
+        "import sys, dataformats.compat.granular\n"
+        "print(*sorted({'granular', 'torch', 'tensorflow', 'google.protobuf', 'av', 'ray'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

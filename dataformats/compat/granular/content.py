@@ -1,0 +1,158 @@
+"""Where the bytes of bags come from: local files that may grow, path objects, and shared memory."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from contextlib import suppress
+from io import BytesIO
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from typing import Any, Protocol
+
+from dataformats.storage.paths import is_local
+from dataformats.storage.remote import ObjectFile
+
+__all__ = ["Content", "GrowingFile", "PathFile", "SharedBuffer", "content_of"]
+
+
+class Content(Protocol):
+    """Bytes that are read by position, by several threads. Pickles."""
+
+    name: str
+
+    @property
+    def size(self) -> int:
+        """Bytes, as of now."""
+        ...
+
+    def pread(self, offset: int, length: int) -> bytes:
+        """Return these bytes, fewer only at the end."""
+        ...
+
+    def close(self) -> None:
+        """Release memory and descriptors; may be called twice."""
+        ...
+
+
+class GrowingFile:
+    """A local file. It may grow while it is read, because writers of bags append to them in place."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name: str = os.fspath(path)
+
+    @property
+    def size(self) -> int:
+        """Bytes, as of now."""
+        return os.stat(vars(self).get("_descriptor", self.name)).st_size
+
+    def pread(self, offset: int, length: int) -> bytes:
+        """Return these bytes, fewer only at the end."""
+        descriptor = vars(self).get("_descriptor")
+        return os.pread(self._open() if descriptor is None else descriptor, length, offset)
+
+    def _open(self) -> int:
+        opened = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
+        used: int = vars(self).setdefault("_descriptor", opened)
+        if used != opened:  # another thread was first
+            os.close(opened)
+        return used
+
+    def close(self) -> None:
+        """Close the file."""
+        descriptor = vars(self).pop("_descriptor", None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    __del__ = close
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GrowingFile, (self.name,)
+
+
+class PathFile(ObjectFile):
+    """A file behind a path object with `open`."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PathFile, (self._path,)
+
+
+class SharedBuffer:
+    """Bytes in named shared memory: a pickle of it holds the name, and the process that loads it copies nothing.
+
+    The memory is freed by `close` of the first one, or as its process ends.
+
+    Args:
+        content: The bytes.
+
+    Attributes:
+        size: Their number.
+        buf: The memory; `None` after `close`.
+
+    Example:
+        >>> from dataformats.compat.granular.bag import SharedBuffer
+        >>> buffer = SharedBuffer(b"bytes")
+        >>> bytes(buffer[1:3])
+        b'yt'
+        >>> buffer.close()
+    """
+
+    def __init__(self, content: Any) -> None:
+        self._owner = os.getpid()
+        self.size: int = len(content)
+        self._attach(None)
+        self.buf[: self.size] = content
+        atexit.register(self.close)  # not when it is collected: a pickle of it may be used later
+
+    def _attach(self, name: str | None) -> None:
+        self.shm = None if not self.size else SharedMemory(name, create=name is None, size=self.size)
+        self.name: str = "" if self.shm is None else self.shm.name
+        self.buf: Any = bytearray() if self.shm is None else self.shm.buf
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self.buf is None
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.buf[index]
+
+    def open(self, mode: str = "rb") -> BytesIO:
+        """Return a copy as a file."""
+        return BytesIO(self.pread(0, self.size))
+
+    def pread(self, offset: int, length: int) -> bytes:
+        """Return these bytes, fewer only at the end."""
+        return bytes(self.buf[offset : min(offset + length, self.size)])
+
+    def close(self) -> None:
+        """Release the memory; the object that made it frees it."""
+        atexit.unregister(self.close)
+        shm, self.shm, self.buf = self.shm, None, None
+        if shm is not None:
+            with suppress(BufferError):  # a caller has a view of it
+                shm.close()
+            if self._owner == os.getpid():
+                with suppress(FileNotFoundError):
+                    shm.unlink()
+
+    def __getstate__(self) -> tuple[str, int]:
+        return self.name, self.size
+
+    def __setstate__(self, state: tuple[str, int]) -> None:
+        name, self.size = state
+        self._owner = 0
+        self._attach(name)
+
+
+def content_of(source: Any) -> Content:
+    """Return the content of a path, of a path object, of bytes, or of a `SharedBuffer`, which it is itself."""
+    if isinstance(source, SharedBuffer):
+        return source
+    if is_local(source):
+        return GrowingFile(Path(source))
+    return PathFile(source) if hasattr(source, "open") else SharedBuffer(source)

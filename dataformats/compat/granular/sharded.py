@@ -1,0 +1,232 @@
+"""Sharded datasets: a folder of datasets `000000`, `000001`, and so on.
+
+Example:
+    >>> import tempfile
+    >>> from dataformats.compat import granular
+    >>> folder = tempfile.mkdtemp()
+    >>> with granular.ShardedDatasetWriter(folder, {"n": "int"}, granular.encoders, shardlen=2) as writer:
+    ...     [writer.append({"n": n}) for n in range(5)], writer.shards
+    ([0, 1, 2, 3, 4], 3)
+    >>> with granular.ShardedDatasetReader(folder, granular.decoders) as reader:
+    ...     len(reader), reader[4], reader[1:4]
+    (5, {'n': 4}, {'n': [1, 2, 3]})
+"""
+
+from __future__ import annotations
+
+import bisect
+import operator
+import pickle
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Self
+
+from dataformats.compat.granular.bag import rows_of
+from dataformats.compat.granular.dataset import DatasetReader, DatasetWriter, Functions
+from dataformats.compat.granular.utils import ArgumentError, Closing, path_of
+from dataformats.storage.paths import is_local
+from dataformats.storage.threads import concurrent_map
+
+__all__ = ["ShardedDatasetReader", "ShardedDatasetWriter"]
+
+
+class ShardedDatasetWriter(Closing):
+    """Appends rows to shards, one after the other. A shard that exists is continued.
+
+    Args:
+        directory: The folder; made if its parent exists.
+        spec: As for `DatasetWriter`.
+        encoders: As for `DatasetWriter`.
+        shardlen: Rows of a shard; `None`: one shard.
+        shardstart: The first shard to write.
+        shardstep: Write every `shardstep`-th shard from there on: one of that many writers.
+        version: As for `DatasetWriter`.
+
+    Raises:
+        ArgumentError: `shardstart` or `shardstep` is negative, or given without `shardlen`.
+    """
+
+    def __init__(
+        self,
+        directory: Any,
+        spec: Mapping[str, str],
+        encoders: Functions,
+        shardlen: int | None = None,
+        shardstart: int = 0,
+        shardstep: int = 1,
+        version: int | None = None,
+    ) -> None:
+        if shardstart < 0 or shardstep < 1 or not (shardlen or (shardstart, shardstep) == (0, 1)):
+            found = f"{shardstart}, {shardstep} and {shardlen}"
+            raise ArgumentError(f"expected shardstart >= 0, shardstep >= 1, and with them shardlen, found {found}")
+        self.directory = path_of(directory)
+        if not self.directory.exists():
+            self.directory.mkdir()
+        self.spec = spec
+        self.encoders = encoders
+        self.version = version
+        self.shardlength = shardlen
+        self.shardstart = self.shardnum = shardstart
+        self.shardstep = shardstep
+        self.writer: DatasetWriter | None = None
+        self._before = _Totals()
+
+    @property
+    def shards(self) -> int:
+        """Shards that this writer wrote to."""
+        return self._before.shards + (self.writer is not None)
+
+    @property
+    def size(self) -> int:
+        """Bytes of these shards."""
+        return self._before.size + (0 if self.writer is None else self.writer.size)
+
+    def __len__(self) -> int:
+        return self._before.length + (0 if self.writer is None else len(self.writer))
+
+    def append(self, datapoint: Mapping[str, Any], flush: bool = True) -> int:
+        """Append a row and return its number among those of these shards."""
+        if self.closed:
+            raise ArgumentError("the writer is closed")
+        if self.writer is None:
+            folder = self.directory / f"{self.shardnum:06}"
+            self.writer = DatasetWriter(folder, self.spec, self.encoders, self.version)
+        self.writer.append(datapoint, flush=flush)
+        number = len(self) - 1
+        if self.shardlength and len(self.writer) >= self.shardlength:
+            self._finish(self.writer)
+        return number
+
+    def _finish(self, writer: DatasetWriter) -> None:
+        writer.close()
+        before = self._before
+        self._before = _Totals(before.shards + 1, before.size + writer.size, before.length + len(writer))
+        self.writer = None
+        self.shardnum += self.shardstep
+
+    def flush(self) -> None:
+        """Hand all rows to the operating system."""
+        if self.writer is not None:
+            self.writer.flush()
+
+    def close(self) -> None:
+        """Flush and close."""
+        if self.writer is not None:
+            self.writer.close()
+        super().close()
+
+
+class _Totals:
+    """The shards that are complete."""
+
+    def __init__(self, shards: int = 0, size: int = 0, length: int = 0) -> None:
+        self.shards, self.size, self.length = shards, size, length
+
+
+class ShardedDatasetReader(Closing):
+    """The rows of all shards, one after the other; or of some of them.
+
+    Args:
+        directory: The folder.
+        decoders: As for `DatasetReader`.
+        cache_index: As for `DatasetReader`.
+        cache_keys: As for `DatasetReader`.
+        parallel: As for `DatasetReader`; also: open the shards at the same time.
+        shardstart: The first shard to read.
+        shardstep: Read every `shardstep`-th shard from there on.
+
+    Raises:
+        ArgumentError: A shard is missing, or none is selected.
+    """
+
+    def __init__(
+        self,
+        directory: Any,
+        decoders: Functions,
+        cache_index: bool = True,
+        cache_keys: Sequence[str] = (),
+        parallel: bool = False,
+        shardstart: int = 0,
+        shardstep: int = 1,
+    ) -> None:
+        directory = path_of(directory)
+        folders = {folder.name: folder for folder in directory.glob("*") if folder.name.isdecimal()}
+        names = sorted(folders, key=int)
+        if [int(name) for name in names] != list(range(len(names))):
+            raise ArgumentError(f"{str(directory)!r}: expected shards 000000, 000001, ..., found {', '.join(names)}")
+        selected = [folders[name] for name in names[shardstart::shardstep]]
+        if not selected:
+            found = f"shardstart={shardstart}, shardstep={shardstep} and {len(names)} shards"
+            raise ArgumentError(f"{str(directory)!r}: expected at least one shard to read, found {found}")
+
+        def opened(folder: Any) -> DatasetReader:
+            return DatasetReader(folder, decoders, cache_index, cache_keys, parallel)
+
+        both = parallel and not is_local(directory)
+        self.readers = list(concurrent_map(opened, selected, local=False) if both else map(opened, selected))
+        self.stops = list(accumulate(map(len, self.readers)))
+        self.starts = [0, *self.stops[:-1]]
+        self.length = self.stops[-1]
+
+    @property
+    def spec(self) -> dict[str, str]:
+        """Field to type."""
+        return self.readers[0].spec
+
+    @property
+    def size(self) -> int:
+        """Bytes of all shards."""
+        return sum(reader.size for reader in self.readers)
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+        return len(self.readers)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def available(self, index: int) -> dict[str, bool | range]:
+        """Return the fields of a row: see `DatasetReader.available`."""
+        shard = self._shard(index)
+        return self.readers[shard].available(index - self.starts[shard])
+
+    def __getitem__(self, index: Any) -> dict[str, Any]:
+        """Return a row, or for a slice or range a dict of lists: see `DatasetReader`.
+
+        Raises:
+            IndexError: There is no such row.
+            ArgumentError: There is no such field.
+            FormatError: The dataset is damaged there.
+        """
+        index, mask = index if isinstance(index, tuple) and len(index) == 2 else (index, None)
+        mask = () if mask is None else (mask,)
+        if not isinstance(index, (slice, range)):
+            shard = self._shard(index)
+            local = index - self.starts[shard]
+            return self.readers[shard][(local, *mask) if mask else local]
+        rows = rows_of(index, self.length)
+        found: dict[str, Any] = {}
+        for reader, start, stop in zip(self.readers, self.starts, self.stops, strict=True):
+            part = range(max(rows.start, start) - start, max(min(rows.stop, stop), start) - start)
+            if part or (reader is self.readers[-1] and not found):
+                values = reader[(part, *mask) if mask else part]
+                found = {name: found[name] + values[name] for name in values} if found else values
+        return found
+
+    def copy(self) -> Self:
+        """Return another reader of the same dataset."""
+        copied: Self = pickle.loads(pickle.dumps(self))
+        return copied
+
+    def close(self) -> None:
+        """Close files, and free shared memory."""
+        for reader in self.readers:
+            reader.close()
+        super().close()
+
+    def _shard(self, index: Any) -> int:
+        number = operator.index(index)
+        if not 0 <= number < self.length:
+            raise IndexError(f"row {number} is out of range for {self.length} rows")
+        return bisect.bisect_right(self.stops, number)

@@ -1,0 +1,61 @@
+"""What readers and writers share: `with` closes them; wrong arguments are an `ArgumentError`."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from dataformats.errors import DataFormatsError
+
+__all__ = ["ArgumentError", "Closing"]
+
+
+class ArgumentError(DataFormatsError, ValueError, AssertionError):
+    """A call is wrong. The original asserts instead, so this is an `AssertionError`, too.
+
+    Example:
+        >>> from dataformats.compat.granular.utils import ArgumentError
+        >>> issubclass(ArgumentError, AssertionError)
+        True
+    """
+
+
+class Closing:
+    """Closes at the end of a `with` block.
+
+    Attributes:
+        closed: True after `close`.
+
+    Example:
+        >>> from dataformats.compat.granular.utils import Closing
+        >>> with Closing() as thing:
+        ...     thing.closed
+        False
+        >>> thing.closed
+        True
+    """
+
+    closed: bool = False
+
+    def close(self) -> None:
+        """Close; may be called twice."""
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self.close()
+        except Exception:
+            if error is None:  # else the error of the block is the one to show
+                raise
+        finally:
+            self.closed = True
+
+
+def path_of(path: Any) -> Any:
+    """Return a path object: a `str` becomes a `pathlib.Path`."""
+    from pathlib import Path
+
+    return Path(path) if isinstance(path, str) else path
