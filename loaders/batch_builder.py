@@ -26,6 +26,7 @@ from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, che
 from dataformats.reading.field_operations import decode_fields
 from dataformats.reading.source import OnCorrupt
 from dataformats.spec import VALUE
+from dataformats.storage.block_cache import BlockCache, reading_through
 from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["BatchBuilder", "DamagePolicy"]
@@ -50,6 +51,7 @@ class BatchBuilder:
         pad_to: Number of rows that a batch is padded to; 0 for no padding.
         holes: Component to int64[n], the indices of its records that are left out unread.
         decode: Operations that decode fields; the sources give the stored bytes of these.
+        cache: Keeps blocks of remote files, for the records of the next batches.
         convert: Last step, in the thread that builds the batch; see `OutputFormat.start`.
     """
 
@@ -62,6 +64,7 @@ class BatchBuilder:
     holes: Mapping[int, Numbers] = field(default_factory=dict)
     convert: Callable[[Any], Any] | None = None
     decode: Decode = field(default_factory=dict)
+    cache: BlockCache | None = None
 
     def __post_init__(self) -> None:
         if self.on_corrupt not in ("raise", "skip", "quarantine"):
@@ -112,7 +115,8 @@ class BatchBuilder:
         on_corrupt: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
         decode = partial(self._decode, positions, on_corrupt) if self.decode else None
         try:
-            records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decode)
+            with reading_through(self.cache):
+                records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decode)
         except FormatError as error:
             _add_note(
                 error,

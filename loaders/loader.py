@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
+from dataformats.loaders.block_cache_size import block_cache_for
 from dataformats.loaders.integer_arguments import checked_int
 from dataformats.loaders.jax_support import register_with_jax
 from dataformats.loaders.mixture import Mixture
@@ -160,6 +161,7 @@ class Loader:
             quarantined_indices(quarantine, self._sources),
             output.start if starts_in_worker else None,
             dict(decode),
+            block_cache_for(self._sources, self._plan.shuffle),
         )
         self._session = PrefetchSession(
             PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dataformats.indexing.sidecar import list_file
 from dataformats.storage import atomic
-from dataformats.storage.remote import errors_as_os_error
+from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.writing.destination import Destination
 from dataformats.writing.partial_data import ATTEMPTS, check_encoding
 from dataformats.writing.remote_destination import RemoteDestination

@@ -90,10 +90,10 @@ class BlobReader:
         self._located = threading.local()  # when this thread located blobs last: how many files were compared
 
     def _files_in_memory(self, cache: str | Sequence[str] | None) -> list[int]:
-        if cache is None:
+        if cache is None or (isinstance(cache, str) and cache.startswith("disk:")):
             return []
         if cache != "memory" and (isinstance(cache, str) or not isinstance(cache, Sequence)):
-            raise ValueError(f"expected cache='memory' or a list of fields, found {cache!r}")
+            raise ValueError(f"expected cache='memory', 'disk:PATH' or a list of fields, found {cache!r}")
         spec, names = self.reader.spec, tuple(self.fields) if isinstance(cache, str) else tuple(cache)
         for name in names:
             if spec is not None and name not in spec:

@@ -20,6 +20,9 @@ from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.paths import resolve
+from dataformats.storage.remote import keep_on_disk
+
+_DISK = "disk:"
 
 __all__ = ["OpenArguments", "open", "open_for_copying", "register_backend"]
 
@@ -33,6 +36,7 @@ def open(  # the name that the contract gives it
     codecs: Mapping[str, Any] | None = None,
     verify_checksums: bool = True,
     cache: str | Sequence[str] | None = None,
+    cache_bytes: int = 2**34,
     index: str = "cache",
     io: str = "auto",
     storage_options: dict[str, Any] | None = None,
@@ -56,7 +60,9 @@ def open(  # the name that the contract gives it
             codec that is not safe, such as `pickle`, must be named by `payload=`, `spec=` or here.
         verify_checksums: False skips checks that cost a pass over the data; lengths and offsets are always checked.
         cache: `"memory"` holds the files in anonymous shared memory, read whole at their first use; field names
-            hold the files of these fields alone.
+            hold the files of these fields alone. `"disk:PATH"` keeps blocks of files behind URLs in a folder of the
+            local disk, which processes may share.
+        cache_bytes: The most bytes that `cache="disk:PATH"` keeps, at least 1 MiB: the least recently used are deleted.
         index: Where indexes are kept: `"cache"` (the user's cache folder, or `DATAFORMATS_CACHE`), `"beside"` the
             data, or a folder: one that exists, or a path with a separator.
         io: How files are read: `"auto"` copies what the operating system has in memory and reads the rest many
@@ -74,7 +80,7 @@ def open(  # the name that the contract gives it
         SpecError: The spec does not parse, or `payload` is given and the format stores each field separately.
         UnknownNameError: No such format, payload, or place of indexes; a codec that `spec` names is looked up by the
             first read.
-        ValueError: No such `io` or `cache`, or the files cannot be mapped.
+        ValueError: No such `io` or `cache`, or the files cannot be mapped or, with `"disk:PATH"`, are not behind URLs.
 
     Example:
         >>> import dataformats
@@ -90,6 +96,7 @@ def open(  # the name that the contract gives it
         codecs=codecs,
         verify_checksums=verify_checksums,
         cache=cache,
+        cache_bytes=cache_bytes,
         index=index,
         io=io,
         storage_options=storage_options,
@@ -161,6 +168,7 @@ class OpenArguments(OpenOptions):
     spec: Spec | None = None
     codecs: Mapping[str, Any] | None = None
     cache: str | Sequence[str] | None = None
+    cache_bytes: int = 2**34
     io: str = "auto"
     storage_options: dict[str, Any] | None = field(default=None, repr=False)  # may hold a password
     backend_options: dict[str, Any] = field(default_factory=dict)
@@ -177,6 +185,12 @@ class OpenArguments(OpenOptions):
         backend, files = choose_files(entries, self.format or sidecars.format)
         facts = sidecars.facts(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
+        if isinstance(self.cache, str) and self.cache.startswith(_DISK):
+            if self.cache_bytes < 2**20 or self.cache == _DISK:
+                raise ValueError(
+                    f"expected {_DISK}PATH and at least 1 MiB, found {self.cache!r} and {self.cache_bytes}"
+                )
+            keep_on_disk(chain.from_iterable(files), self.cache.removeprefix(_DISK), self.cache_bytes)
         check_options(backend, "open", self.backend_options)
         reader = backend.open(list(chain.from_iterable(files)), arguments, **self.backend_options)
         if self.payload is not None and reader.spec is not None:

@@ -18,12 +18,11 @@ from dataformats.storage.remote import (
     FsspecFolder,
     ObjectFile,
     ObjectFolder,
-    errors_as_os_error,
     file_system,
     is_local_system,
     is_url,
 )
-from dataformats.storage.threads import concurrent_map
+from dataformats.storage.remote_errors import errors_as_os_error
 
 __all__ = ["is_local", "local_path", "resolve"]
 
@@ -108,17 +107,20 @@ def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
     if is_local_system(fs):
         return _from_local(path)
     with errors_as_os_error(text):
+        fs.invalidate_cache(path)  # another process may have written since it was listed
         if _MAGIC & set(path) and not fs.exists(path):
             return _from_url_glob(text, fs, path)
-        return [FsspecFolder(fs, path) if fs.isdir(path) else FsspecFile(fs, path)]
+        if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
+            return [FsspecFolder(fs, path)]
+        about = fs.info(path)
+        return [FsspecFolder(fs, path) if about["type"] == "directory" else FsspecFile(fs, path, about)]
 
 
 def _from_url_glob(text: str, fs: Any, pattern: str) -> list[StoredFile | Folder]:
-    kinds = {name: about["type"] for name, about in fs.glob(pattern, detail=True).items()}
-    names = [name for name, kind in kinds.items() if kind == "file"]
-    files = concurrent_map(lambda name: FsspecFile(fs, name), names, local=False)
-    folders = [FsspecFolder(fs, name) for name, kind in kinds.items() if kind == "directory"]
-    return _glob_entries(text, dict(zip(names, files, strict=True)), folders)
+    found = fs.glob(pattern, detail=True)
+    files = {name: FsspecFile(fs, name, about) for name, about in found.items() if about["type"] == "file"}
+    folders = [FsspecFolder(fs, name) for name, about in found.items() if about["type"] == "directory"]
+    return _glob_entries(text, files, folders)
 
 
 def _from_object(path: Any) -> StoredFile | Folder:

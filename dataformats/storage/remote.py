@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import errno
+import functools
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from dataformats.errors import DataFormatsError, MissingExtraError, TruncatedError, UnknownNameError
+from dataformats.errors import FormatError, MissingExtraError, UnknownNameError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.storage.block_cache import BlockCache, FileRange
+from dataformats.storage.disk_blocks import DiskBlocks
 from dataformats.storage.folders import is_data
+from dataformats.storage.range_requests import RangeRequest, get_ranges
+from dataformats.storage.remote_errors import errors_as_os_error
 
 __all__ = [
     "FsspecFile",
     "FsspecFolder",
     "ObjectFile",
     "ObjectFolder",
-    "errors_as_os_error",
     "file_system",
     "is_local_system",
     "is_url",
+    "keep_on_disk",
 ]
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hdfs": "arrow"}  # scheme to the extra that serves it
@@ -37,6 +42,14 @@ _PACKAGES = {
     "sftp": "paramiko",
     "ssh": "paramiko",
 }
+_VERSION_KEYS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "Last-Modified", "created")
+_CHECK_S = 1.0
+_CONNECTIONS = 64
+_DISK_BLOCK_BYTES = 256 * 2**10
+_MEMORY_OF_DISK = 64 * 2**20
+_SHORT_BYTES = 256 * 2**10
+_SHORT_READS = BlockCache(16 * 2**20, 32 * 2**10)
+"""The blocks of short reads of all remote files: headers, tables, and what detection looks at."""
 
 
 def is_url(text: str) -> bool:
@@ -66,6 +79,8 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             shown = get_close_matches(scheme, known) or {"file", *_EXTRAS, *_PACKAGES}  # there are some 70
             remedy = "Pass a path, or a URL with a scheme that fsspec knows"
             raise UnknownNameError("URL scheme", name=scheme, known=shown, remedy=remedy)
+    if {*schemes} & {"s3", "s3a"} and "config_kwargs" not in options:
+        options = {**options, "config_kwargs": {"max_pool_connections": _CONNECTIONS}}  # else only ten at a time
     try:
         with errors_as_os_error(url):
             fs, path = url_to_fs(url, **options)
@@ -81,82 +96,170 @@ def is_local_system(fs: Any) -> bool:
     return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
 
 
-@contextmanager
-def errors_as_os_error(name: str) -> Iterator[None]:
-    """Raise the errors of a file system as `OSError`: those of HTTP clients and archives are of their own types."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        if error.errno is not None:
-            raise
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from error
-    except (OSError, ImportError, DataFormatsError, MemoryError):
-        raise
-    except Exception as error:
-        raise OSError(f"{name!r}: {type(error).__name__}: {error}") from error
-
-
 class FsspecFile(StoredFile):
-    """A file behind an fsspec file system, read by ranges."""
+    """A file behind an fsspec file system, read by ranges. Short reads, as of headers, share a small cache of blocks.
 
-    def __init__(self, fs: Any, path: str) -> None:
-        with errors_as_os_error(path):
-            info = fs.info(path)
-        if info.get("type") == "directory":
-            raise IsADirectoryError(f"{fs.unstrip_protocol(path)!r} is a folder, expected a file")
-        self._fs = fs
-        self._path = path
+    Args:
+        fs: The file system.
+        path: The file in it.
+        info: What the file system has said of it; `None` asks for it.
+
+    Attributes:
+        path: As given.
+        cache: The blocks that all reads go through, kept on the local disk as well; `None` if `open` asked for none.
+    """
+
+    cache: BlockCache | None = None
+
+    def __init__(self, fs: Any, path: str, info: Mapping[str, Any] | None = None) -> None:
+        self._system = _FileSystem(fs)
+        self.path = path
         self.name: str = str(fs.unstrip_protocol(path))
-        self.size: int = int(info["size"] or 0)
-        version = [info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "last_modified", "created")]
-        self.identity: tuple[str, ...] = (str(self.size), *(str(part) for part in version if part is not None))
+        info = self._info() if info is None else info
+        if info.get("type") == "directory":
+            raise IsADirectoryError(f"{self.name!r} is a folder, expected a file")
+        if info.get("size") is None:
+            what = "the server does not tell the size of the file"
+            raise FormatError(what, path=self.name, remedy="Download the file, or put `simplecache::` before the URL.")
+        self.size: int = int(info["size"])
+        self.identity: tuple[str, ...] = _identity(info)
+        self._checked = time.monotonic()
+
+    @property
+    def fs(self) -> Any:
+        """The file system; in a forked child another one than in its parent."""
+        return self._system.current
 
     def read_into(self, offset: int, out: memoryview) -> int:
+        length = max(0, min(len(out), self.size - offset))
+        if not length:
+            return 0
+        cache = self.cache or (_SHORT_READS if length <= _SHORT_BYTES else None)
+        if cache is not None:
+            cache.read([FileRange(self, offset, out[:length])])
+            return length
+        (answer,) = get_ranges(self.fs, [RangeRequest(self.path, self.name, offset, length)])
+        if isinstance(answer, Exception):
+            raise answer
+        self.check_one_unchanged([self])
+        out[:length] = answer
+        return length
+
+    @staticmethod
+    def check_one_unchanged(files: Sequence[FsspecFile]) -> None:
+        """Compare size and version of the file that was compared longest ago with those of its opening.
+
+        Called after each read of some files. A file is compared at most once a second.
+
+        Raises:
+            FormatError: The file was replaced or changed.
+        """
+        file = min(files, key=lambda file: file._checked)
+        if time.monotonic() - file._checked < _CHECK_S:
+            return
+        found = _identity(file._info(again=True))
+        if found != file.identity:
+            raise FormatError(
+                "the file was replaced or changed while it was open",
+                path=file.name,
+                expected=file.identity,
+                found=found,
+                remedy="Open the dataset again.",
+            )
+        file._checked = time.monotonic()
+
+    def _info(self, *, again: bool = False) -> Mapping[str, Any]:
+        if again:
+            self.fs.invalidate_cache(self.fs._parent(self.path))
         with errors_as_os_error(self.name):
-            data = self._fs.cat_file(self._path, start=offset, end=offset + len(out)) if len(out) else b""
-        out[: len(data)] = data
-        if len(data) < len(out) and offset + len(data) < self.size:
-            raise TruncatedError("the file was truncated while it was open", path=self.name, expected=self.size)
-        return len(data)
+            return dict(self.fs.info(self.path))
 
     def folder(self) -> Folder:
         """Return the folder that the file lies in."""
-        return FsspecFolder(self._fs, self._fs._parent(self._path))
+        return FsspecFolder(self.fs, self.fs._parent(self.path))
 
     def sibling(self, name: str) -> StoredFile | None:
-        path = f"{self._fs._parent(self._path)}/{name}"
-        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
+        return _file_or_none(self.fs, f"{self.fs._parent(self.path)}/{name}")
+
+
+def keep_on_disk(files: Iterable[StoredFile], folder: str, limit_bytes: int) -> None:
+    """Keep the blocks of these files in a folder of the local disk; reads go through it.
+
+    Raises:
+        ValueError: None of the files is behind a URL.
+        OSError: The folder cannot be made.
+    """
+    remote = [file for file in (one.stored for one in files) if isinstance(file, FsspecFile)]
+    if not remote:
+        raise ValueError("cache='disk:PATH' is for files behind URLs, and these are not; leave it out")
+    disk = DiskBlocks(Path(folder).expanduser(), limit_bytes)
+    cache = BlockCache(_MEMORY_OF_DISK, _DISK_BLOCK_BYTES, disk)
+    for file in remote:
+        file.cache = cache
+
+
+class _FileSystem:
+    """A file system, made anew in a forked child if it has threads or connections, which a child does not have."""
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+        self._process = os.getpid()
+
+    @property
+    def current(self) -> Any:
+        if self._process != os.getpid():
+            if getattr(self._fs, "async_impl", False):
+                self._fs = type(self._fs)(*self._fs.storage_args, **self._fs.storage_options)
+            self._process = os.getpid()
+        return self._fs
+
+
+def _identity(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the size of a file, and its version: the first that the file system tells, the same in `info` and `ls`."""
+    version = next((str(info[key]).strip('"') for key in _VERSION_KEYS if info.get(key) is not None), None)
+    return (str(info["size"]),) if version is None else (str(info["size"]), version)
+
+
+def _file_or_none(fs: Any, path: str) -> FsspecFile | None:
+    """Return a file; `None` if it is missing, or if this may not be asked."""
+    try:
+        return FsspecFile(fs, path)
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        return None
 
 
 class FsspecFolder(Folder):
     """A folder behind an fsspec file system."""
 
     def __init__(self, fs: Any, path: str) -> None:
-        self._fs = fs
+        self._system = _FileSystem(fs)
         self._path = path.rstrip("/")
-        self.name: str = str(fs.unstrip_protocol(path))
+        self.name: str = str(fs.unstrip_protocol(path)).rstrip("/")
+
+    @functools.cached_property
+    def _entries(self) -> dict[str, Mapping[str, Any]]:
+        """The name of each file and folder in it that may be data, and what the file system says of it."""
+        fs = self._system.current
+        with errors_as_os_error(self.name):
+            entries = fs.ls(self._path, detail=True)
+        named = {entry["name"].rstrip("/").rsplit("/", 1)[-1]: entry for entry in entries}
+        return {name: named[name] for name in sorted(named) if is_data(name)}
 
     def names(self) -> list[str]:
-        return self._entries("file")
+        return [name for name, entry in self._entries.items() if entry["type"] == "file"]
 
     def file(self, name: str) -> StoredFile:
-        return FsspecFile(self._fs, f"{self._path}/{name}")
+        return FsspecFile(self._system.current, f"{self._path}/{name}", self._entries.get(name))
 
     def folders(self) -> list[str]:
-        return self._entries("directory")
+        return [name for name, entry in self._entries.items() if entry["type"] == "directory"]
 
     def folder(self, name: str) -> Folder:
-        return FsspecFolder(self._fs, f"{self._path}/{name}")
-
-    def _entries(self, kind: str) -> list[str]:
-        with errors_as_os_error(self.name):
-            entries = self._fs.ls(self._path, detail=True)
-        names = [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in entries if entry["type"] == kind]
-        return sorted(name for name in names if is_data(name))
+        return FsspecFolder(self._system.current, f"{self._path}/{name}")
 
     def sibling(self, name: str) -> StoredFile | None:
-        path = f"{self._fs._parent(self._path)}/{name}"
-        return FsspecFile(self._fs, path) if self._fs.isfile(path) else None
+        fs = self._system.current
+        return _file_or_none(fs, f"{fs._parent(self._path)}/{name}")
 
 
 class ObjectFile(StoredFile):

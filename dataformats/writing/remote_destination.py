@@ -13,7 +13,8 @@ from typing import Any
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.paths import resolve
-from dataformats.storage.remote import FsspecFile, FsspecFolder, errors_as_os_error
+from dataformats.storage.remote import FsspecFile, FsspecFolder
+from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.publishing import NO_FILES, Destination
 from dataformats.writing.recognition import unrelated_object

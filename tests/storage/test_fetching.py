@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,39 +12,23 @@ import numpy as np
 import pytest
 
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage import range_requests
 from dataformats.storage.engines import Piece, fetch, fetching
 from dataformats.storage.files import LocalFile
 from dataformats.storage.remote import FsspecFile, ObjectFile
+from tests.storage.counting_store import CountingStore
 
 DATA = np.random.default_rng(3).bytes(300_000)
 
 
-class Store:
-    """The file system in memory, which notes what it is asked for and answers as `answering` says."""
-
-    def __init__(self) -> None:
-        self.fs = fsspec.filesystem("memory")
-        self.folder = f"/{uuid.uuid4().hex}"
-        self.calls: list[int] = []
-        self.answering: Any = lambda answer: answer
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.fs, name)
-
-    def file(self, name: str, data: bytes) -> FsspecFile:
-        self.fs.pipe_file(f"{self.folder}/{name}", data)
-        return FsspecFile(self, f"{self.folder}/{name}")
-
-    def cat_ranges(self, paths: Any, starts: Any, ends: Any, **options: Any) -> list[Any]:
-        assert options == {"on_error": "return"}
-        self.calls.append(len(paths))
-        return [self.answering(answer) for answer in self.fs.cat_ranges(paths, starts, ends, on_error="return")]
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_requests, "_WAITS_S", (0.0, 0.0, 0.0))
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    store = Store()
-    store.fs.makedirs(store.folder)
+def store() -> Iterator[CountingStore]:
+    store = CountingStore()
     yield store
     store.fs.rm(store.folder, recursive=True)
 
@@ -62,7 +45,7 @@ def fetched(files: list[Any], rows: list[tuple[int, int, int]]) -> list[bytes]:
     return [bytes(buffer[first:last]) for first, last in pairwise(places)]
 
 
-def test_one_call_for_all(store: Store, tmp_path: Path) -> None:
+def test_one_call_for_all(store: CountingStore, tmp_path: Path) -> None:
     """Of one file system, whatever the files; others go by threads meanwhile."""
     (tmp_path / "local").write_bytes(DATA)
     files = [
@@ -76,32 +59,32 @@ def test_one_call_for_all(store: Store, tmp_path: Path) -> None:
     rows = [(i % 4, int(random.integers(0, 290_000)), int(random.integers(0, 9000))) for i in range(400)]
     assert fetched(files, rows) == [whole[file][offset : offset + length] for file, offset, length in rows]
     files[3].release()
-    assert store.calls == [sum(1 for row in rows if row[0] < 2 and row[2])]
+    assert [len(call) for call in store.calls] == [sum(1 for row in rows if row[0] < 2 and row[2])]
 
 
-def test_each_file_system_by_itself(store: Store) -> None:
-    other = Store()
+def test_each_file_system_by_itself(store: CountingStore) -> None:
+    other = CountingStore()
     files = [store.file("a", DATA), other.file("a", DATA)]
     try:
         assert fetched(files, [(0, 5, 10), (1, 6, 10)]) == [DATA[5:15], DATA[6:16]]
     finally:
         other.fs.rm(other.folder, recursive=True)
-    assert (store.calls, other.calls) == ([1], [1])
+    assert (store.n_requests, other.n_requests) == (1, 1)
 
 
-def test_empty_requests_make_no_calls(store: Store) -> None:
+def test_empty_requests_make_no_calls(store: CountingStore) -> None:
     assert fetched([store.file("a", DATA)], [(0, 5, 0)]) == [b""]
     assert fetched([], []) == []
     assert store.calls == []
 
 
-def test_large_pieces_are_asked_for_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_pieces_are_asked_for_in_parts(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "_SPLIT_BYTES", 1000)
     assert fetched([store.file("a", DATA)], [(0, 7, 123_456)]) == [DATA[7:123_463]]
-    assert store.calls == [124]
+    assert [len(call) for call in store.calls] == [124]
 
 
-def test_files_that_became_shorter(store: Store) -> None:
+def test_files_that_became_shorter(store: CountingStore) -> None:
     file = store.file("a", DATA)
     store.fs.pipe_file(f"{store.folder}/a", DATA[:1000])
     with pytest.raises(TruncatedError, match="the file ends early") as caught:
@@ -109,7 +92,7 @@ def test_files_that_became_shorter(store: Store) -> None:
     assert (caught.value.path, caught.value.offset_bytes) == (file.name, 990)
 
 
-def test_deleted_files(store: Store) -> None:
+def test_deleted_files(store: CountingStore) -> None:
     file = store.file("a", DATA)
     store.fs.rm(f"{store.folder}/a")
     with pytest.raises(FileNotFoundError) as caught:
@@ -117,14 +100,14 @@ def test_deleted_files(store: Store) -> None:
     assert caught.value.__notes__ == [f"while 10 bytes of {file.name!r} were read from byte 4 on"]
 
 
-def test_answers_that_are_too_long(store: Store) -> None:
+def test_answers_that_are_too_long(store: CountingStore) -> None:
     """As of a server that knows no ranges, and sends the whole file."""
-    store.answering = lambda answer: DATA
+    store.answering = lambda name, start, answer: DATA
     with pytest.raises(FormatError, match="more bytes than requested"):
         fetched([store.file("a", DATA)], [(0, 4, 10)])
 
 
-def test_file_systems_that_keep_what_they_read(store: Store, tmp_path: Path) -> None:
+def test_file_systems_that_keep_what_they_read(store: CountingStore, tmp_path: Path) -> None:
     store.file("a", DATA)
     cached = fsspec.filesystem("simplecache", fs=store.fs, cache_storage=str(tmp_path))
     file = FsspecFile(cached, f"{store.folder}/a")

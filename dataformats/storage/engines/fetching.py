@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from dataformats.errors import FormatError, TruncatedError
+from dataformats.errors import TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.block_cache import BlockCache, FileRange, current_cache
+from dataformats.storage.range_requests import RangeRequest, get_ranges
 from dataformats.storage.remote import FsspecFile
 from dataformats.storage.threads import ThreadPool
 
@@ -31,26 +32,38 @@ class Piece:
     length: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """A piece of a remote file, and the cache that it is read through, if any."""
+
+    piece: Piece
+    file: FsspecFile
+    cache: BlockCache | None
+
+    def room(self, buffer: memoryview) -> memoryview:
+        """Return the place of the piece in the buffer."""
+        return buffer[self.piece.place : self.piece.place + self.piece.length]
+
+
 def fetch(pieces: Sequence[Piece], buffer: memoryview) -> None:
     """Read all pieces into the buffer.
 
-    Pieces behind fsspec are requested by one call per file system, which reads them concurrently if it can.
+    Pieces behind fsspec are requested by one call per file system, which reads them concurrently if it can; or their
+    blocks are, if a `BlockCache` has room for all of them.
 
     Raises:
         TruncatedError: A file was truncated since it was opened.
-        FormatError: A file system returned more bytes than requested.
+        FormatError: A file changed, or its server does not support range requests.
     """
     parts = [part for piece in pieces if piece.length for part in _split(piece)]
-    remote: dict[int, tuple[Any, list[Piece]]] = {}
-    others = []
+    remote: dict[tuple[int, int], list[_Remote]] = {}
     for part in parts:
         if isinstance(part.file, FsspecFile):
-            remote.setdefault(id(part.file._fs), (part.file._fs, []))[1].append(part)
-        else:
-            others.append(part)
-    for fs, wanted in remote.values():
-        _fetch_ranges(fs, wanted, buffer)
-    _fetch_by_threads(others, buffer)
+            one = _Remote(part, part.file, part.file.cache or current_cache())
+            remote.setdefault((id(one.file.fs), id(one.cache)), []).append(one)
+    for wanted in remote.values():
+        _fetch_ranges(wanted, buffer)
+    _fetch_by_threads([part for part in parts if not isinstance(part.file, FsspecFile)], buffer)
 
 
 def _split(piece: Piece) -> list[Piece]:
@@ -62,27 +75,18 @@ def _split(piece: Piece) -> list[Piece]:
     ]
 
 
-def _fetch_ranges(fs: Any, parts: Sequence[Piece], buffer: memoryview) -> None:
-    answers = fs.cat_ranges(
-        [part.file._path for part in parts if isinstance(part.file, FsspecFile)],
-        [part.offset for part in parts],
-        [part.offset + part.length for part in parts],
-        on_error="return",
-    )
-    for part, answer in zip(parts, answers, strict=True):
-        if isinstance(answer, BaseException):
-            answer.add_note(f"while {part.length} bytes of {part.file.name!r} were read from byte {part.offset} on")
+def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
+    """Read pieces of files behind one file system, through the cache of the files or of this thread if there is one."""
+    cache = parts[0].cache
+    if cache is not None and sum(part.piece.length for part in parts) <= cache.limit_bytes:
+        cache.read([FileRange(part.file, part.piece.offset, part.room(buffer)) for part in parts])
+        return
+    requests = [RangeRequest(part.file.path, part.file.name, part.piece.offset, part.piece.length) for part in parts]
+    for part, answer in zip(parts, get_ranges(parts[0].file.fs, requests), strict=True):
+        if isinstance(answer, Exception):
             raise answer
-        if len(answer) > part.length:
-            raise FormatError(
-                "the file system returned more bytes than requested",
-                path=part.file.name,
-                offset_bytes=part.offset,
-                expected=f"{part.length} bytes",
-                found=f"{len(answer)} bytes",
-            )
-        buffer[part.place : part.place + len(answer)] = answer
-        _check_whole(part, len(answer))
+        part.room(buffer)[:] = answer
+    FsspecFile.check_one_unchanged([part.file for part in parts])
 
 
 def _fetch_by_threads(parts: Sequence[Piece], buffer: memoryview) -> None:

@@ -1,0 +1,88 @@
+"""Request ranges of files behind one file system: all at once, again after errors that pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage.remote_errors import explained, is_transient
+
+__all__ = ["RangeRequest", "get_ranges"]
+
+_WAITS_S = (0.1, 0.5, 2.0)
+"""How long to wait before requests that failed are made again: on top of the retries of the file system itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRequest:
+    """A range of a file behind a file system.
+
+    Attributes:
+        path: The file, as the file system names it.
+        url: The file, for messages.
+        offset: The first byte.
+        length: The number of bytes, at least 1; all of them lie within the file.
+    """
+
+    path: str
+    url: str
+    offset: int
+    length: int
+
+
+def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | Exception]:
+    """Return the bytes of each range, or the error to raise for it.
+
+    All ranges are requested by one `cat_ranges`, concurrently if the file system can. Those that fail because of
+    throttling, a server error or a broken connection, or that come back short, are requested again, three times.
+    """
+    answers: list[bytes | Exception] = [b""] * len(requests)
+    waiting = list(range(len(requests)))
+    for wait_s in (*_WAITS_S, None):
+        answered = fs.cat_ranges(
+            [requests[number].path for number in waiting],
+            [requests[number].offset for number in waiting],
+            [requests[number].offset + requests[number].length for number in waiting],
+            on_error="return",
+        )
+        again = []
+        for number, answer in zip(waiting, answered, strict=True):
+            answers[number] = _checked(requests[number], answer)
+            if (isinstance(answer, Exception) and is_transient(answer)) or isinstance(answers[number], TruncatedError):
+                again.append(number)
+        if wait_s is None or not again:
+            break
+        time.sleep(wait_s)
+        waiting = again
+    return answers
+
+
+def _checked(request: RangeRequest, answer: Any) -> bytes | Exception:
+    """Return an answer if it has the length of the request, else the error."""
+    if isinstance(answer, Exception):
+        error = explained(answer, request.url)
+        if error is not answer:
+            error.__cause__ = answer
+        error.add_note(f"while {request.length} bytes of {request.url!r} were read from byte {request.offset} on")
+        return error
+    if isinstance(answer, BaseException):
+        raise answer
+    if len(answer) == request.length:
+        return bytes(answer)
+    kind: type[FormatError] = TruncatedError
+    what, remedy = "the file ends early", "If it changed, open the dataset again."
+    if len(answer) > request.length:
+        kind = FormatError
+        what = "the server sent more bytes than requested: it does not support range requests"
+        remedy = "Download the file, or put `simplecache::` before the URL, which downloads it once."
+    return kind(
+        what,
+        path=request.url,
+        offset_bytes=request.offset,
+        expected=f"{request.length} bytes",
+        found=f"{len(answer)} bytes",
+        remedy=remedy,
+    )

@@ -1,0 +1,89 @@
+"""Errors of file systems behind URLs: one type for each cause, with the URL and a remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dataformats.errors import DataFormatsError
+
+__all__ = ["errors_as_os_error", "explained", "is_transient"]
+
+_CREDENTIALS = {
+    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or pass storage_options={'key': ..., "
+    "'secret': ...}; a public bucket is read with {'anon': True}",
+    "gs": "run `gcloud auth application-default login`, or pass storage_options={'token': PATH_OF_A_KEY}; a public "
+    "bucket is read with {'token': 'anon'}",
+    "abfs": "set AZURE_STORAGE_CONNECTION_STRING, or pass storage_options={'account_name': ..., 'account_key': ...}; a "
+    "public container is read with {'anon': True}",
+    "hf": "set HF_TOKEN, or pass storage_options={'token': ...}",
+    "https": "pass storage_options={'headers': {'Authorization': ...}}",
+}
+_ALIASES = {"s3a": "s3", "gcs": "gs", "az": "abfs", "abfss": "abfs", "http": "https"}
+_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError, ImportError)
+_BUGS = (MemoryError, DataFormatsError, ValueError, TypeError, AttributeError, LookupError)
+_FINAL_NUMBERS = (errno.EINVAL, errno.ENOSPC, errno.ENAMETOOLONG)
+_TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return True if the same request may succeed later: throttling, a failing server, a connection that broke."""
+    status = _status(error)
+    if status:
+        return status in _TRANSIENT_STATUS
+    if isinstance(error, (*_FINAL, *_BUGS)) or not isinstance(error, Exception) or _is_refused(error):
+        return False
+    return not (isinstance(error, OSError) and error.errno in _FINAL_NUMBERS)
+
+
+def explained(error: Exception, url: str) -> Exception:
+    """Return the error to raise for one of a file system: the same, or an `OSError` that names URL and remedy."""
+    if isinstance(error, FileNotFoundError) or _status(error) == 404:
+        if isinstance(error, FileNotFoundError) and error.errno is not None:
+            return error
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
+    if _is_refused(error):
+        scheme = url.partition("://")[0]
+        remedy = _CREDENTIALS.get(_ALIASES.get(scheme, scheme), "pass the credentials in storage_options")
+        return PermissionError(
+            errno.EACCES, f"access refused ({_message(error)}). If credentials are missing, {remedy}", url
+        )
+    if isinstance(error, (ImportError, DataFormatsError, MemoryError)) or (
+        isinstance(error, OSError) and url in str(error)
+    ):
+        return error
+    if isinstance(error, OSError) and error.errno is not None and not _status(error):
+        return type(error)(error.errno, error.strerror, url)
+    return OSError(f"{url!r}: {_message(error)}")
+
+
+@contextmanager
+def errors_as_os_error(name: str) -> Iterator[None]:
+    """Raise the errors of a file system as `explained`: those of HTTP clients and archives are of their own types."""
+    try:
+        yield
+    except Exception as error:
+        better = explained(error, name)
+        if better is error:
+            raise
+        raise better from error
+
+
+def _status(error: BaseException) -> int:
+    """Return the HTTP status of an error, 0 if it has none."""
+    for name in ("status", "code", "status_code"):
+        status = getattr(error, name, None)
+        if isinstance(status, (int, str)) and str(status).isdecimal():
+            return int(status)
+    return 0
+
+
+def _is_refused(error: BaseException) -> bool:
+    name = type(error).__name__
+    return isinstance(error, PermissionError) or _status(error) in (401, 403) or "Credential" in name or "Auth" in name
+
+
+def _message(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

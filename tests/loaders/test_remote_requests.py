@@ -1,0 +1,90 @@
+"""How many requests a loader makes of a remote file, and for how many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+
+import dataformats
+
+N, SPEC = 8_000, {"data": "bytes", "number": "int64"}
+URL = "memory://requests/x.ofrecord"
+
+
+class Requests(list[tuple[int, int]]):
+    """The ranges that were requested, as (call, bytes)."""
+
+    n_calls = 0
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(n_bytes for _, n_bytes in self)
+
+
+@pytest.fixture(scope="module")
+def data() -> Iterator[Any]:
+    """8,000 records of about 100 bytes."""
+    memory = fsspec.filesystem("memory")
+    with dataformats.create(URL, spec=SPEC, overwrite=True) as writer:
+        blob = np.random.default_rng(1).bytes(N + 60)
+        writer.extend({"data": blob[i : i + 60], "number": i} for i in range(N))
+    memory.rm_file("/requests/x.ofrecord.dataformats.json")
+    yield memory
+    memory.rm("/requests", recursive=True)
+
+
+@pytest.fixture
+def requests(data: Any, monkeypatch: pytest.MonkeyPatch) -> Requests:
+    found, real = Requests(), type(data).cat_ranges
+
+    def cat_ranges(memory: Any, paths: Any, starts: Any, ends: Any, **options: Any) -> Any:
+        found.extend((found.n_calls, end - start) for start, end in zip(starts, ends, strict=True))
+        found.n_calls += 1
+        return real(memory, paths, starts, ends, **options)
+
+    monkeypatch.setattr(type(data), "cat_ranges", cat_ranges)
+    return found
+
+
+@pytest.fixture
+def source(requests: Requests) -> Any:
+    source = dataformats.open(URL, format="ofrecord", payload="ofrecord", spec=SPEC)
+    len(source)
+    requests.clear()
+    return source
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_opening(declared: bool, requests: Requests) -> None:
+    options: dict[str, Any] = {"format": "ofrecord", "payload": "ofrecord", "spec": SPEC} if declared else {}
+    dataformats.open(URL, **options)
+    assert len(requests) <= (0 if declared else 3)
+    assert requests.n_bytes <= 300_000
+
+
+def test_random_records_are_requested_at_once(source: Any, requests: Requests) -> None:
+    chosen = np.arange(64) * 120
+    assert source.read(chosen)["number"].tolist() == chosen.tolist()
+    assert len(requests) == 64
+    assert len({call for call, _ in requests}) == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(("shuffle", "most"), [("window", 120), (False, 40)])
+def test_an_epoch(shuffle: Any, most: int, workers: int, source: Any, requests: Requests) -> None:
+    with dataformats.Loader(source, 64, shuffle=shuffle, workers=workers, window_blocks=4) as loader:
+        numbers = np.concatenate([batch["number"] for batch in loader])
+    assert np.sort(numbers).tolist() == list(range(N))
+    assert len(requests) <= most
+    assert requests.n_bytes <= 1.3 * source.nbytes
+
+
+def test_a_cache_of_more_than_a_gigabyte_is_not_made(source: Any, requests: Requests) -> None:
+    with dataformats.Loader(source, 64, shuffle="window", workers=0, window_blocks=10**6) as loader:
+        next(iter(loader))
+    assert len(requests) > 30
+    assert requests.n_bytes < 64 * 1000

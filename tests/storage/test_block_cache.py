@@ -1,0 +1,174 @@
+"""Blocks of remote files: requested once and together, bounded, and no error touches another block."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dataformats.errors import FormatError
+from dataformats.storage import range_requests, remote
+from dataformats.storage.block_cache import BlockCache, FileRange, reading_through
+from dataformats.storage.engines import Piece, fetch
+from tests.storage.counting_store import CountingStore
+
+DATA = np.random.default_rng(3).bytes(10_050)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingStore]:
+    monkeypatch.setattr(range_requests, "_WAITS_S", (0.0,))
+    store = CountingStore()
+    yield store
+    store.fs.rm(store.folder, recursive=True)
+
+
+def read(cache: BlockCache, *rows: tuple[Any, int, int]) -> list[bytes]:
+    """Read (file, offset, length)."""
+    out = [bytearray(length) for _, _, length in rows]
+    cache.read([FileRange(file, at, memoryview(room)) for (file, at, _), room in zip(rows, out, strict=True)])
+    return [bytes(room) for room in out]
+
+
+def test_values(store: CountingStore) -> None:
+    """Whatever is read in whatever order, also the short last block."""
+    files = [store.file("a", DATA), store.file("b", DATA[::-1])]
+    random = np.random.default_rng(5)
+    for limit in (0, 300, 100_000):
+        cache = BlockCache(limit, 100)
+        for _ in range(30):
+            starts = random.integers(0, len(DATA), 5)
+            rows = [(int(s % 2), int(s), int(random.integers(1, min(700, len(DATA) - s) + 1))) for s in starts]
+            expected = [(DATA, DATA[::-1])[number][start : start + n] for number, start, n in rows]
+            assert read(cache, *((files[number], start, n) for number, start, n in rows)) == expected
+            assert cache._n_bytes == sum(map(len, cache._blocks.values())) <= limit
+
+
+def test_missing_blocks_are_one_call_of_few_ranges(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+    read(cache, (file, 250, 1), (file, 350, 1), (file, 799, 2), (file, 10_040, 10))
+    assert store.calls == [[("a", 200, 400), ("a", 700, 900), ("a", 10_000, 10_050)]]
+    read(cache, (file, 200, 300), (file, 710, 1))
+    assert store.calls[1:] == [[("a", 400, 500)]]
+
+
+def test_the_least_recently_used_blocks_are_dropped(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    cache = BlockCache(300, 100)
+    for at in (0, 100, 200, 0, 300, 0):
+        read(cache, (file, at, 100))
+    assert store.n_requests == 4
+    read(cache, (file, 100, 100))
+    assert store.n_requests == 5
+
+
+def test_threads_share_requests(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+    store.held.clear()
+    with ThreadPoolExecutor(8) as threads:
+        reads = [threads.submit(read, cache, (file, 100 * (n % 3), 200)) for n in range(8)]
+        while len(cache._pending) < 4:
+            threading.Event().wait(0.001)
+        store.held.set()
+        assert [one.result() for one in reads] == [[DATA[100 * (n % 3) :][:200]] for n in range(8)]
+    assert store.n_bytes == 400
+    assert not cache._pending
+
+
+def test_an_error_is_that_of_its_block_alone(store: CountingStore) -> None:
+    """It is raised in all threads that wait for the block, and the block is requested again by the next read."""
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+    store.answering = lambda name, start, answer: PermissionError("no") if start == 500 else answer
+    with pytest.raises(PermissionError, match="no"):
+        read(cache, (file, 0, 10), (file, 500, 10))
+    store.answering = lambda name, start, answer: answer
+    assert read(cache, (file, 0, 10)) == [DATA[:10]]
+    assert store.n_requests == 2
+    assert read(cache, (file, 500, 10)) == [DATA[500:510]]
+    assert store.n_requests == 3
+
+
+def test_an_interrupted_request_ends_the_waits_for_it(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+
+    def interrupt(*_: Any) -> None:
+        while len(waiting) < 1:
+            threading.Event().wait(0.001)
+        threading.Event().wait(0.02)
+        raise KeyboardInterrupt
+
+    waiting: list[int] = []
+    store.answering = interrupt
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(read, cache, (file, 0, 10))
+        while not cache._pending:
+            threading.Event().wait(0.001)
+        second = threads.submit(read, cache, (file, 0, 10))
+        waiting.append(1)
+        with pytest.raises(OSError, match="was interrupted"):
+            second.result()
+        assert isinstance(first.exception(), KeyboardInterrupt)
+    assert not cache._pending
+
+
+def test_a_file_that_changed_is_an_error(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_CHECK_S", 0.0)
+    cache = BlockCache(10_000, 100)
+    file = store.file("a", DATA)
+    read(cache, (file, 0, 10))
+    store.file("a", DATA[::-1])
+    for _ in range(2):
+        with pytest.raises(FormatError, match="replaced or changed"):
+            read(cache, (file, 500, 10))
+    with pytest.raises(FormatError, match="replaced or changed"):
+        file.pread(300, 10)
+
+
+def test_fetching_reads_through_the_cache_of_the_thread(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    buffer = bytearray(20)
+    cache = BlockCache(10_000, 100)
+    with reading_through(cache):
+        for _ in range(2):
+            fetch([Piece(file, 5, 0, 10), Piece(file, 950, 10, 10)], memoryview(buffer))
+    assert bytes(buffer) == DATA[5:15] + DATA[950:960]
+    assert store.calls == [[("a", 0, 100), ("a", 900, 1000)]]
+    fetch([Piece(file, 5, 0, 10)], memoryview(buffer))
+    assert store.calls[1:] == [[("a", 5, 15)]]
+
+
+def test_a_read_of_more_than_the_limit_is_not_cached(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    buffer = bytearray(1000)
+    with reading_through(BlockCache(999, 100)):
+        fetch([Piece(file, 50, 0, 1000)], memoryview(buffer))
+    assert store.calls == [[("a", 50, 1050)]]
+
+
+def test_short_reads_of_headers_share_blocks(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    assert [file.pread(at, 10) for at in (0, 1000, 10_045)] == [DATA[:10], DATA[1000:1010], DATA[10_045:]]
+    assert store.calls == [[("a", 0, 10_050)]]
+
+
+def test_pickles_are_empty_and_forked_children_too(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+    read(cache, (file, 0, 10))
+    copy = pickle.loads(pickle.dumps(cache))
+    assert (copy.limit_bytes, copy.block_bytes, len(copy._blocks)) == (10_000, 100, 0)
+    with cache._lock:  # as another thread may hold it when the process forks
+        child = os.fork()
+        if not child:
+            os._exit(0 if read(cache, (file, 0, 10)) == [DATA[:10]] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

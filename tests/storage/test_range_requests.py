@@ -1,0 +1,103 @@
+"""Requests of ranges: made again after errors that pass; errors name the URL and a remedy."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage import range_requests
+from dataformats.storage.range_requests import RangeRequest, get_ranges
+from dataformats.storage.remote_errors import errors_as_os_error, is_transient
+from tests.storage.counting_store import CountingStore
+
+DATA = bytes(range(200))
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingStore]:
+    monkeypatch.setattr(range_requests, "_WAITS_S", (0.0, 0.0, 0.0))
+    store = CountingStore()
+    store.file("a", DATA)
+    yield store
+    store.fs.rm(store.folder, recursive=True)
+
+
+class StatusError(Exception):
+    """As those of HTTP clients."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+class NoCredentialsError(Exception):
+    pass
+
+
+def get(store: CountingStore, *offsets: int) -> list[Any]:
+    return get_ranges(store, [RangeRequest(f"{store.folder}/a", "s3://b/a", at, 10) for at in offsets])
+
+
+REFUSED = NoCredentialsError("none")
+PASSING = [StatusError(503), StatusError(429), ConnectionResetError(104, "reset"), TimeoutError(), OSError(16, "busy")]
+LASTING = [FileNotFoundError("a"), PermissionError("403"), StatusError(404), StatusError(416), REFUSED]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=repr)
+def test_errors_that_pass(error: Exception, store: CountingStore) -> None:
+    """Only the ranges that failed are requested again."""
+    assert is_transient(error)
+    store.answering = lambda _, start, answer: error if start == 20 and len(store.calls) < 3 else answer
+    assert get(store, 0, 20, 40) == [DATA[:10], DATA[20:30], DATA[40:50]]
+    assert [len(call) for call in store.calls] == [3, 1, 1]
+    store.answering = lambda _, start, answer: error
+    (found,) = get(store, 0)
+    assert isinstance(found, OSError)
+    assert "s3://b/a" in str(found)
+    assert len(store.calls) == 7
+
+
+@pytest.mark.parametrize("error", LASTING, ids=repr)
+def test_errors_that_last(error: Exception, store: CountingStore) -> None:
+    store.answering = lambda _, start, answer: error if start == 20 else answer
+    found = get(store, 0, 20)
+    assert (found[0], len(store.calls)) == (DATA[:10], 1)
+    assert isinstance(found[1], OSError)
+    assert "s3://b/a" in str(found[1])
+
+
+def test_bodies_of_another_length(store: CountingStore) -> None:
+    store.answering = lambda _, start, answer: answer[:-1] if len(store.calls) == 1 else answer
+    assert get(store, 0) == [DATA[:10]]
+    store.answering = lambda _, start, answer: answer[:-1]
+    (found,) = get(store, 0)
+    assert isinstance(found, TruncatedError)
+    assert len(store.calls) == 6
+    store.answering = lambda _, start, answer: DATA
+    (found,) = get(store, 0)
+    assert isinstance(found, FormatError)
+    assert "does not support range requests" in str(found)
+    assert "simplecache::" in str(found)
+    assert len(store.calls) == 7
+
+
+@pytest.mark.parametrize(
+    ("url", "remedy"),
+    [
+        ("s3://b/a", "AWS_ACCESS_KEY_ID"),
+        ("gs://b/a", "gcloud auth"),
+        ("az://b/a", "account_name"),
+        ("hf://datasets/a", "HF_TOKEN"),
+        ("http://b/a", "headers"),
+        ("dropbox://b/a", "storage_options"),
+    ],
+)
+def test_refused_access_names_what_to_pass(url: str, remedy: str) -> None:
+    for error in (NoCredentialsError("none"), PermissionError("Forbidden"), StatusError(403)):
+        with pytest.raises(PermissionError, match=remedy) as caught, errors_as_os_error(url):
+            raise error
+        assert (caught.value.errno, caught.value.filename) == (errno.EACCES, url)
