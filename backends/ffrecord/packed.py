@@ -19,7 +19,7 @@ from dataformats.storage.paths import resolve
 from dataformats.storage.reference_read import read_blobs
 from dataformats.writing.dataset_writer import create
 
-__all__ = ["PackedFolder", "pack_folder"]
+__all__ = ["PackedFolder", "pack_folder", "scan_folder", "walk"]
 
 _MAX_STRUCTURE_BYTES = 2**30
 
@@ -50,7 +50,7 @@ class PackedFolder:
         self._file = _one_file(path, storage_options)
         self._reader = FFRecordReader([self._file], verify_checksums=verify_checksums)
         self._tree = self._read_structure()
-        self._n_files = sum(1 for _, node in _walk(self._tree) if isinstance(node, int))
+        self._n_files = sum(1 for _, node in walk(self._tree) if isinstance(node, int))
 
     @property
     def num_files(self) -> int:
@@ -74,7 +74,7 @@ class PackedFolder:
         node = self._find(dir)
         if not isinstance(node, dict):
             raise NotADirectoryError(f"{os.fspath(dir)!r} in {self._file.name!r} is a file")
-        found = _walk(node) if recursive else iter(node.items())
+        found = walk(node) if recursive else iter(node.items())
         return [name for name, child in found if (files if isinstance(child, int) else folders)]
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
@@ -171,25 +171,29 @@ def pack_folder(folder: str | os.PathLike[str], path: str | os.PathLike[str]) ->
         ValueError: An entry is neither a file nor a folder, or folders are nested too deep, for example by a link
             to a parent folder.
     """
-    files: list[Path] = []
-    tree = _scan(Path(folder), files, 1)
+    tree, files = scan_folder(Path(folder))
     with create(path, "ffrecord", records=len(files) + 1, overwrite=True) as writer:
         for file in files:
             writer.append_bytes(file.read_bytes())
         writer.append_bytes(build_structure(tree))
 
 
-def _scan(folder: Path, files: list[Path], depth: int) -> Tree:
-    """Return the tree of a folder, and append its files to `files` in the order of their numbers."""
+def scan_folder(folder: Path, first: int = 0) -> tuple[Tree, list[Path]]:
+    """Return the tree of a folder, and its files in the order of their numbers, which begin with `first`."""
+    files: list[Path] = []
+    return _scan(folder, files, first, 1), files
+
+
+def _scan(folder: Path, files: list[Path], first: int, depth: int) -> Tree:
     if depth > MAX_DEPTH:
         raise ValueError(f"cannot pack {str(folder)!r}: folders are nested more than {MAX_DEPTH} deep")
     tree: Tree = {}
     for name in sorted(os.listdir(folder)):
         child = folder / name
         if child.is_dir():
-            tree[name] = _scan(child, files, depth + 1)
+            tree[name] = _scan(child, files, first, depth + 1)
         elif child.is_file():
-            tree[name] = len(files)
+            tree[name] = first + len(files)
             files.append(child)
         else:
             raise ValueError(f"cannot pack {str(child)!r}: expected a file or a folder")
@@ -203,10 +207,10 @@ def _one_file(path: Any, storage_options: dict[str, Any] | None) -> StoredFile:
     return found[0]
 
 
-def _walk(tree: Tree) -> Iterator[tuple[str, int | Tree]]:
+def walk(tree: Tree) -> Iterator[tuple[str, int | Tree]]:
     """Yield path and node of everything in a folder and the folders below it, depth first."""
     for name, node in tree.items():
         yield name, node
         if isinstance(node, dict):
-            for below, child in _walk(node):
+            for below, child in walk(node):
                 yield f"{name}/{below}", child

@@ -75,7 +75,7 @@ class TableIndex:
         """
         self.verify()
         low, high = max(first - 1, 0), min(stop + 1, len(self))  # a record is checked with its neighbors
-        table = self._table(low, high)
+        table = self.entries(low, high)
         wrong = table.impossible()
         if not self._verify:
             # Records next to a wrong offset: with checksums, their CRC shows which of them are sound.
@@ -84,8 +84,10 @@ class TableIndex:
         whole = FileIndex(table.offsets, table.lengths(), table.checksums, problems)
         return whole.part(first - low, stop - low)
 
-    def _table(self, low: int, high: int) -> RecordTable:
+    def entries(self, low: int = 0, high: int | None = None) -> RecordTable:
+        """Return the entries of the records `[low, high)` as stored, all by default; nothing is verified."""
         n = len(self)
+        high = n if high is None else high
         checksums = self._read(PREFIX.size + 4 * low, 4 * (high - low))
         offsets = self._read(PREFIX.size + 4 * n + 8 * low, 8 * (min(high + 1, n) - low))
         return parse_entries(checksums, offsets, size=self._file.size, n_records=n, at=low)

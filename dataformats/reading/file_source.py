@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.batch import RecordBatch, StoredRecords
+from dataformats.batch import Blobs, RecordBatch, StoredRecords
+from dataformats.batch.value_slices import whole
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
@@ -21,7 +22,7 @@ from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoub
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
-from dataformats.reading.scan import as_indices, as_numbers, read_parts, scan_by_reading, until_failure, within
+from dataformats.reading.scan import as_numbers, read_parts, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, SpecLike, Type
@@ -276,15 +277,23 @@ class FileSource(DecodingSource):
     def _locate(self, records: NDArray[np.int64], indices: ArrayLike, fields: Mask) -> dict[str, Located]:
         return self._blobs.locate(within(records, indices, len(self)), fields)
 
-    @_comparing_indexes
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
+        return list(self.read_blobs(indices))
+
+    @_comparing_indexes
+    def read_blobs(self, indices: ArrayLike) -> Blobs:
+        """Return the stored payloads of these records in one buffer; raises the errors of `read_bytes`."""
         if self._reader.spec is not None:
             raise SpecError(f"records of {self.format} have no stored bytes: the fields are stored apart. Use read().")
-        records = as_indices(indices, len(self))
-        fetched = self._blobs.fetch(records)[VALUE]
+        records = as_numbers(indices)
+        located = self._blobs.table.locate(records, _WHOLE)
+        stored = None if located is None else self._blobs.read(located)
+        if stored is not None:
+            return whole(stored[VALUE][0])
+        fetched = self._blobs.fetch(within(records, indices, len(self)))[VALUE]
         for position in sorted(fetched.problems)[:1]:
             raise fetched.problems[position].at(int(records[position]))
-        return list(fetched.blobs)
+        return fetched.blobs
 
     def available(self, index: int) -> dict[str, bool | range]:
         number = range(len(self))[index]
