@@ -36,7 +36,8 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def without_originals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Hide imported originals, so that `install` can take their names; afterwards all is as it was before."""
-    originals = {module.name for module in pkgutil.iter_modules(dataformats.compat.__path__)}
+    names = [module.name for module in pkgutil.iter_modules(dataformats.compat.__path__)]
+    originals = {dataformats.compat._ORIGINALS.get(name, name).partition(".")[0] for name in names}
 
     def imported() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] in originals]

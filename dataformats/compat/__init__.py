@@ -23,7 +23,8 @@ def install(name: str) -> ModuleType:
     """Makes `import NAME`, and the import of any submodule, give the drop-in module, for the rest of the process.
 
     Args:
-        name: The original's name: that of a module of this package, such as `"granular"`.
+        name: The original's name: that of a module of this package, such as `"granular"`. `"ofrecord"` stands for
+            `oneflow.core.record.record_pb2`.
 
     Returns:
         The drop-in module.
@@ -47,12 +48,29 @@ def install(name: str) -> ModuleType:
     if name not in offered:
         raise ValueError(f"there is no drop-in module for {name!r}: expected one of {', '.join(offered)}")
     module = importlib.import_module(f"{__name__}.{name}")
-    if sys.modules.setdefault(name, module) is not module:
-        raise RuntimeError(f"{name} was imported before: call install({name!r}) before the first import of {name}")
+    original = _ORIGINALS.get(name, name)
+    if sys.modules.get(original) is not module:
+        _register(original, module, f"call install({name!r}) before the first import of {original}")
     if name not in _Finder.installed:
         _Finder.installed.add(name)
         sys.meta_path.insert(0, _Finder())
     return module
+
+
+_ORIGINALS = {"ofrecord": "oneflow.core.record.record_pb2"}  # originals with another name than the drop-in module
+
+
+def _register(name: str, module: ModuleType, remedy: str) -> None:
+    """Give a module its name in `sys.modules`, in empty packages if the name has dots."""
+    if name in sys.modules:
+        raise RuntimeError(f"{name} was imported before: {remedy}")
+    parent, _, last = name.rpartition(".")
+    if parent:
+        package = ModuleType(parent)
+        package.__path__ = []
+        setattr(package, last, module)
+        _register(parent, package, remedy)
+    sys.modules[name] = module
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -13,6 +13,7 @@ import pytest
 import dataformats.compat
 import dataformats.compat.granular
 import dataformats.compat.granular.loader
+import dataformats.compat.ofrecord
 
 
 def test_unknown_name_lists_the_names() -> None:
@@ -74,3 +75,20 @@ def test_importing_one_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+@pytest.mark.usefixtures("without_originals")
+def test_names_with_dots_lie_in_packages() -> None:
+    sys.modules["oneflow"] = original = ModuleType("oneflow")
+    with pytest.raises(RuntimeError, match=r"oneflow was imported before: call install\('ofrecord'\) before"):
+        dataformats.compat.install("ofrecord")
+    assert [name for name in sys.modules if name.partition(".")[0] == "oneflow"] == ["oneflow"]
+    assert sys.modules.pop("oneflow") is original
+    ours = dataformats.compat.install("ofrecord")
+    assert dataformats.compat.install("ofrecord") is ours is dataformats.compat.ofrecord
+    found: dict[str, object] = {}
+    exec(
+        "import oneflow.core.record.record_pb2 as a\nfrom oneflow.core.record import record_pb2 as b\nimport oneflow",
+        found,
+    )
+    assert found["a"] is found["b"] is ours
