@@ -326,8 +326,9 @@ def test_bags_of_one_file(tmp_path: Path, version: int) -> None:
     with granular.BagWriter(path, version=version) as writer:
         assert [writer.append(b"ab"), writer.append(b"c", flush=False)] == [0, 1]
         assert path.read_bytes() == b"ab"
-        with pytest.raises(AssertionError, match="not empty"):
-            writer.append(b"")
+        if version == 2:
+            with pytest.raises(AssertionError, match="not empty"):
+                writer.append(b"")
     assert path.read_bytes() == b"abc" + ends(*[0, 2, 3][version - 1 :])
     assert [file.name for file in tmp_path.iterdir()] == ["x.bag"]
     assert writer.size == path.stat().st_size

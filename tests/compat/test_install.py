@@ -70,8 +70,8 @@ def test_pickles_load_where_nothing_is_installed() -> None:
 
 def test_importing_one_is_light() -> None:
     program = (
-        "import sys, dataformats.compat.granular\n"
-        "print(*sorted({'granular', 'torch', 'tensorflow', 'google.protobuf', 'av', 'ray'} & {*sys.modules}))"
+        "import sys, dataformats.compat.granular, dataformats.compat.bags\n"
+        "print(*sorted({'granular', 'bags', 'torch', 'tensorflow', 'google.protobuf', 'av', 'ray'} & {*sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"

@@ -73,7 +73,7 @@ class BagWriter(Closing):
             raise ArgumentError(f"{str(self.bag_path)!r} exists, and bags of version {version} are written once")
         self.bag = _opened(self.bag_path)
         self.idx = None if self.idx_path is None else _opened(self.idx_path)
-        self._is_clean = False  # the bag may have bytes behind the last end
+        self._is_clean = version != 3  # else the bag may have bytes behind the last end
 
     @property
     def size(self) -> int:
@@ -87,13 +87,13 @@ class BagWriter(Closing):
         """Append a record and return its number.
 
         Args:
-            record: Bytes; at least one in versions 1 and 2.
+            record: Bytes; at least one in version 2.
             flush: False leaves it in memory until the next `flush`.
         """
         if self.closed:
             raise ArgumentError("the writer is closed")
-        if not isinstance(record, bytes) or (not record and self.version != 3):
-            raise ArgumentError(f"expected bytes{'' if self.version == 3 else ', not empty'}, found {record!r:.40}")
+        if not isinstance(record, bytes) or (not record and self.version == 2):
+            raise ArgumentError(f"expected bytes{', not empty' if self.version == 2 else ''}, found {record!r:.40}")
         self._pending.append(record)
         self._end += len(record)
         self._ends.append(self._end)

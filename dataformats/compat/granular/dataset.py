@@ -18,7 +18,7 @@ import json
 import operator
 import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Self, cast
 
@@ -55,7 +55,7 @@ class DatasetWriter(Closing):
         directory: The folder: a path, or a path object with `/`, `exists`, `mkdir` and `open`.
         spec: Field to type; fields and types begin with a lower-case letter or `_`.
         encoders: Type to the function from a value to bytes; `None`: values are bytes.
-        version: 3; or 2, the files of granular 0.21, which a new folder gets by itself if a type ends in `[]`.
+        version: 3; or 2 (or 1), the files of granular 0.21, which a new folder gets by itself if a type ends in `[]`.
 
     Raises:
         KeyError: `encoders` lacks a type.
@@ -65,9 +65,7 @@ class DatasetWriter(Closing):
     def __init__(
         self, directory: Any, spec: Mapping[str, str], encoders: Functions, version: int | None = None
     ) -> None:
-        for name in (*spec, *spec.values()):
-            if not _FIRST_LETTER.match(name):
-                raise ArgumentError(f"expected names that begin with a lower-case letter or _, found {name!r}")
+        self._check_names((*spec, *spec.values()))
         self.directory = path_of(directory)
         self._spec = dict(sorted(spec.items()))
         self.encoders = functions_of(encoders, self._spec)
@@ -134,6 +132,11 @@ class DatasetWriter(Closing):
                 stack.callback(bag.close)
         super().close()
 
+    def _check_names(self, names: Iterable[str]) -> None:
+        for name in names:
+            if not _FIRST_LETTER.match(name):
+                raise ArgumentError(f"expected names that begin with a lower-case letter or _, found {name!r}")
+
     def _bags(self) -> list[BagWriter]:
         return [*self.writers.values(), *([] if self._refs is None else [self._refs])]
 
@@ -156,10 +159,9 @@ class DatasetWriter(Closing):
         with _naming("encoding", name, kind):
             blobs = list(values if encode is None else map(encode, values))
             for blob in blobs:
-                if not isinstance(blob, bytes) or (self.version < 3 and not blob):
-                    raise ArgumentError(
-                        f"expected bytes{', not empty' if self.version < 3 else ''}, found {blob!r:.40}"
-                    )
+                if not isinstance(blob, bytes) or (self.version == 2 and not blob):
+                    expected = "bytes, not empty" if self.version == 2 else "bytes"
+                    raise ArgumentError(f"expected {expected}, found {blob!r:.40}")
         return blobs
 
     def _references(self, encoded: Mapping[str, Sequence[bytes]]) -> list[Any]:
@@ -322,7 +324,7 @@ class DatasetReader(Closing):
             return dict.fromkeys(mask, True)
         for name, part in mask.items():
             if not isinstance(part, (bool, slice, range) if name in self._sequences else bool):
-                raise ArgumentError(f"expected True, False or, for a sequence, a range of {name!r}, found {part!r}")
+                raise MaskError(f"expected True, False or, for a sequence, a range of {name!r}, found {part!r}")
         return {name: part for name, part in mask.items() if part is not False}
 
     def _row(self, index: int) -> dict[str, Any]:
@@ -348,6 +350,10 @@ class DatasetReader(Closing):
             return range(0)
         fits = isinstance(ref, list) and len(ref) == 2 and all(type(part) is int and part >= 0 for part in ref)
         return range(ref[0], min(ref[0] + ref[1], len(self.readers[name]))) if fits else None
+
+
+class MaskError(ArgumentError, TypeError):
+    """A mask has something else than True, False or the range of a sequence."""
 
 
 class InconsistentError(FormatError, AssertionError):

@@ -89,13 +89,18 @@ class ShardedDatasetWriter(Closing):
         if self.closed:
             raise ArgumentError("the writer is closed")
         if self.writer is None:
-            folder = self.directory / f"{self.shardnum:06}"
-            self.writer = DatasetWriter(folder, self.spec, self.encoders, self.version)
+            self.writer = self._opened(self.directory / f"{self.shardnum:06}")
         self.writer.append(datapoint, flush=flush)
         number = len(self) - 1
-        if self.shardlength and len(self.writer) >= self.shardlength:
+        if self._is_full(self.writer):
             self._finish(self.writer)
         return number
+
+    def _opened(self, folder: Any) -> DatasetWriter:
+        return DatasetWriter(folder, self.spec, self.encoders, self.version)
+
+    def _is_full(self, writer: DatasetWriter) -> bool:
+        return bool(self.shardlength) and len(writer) >= (self.shardlength or 0)
 
     def _finish(self, writer: DatasetWriter) -> None:
         writer.close()

@@ -1,0 +1,37 @@
+"""Drop-in module for `bags` 0.5, the forerunner of granular.
+
+Bags and datasets are of generation 1, which `bags` reads. Those of generation 2 are read, too.
+
+Example:
+    >>> import os, tempfile
+    >>> import dataformats.compat.bags as bags
+    >>> folder = os.path.join(tempfile.mkdtemp(), "words")
+    >>> with bags.DatasetWriter(folder, {"n": "int(4)", "words": "utf8[]"}, bags.encoders) as writer:
+    ...     writer.append({"n": 5, "words": ["a", "b"]})
+    0
+    >>> with bags.DatasetReader(folder, bags.decoders) as reader:
+    ...     reader.spec["n"], reader[0], reader[0, {"words": range(1)}]
+    ((False, 'int', ('4',)), {'n': 5, 'words': ['a', 'b']}, {'words': ['a']})
+"""
+
+from dataformats.compat.bags.bags import (
+    BagReader,
+    BagWriter,
+    DatasetReader,
+    DatasetWriter,
+    ShardedDatasetReader,
+    ShardedDatasetWriter,
+)
+from dataformats.compat.bags.formats import decoders, encoders
+
+__all__ = [
+    "BagReader",
+    "BagWriter",
+    "DatasetReader",
+    "DatasetWriter",
+    "ShardedDatasetReader",
+    "ShardedDatasetWriter",
+    "decoders",
+    "encoders",
+]
+__version__ = "0.5.1"
