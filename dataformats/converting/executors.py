@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import multiprocessing.connection
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from multiprocessing.context import BaseContext
 from typing import Any
 
 from dataformats.converting.tasks import Result, Task
@@ -84,8 +86,7 @@ def worker_pool(workers: int) -> Iterator[Executor | None]:
     if not workers:
         yield None
         return
-    context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+    pool = ProcessPoolExecutor(workers, mp_context=_context(), initializer=_start_worker)
     try:
         yield pool
     except BaseException:
@@ -94,6 +95,22 @@ def worker_pool(workers: int) -> Iterator[Executor | None]:
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _context() -> BaseContext:
+    """Return the way to start workers: never by a fork of this process, which would copy locks that threads hold.
+
+    A fork server imports the modules of the tasks once, and stays for the next conversion.
+    """
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        from multiprocessing import forkserver  # not on every system
+
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["dataformats.converting.tasks"])
+        with contextlib.suppress(ChildProcessError):  # it belongs to the process from which this one was forked
+            forkserver.ensure_running()
+            return context
+    return multiprocessing.get_context("spawn")
 
 
 def _start_worker() -> None:

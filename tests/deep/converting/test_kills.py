@@ -125,3 +125,28 @@ def test_a_worker_that_is_killed(source: Path, tmp_path: Path) -> None:
     report = convert(resume=True)
     assert report.records == N
     assert [found["n"] for found in dataformats.open(tmp_path / "new")] == list(range(N))
+
+
+SECOND = """
+import os, sys
+import dataformats
+{guard}
+    dataformats.convert(sys.argv[1], sys.argv[2] + "-1", "ffrecord", workers=2, shard_records=1000)
+    child = os.fork()
+    dataformats.convert(sys.argv[1], sys.argv[2] + ("-2" if child else "-3"), "ffrecord", workers=2, shard_records=1000)
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.parametrize("guard", ["if __name__ == '__main__':", "if True:"])
+def test_workers_of_a_script_and_of_its_forked_child(source: Path, guard: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SECOND.format(guard=guard))
+    command = [sys.executable, str(tmp_path / "script.py"), str(source), str(tmp_path / "new")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=60, check=False)
+    if "name" in guard:
+        assert done.returncode == 0, done.stderr
+        assert len({repr(tree(tmp_path / f"new-{number}").values()) for number in (1, 2, 3)}) == 1
+    else:
+        assert "put the code of the script under" in done.stderr
