@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dataformats.cli.executors import Address, ClusterEngine, in_workers
 from dataformats.cli.exit_codes import FINDING, INTERRUPTED
 from dataformats.cli.functions import calls, named_function
 from dataformats.cli.options import (
@@ -53,12 +53,6 @@ class OnCorrupt(StrEnum):
     omit = "omit"
 
 
-class Engine(StrEnum):
-    """Clusters that run conversions."""
-
-    ray = "ray"
-
-
 class Compression(StrEnum):
     """The compression of new files."""
 
@@ -97,10 +91,6 @@ CorruptRecords = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Processes; by default one for each processor, fewer if SOURCE is small."),
-]
-ClusterEngine = Annotated[Engine | None, typer.Option("--engine", help="Run on a cluster instead.")]
-Address = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="The cluster; by default that of RAY_ADDRESS, or this machine.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted conversion with equal options.")]
 Part = Annotated[
@@ -190,16 +180,9 @@ def convert(
     paths = one_or_all(sources)
     if resume and shard_records is None and is_url(target):
         raise typer.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
-    if engine is None and address is not None:
-        raise typer.BadParameter("it needs --engine", param_hint="--address")
-    if engine is None and commit:
-        options["workers"] = 0
-    elif engine is None:
-        options["workers"] = _default_workers(paths, source) if workers is None else workers
-    elif workers is not None:
-        raise typer.BadParameter("the cluster of --engine decides", param_hint="--workers")
-    else:
-        options["executor"] = _ray(address)
+    if engine is None and workers is None and not commit:
+        workers = _default_workers(paths, source)
+    options |= in_workers(engine, address, workers)
     functions = {name: options[name] for name in ("where", "map")}
     with (
         _interruptible(target, resume or part is not None or commit),
@@ -233,13 +216,6 @@ def _content(
         "where": named_function(where, "--where"),
         "map": named_function(mapped, "--map"),
     }
-
-
-def _ray(address: str | None) -> Executor:
-    """Return an executor of a Ray cluster."""
-    from dataformats.interop.ray import RayExecutor
-
-    return RayExecutor(address)
 
 
 def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> int:

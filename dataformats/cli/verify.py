@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dataformats.cli.executors import Address, ClusterEngine, in_workers
 from dataformats.cli.exit_codes import FINDING, in_options
 from dataformats.cli.functions import calls, named_function
 from dataformats.cli.options import (
@@ -43,6 +44,10 @@ Against = Annotated[
         metavar="SOURCE", help="Compare each record with that of SOURCE: files, a folder, a URL or a quoted glob."
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Processes; by default this one alone, whose reads use all processors."),
+]
 
 
 def verify(
@@ -59,6 +64,9 @@ def verify(
     from_format: FromFormat = None,
     from_payload: FromPayload = None,
     from_spec: FromSpec = None,
+    workers: Workers = None,
+    engine: ClusterEngine = None,
+    address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Check every length, checksum and record; with --against, compare each record with that of its source.
@@ -84,6 +92,7 @@ def verify(
         source["against"] = one_or_all(against)
     elif any(value not in (None, {}) for value in source.values()):
         raise typer.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
+    source |= in_workers(engine, address, workers)
     with calls(where=source["where"]), bar("verifying") as progress:
         report = verified(one_or_all(paths), progress=progress, **source, **reading(format, payload, spec))
     print_json(report.to_json()) if as_json else _print_report(report)

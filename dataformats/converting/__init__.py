@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dataformats.converting.executors import worker_pool
+from dataformats.converting.executors import chosen_executor
 from dataformats.converting.plan import Plan, check_names, left_out, plan_of, portable_spec, selected, with_new_types
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.run import Run
@@ -155,8 +155,6 @@ def convert(
         1797
     """
     begin = time.perf_counter()
-    if executor is not None and workers:
-        raise ValueError("convert() takes executor= or workers=, not both")
     if map is not None and rename:
         raise ValueError("convert() takes map= or rename=, not both: the function can rename fields")
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
@@ -196,7 +194,7 @@ def convert(
             if workers:
                 conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))
-            with nullcontext(executor) if executor is not None else worker_pool(0 if commit else workers) as used:
+            with chosen_executor(executor, 0 if commit else workers) as used:
                 run = Run(conversion, selection, used, progress, resume)
                 report = target.preview(run) if dry_run else target.write(run)
         return replace(

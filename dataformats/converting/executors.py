@@ -3,29 +3,63 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, TypeVar
 
-from dataformats.converting.tasks import Result, Task
 from dataformats.errors import WorkerError
 from dataformats.storage.threads import N_THREADS, declare_readers
 
-__all__ = ["results", "worker_pool"]
+__all__ = ["SentOnce", "chosen_executor", "results", "worker_pool"]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 _UNKNOWN_WORKERS = 16
 _REMEDY = (
-    "Continue with resume=True. If the workers ran out of memory, use fewer; if none ever started, put the code of the "
-    "script under `if __name__ == '__main__':`"
+    "If the workers ran out of memory, use fewer; if none ever started, put the code of the script under "
+    "`if __name__ == '__main__':`. A conversion continues with resume=True"
 )
+
+
+class SentOnce:
+    """A dataclass that many tasks have in common: a process that receives it with each of them unpickles it once."""
+
+    def check_pickles(self) -> None:
+        """Raise `TypeError` if no other process can receive it, such as one of a lambda."""
+        try:
+            _ = self._pickled
+        except Exception as error:
+            raise TypeError(f"cannot send the source or a function to worker processes: {error}") from error
+
+    @functools.cached_property
+    def _pickled(self) -> bytes:
+        # Ray sends functions of a script itself by value: its workers do not import the script.
+        pickler = sys.modules.get("ray.cloudpickle") or pickle
+        values = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        data: bytes = pickler.dumps((type(self), values))
+        return data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (self._pickled,)
+
+
+@functools.lru_cache(4)
+def _received(data: bytes) -> Any:
+    kind, values = pickle.loads(data)
+    return kind(**values)
 
 
 def results(
@@ -78,6 +112,19 @@ def _rest(pending: dict[Future[Result], Task]) -> Iterator[Result]:
     failed = [future for future in rest if future.exception()]
     yield from (future.result() for future in rest if future not in failed)
     failed[0].result()
+
+
+@contextmanager
+def chosen_executor(executor: Executor | None, workers: int) -> Iterator[Executor | None]:
+    """Yield the executor, or a pool of so many processes, or `None` for neither.
+
+    Raises:
+        ValueError: Both are given.
+    """
+    if executor is not None and workers:
+        raise ValueError("pass executor= or workers=, not both")
+    with nullcontext(executor) if executor is not None else worker_pool(workers) as chosen:
+        yield chosen
 
 
 @contextmanager

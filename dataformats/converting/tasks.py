@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import pickle
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch, StoredRecords
 from dataformats.converting.attempts import Attempts
+from dataformats.converting.executors import SentOnce
 from dataformats.converting.plan import Plan
 from dataformats.converting.read_back import Content, check_written, content_of
 from dataformats.errors import CodecError, DataFormatsError, SpecError
@@ -32,8 +31,8 @@ Records = range | NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Conversion:
-    """What the tasks of a conversion have in common. A process that receives it unpickles it once.
+class Conversion(SentOnce):
+    """What the tasks of a conversion have in common.
 
     Attributes:
         plan: What is read, and under which types it is written.
@@ -101,13 +100,6 @@ class Conversion:
             if self.plan.checked is not None and self.on_corrupt == "raise":
                 self.plan.source.read(part)
 
-    def check_pickles(self) -> None:
-        """Raise `TypeError` if no other process can receive the conversion, such as one of a lambda."""
-        try:
-            _ = self._pickled
-        except Exception as error:
-            raise TypeError(f"cannot send the source or a function to worker processes: {error}") from error
-
     def _encoded(self, part: Records) -> StoredRecords:
         """Return these records as they are stored, all values of a field at once if the format stores them apart."""
         if self.plan.copied:
@@ -147,21 +139,6 @@ class Conversion:
                 error.add_note(f"record {number} of the source")
                 raise
         return StoredRecords.join(self.format, blobs), failures
-
-    @functools.cached_property
-    def _pickled(self) -> bytes:
-        # Ray sends functions of a script itself by value: its workers do not import the script.
-        pickler = sys.modules.get("ray.cloudpickle") or pickle
-        data: bytes = pickler.dumps({name: getattr(self, name) for name in self.__dataclass_fields__})
-        return data
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self._pickled,)
-
-
-@functools.lru_cache(4)
-def _unpickled(data: bytes) -> Conversion:
-    return Conversion(**pickle.loads(data))
 
 
 def _add_place(error: DataFormatsError, source: RecordSource, number: int) -> None:

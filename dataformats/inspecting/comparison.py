@@ -17,16 +17,18 @@ from numpy.typing import NDArray
 from dataformats.batch.differences import differing
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting.plan import check_names, copied_type, stores_payloads, with_new_types
-from dataformats.errors import DataFormatsError, Remedy, SpecError
+from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.inspecting.difference import difference
 from dataformats.inspecting.finding import Finding
 from dataformats.interfaces import OutdatedIndexError
+from dataformats.reading.scan import steps
 from dataformats.reading.source import RecordSource
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = ["Comparison", "Part"]
+__all__ = ["LISTED", "Compared", "Comparison", "Numbers", "Part"]
 
-_LISTED = 10  # findings of each field
+LISTED = 10
+"""The most findings of each field."""
 _FIELDS_REMEDY = Remedy("Pass {fields} or {rename} if that was intended.", fields=..., rename=...)
 
 _Read: TypeAlias = Callable[[NDArray[np.int64]], Mapping[str, Any]]
@@ -47,6 +49,45 @@ class Part:
     errors: Mapping[int, Exception] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Which records of the source some records of the dataset should be.
+
+    Attributes:
+        first: The number of the first of them in the dataset.
+        chosen: int64[n], their numbers in the source; `None` if these are the same.
+    """
+
+    first: int = 0
+    chosen: NDArray[np.int64] | None = None
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers in the source of these records of the dataset."""
+        return rows if self.chosen is None else self.chosen[rows - self.first]
+
+    def part(self, start: int, stop: int) -> Numbers:
+        """Return those of some records alone, for another process."""
+        return Numbers() if self.chosen is None else Numbers(start, self.chosen[start:stop])
+
+
+@dataclass(slots=True)
+class Compared:
+    """The result of a comparison.
+
+    Attributes:
+        findings: The records that cannot be compared.
+        differences: Field and finding of the first records that differ, in the order of the records.
+        counts: Field to the number of records that differ in it.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    differences: list[tuple[str, Finding]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+_SAME = Numbers()
+
+
 class Comparison:
     """Compares the records of a dataset with those of a source.
 
@@ -55,10 +96,11 @@ class Comparison:
         source: The records that it should have.
         fields: The fields to compare, by their names in the source; `None` compares all fields of both.
         rename: Name in the source to name in the dataset.
+        chosen: int64[n], the numbers of these records in the source; `None` for all.
 
     Attributes:
         findings: The fields and numbers of records that differ.
-        differences: Field to the number of records that differ in it; `"value"` for whole records.
+        numbers: Of all records.
 
     Raises:
         UnknownNameError: The source has no such field.
@@ -66,87 +108,95 @@ class Comparison:
     """
 
     def __init__(
-        self, target: RecordSource, source: RecordSource, fields: Sequence[str] | None, rename: Mapping[str, str]
+        self,
+        target: RecordSource,
+        source: RecordSource,
+        fields: Sequence[str] | None,
+        rename: Mapping[str, str],
+        chosen: NDArray[np.int64] | None,
     ) -> None:
         check_names(source, rename)
-        self.differences: Counter[str] = Counter()
         self.findings: list[Finding] = []
-        chosen = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
-        common = {new: old for new, old in chosen.items() if new in target.spec}
-        differs = len(common) < len(chosen) or (fields is None and len(common) < len(target.spec))
+        self.numbers = Numbers(0, chosen)
+        self._n = len(source) if chosen is None else len(chosen)
+        wanted = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
+        common = {new: old for new, old in wanted.items() if new in target.spec}
+        differs = len(common) < len(wanted) or (fields is None and len(common) < len(target.spec))
         by_bytes = fields is None and not rename and _same_payload(target, source)
-        if len(target) < len(source):
-            source = self._sound(source, len(target), _payloads(source) if by_bytes else _columns(source, common))
-        self.findings += _count_findings(len(source), len(target))
-        self._target, self._n = target, len(source)
+        if len(target) < self._n:
+            self._omit_damaged(source, len(target), _Payloads(source) if by_bytes else _Columns(source, common))
+        self.findings += _count_findings(self._n, len(target))
+        self._target = target
         self._ways: list[tuple[_Read, _Read]] = []  # of reading both, from the fastest to the most exact
         if by_bytes:
-            self._ways.append((_payloads(target), _payloads(source)))
+            self._ways.append((_Payloads(target), _Payloads(source)))
             differs |= bool(target.hidden_fields or source.hidden_fields)
         elif differs:
-            self.findings += _field_findings(chosen, target.spec if fields is None else chosen)
+            self.findings += _field_findings(wanted, target.spec if fields is None else wanted)
         if common and not (differs and self._ways):  # bytes alone tell if records with other fields are equal
             self._ways += _ways(target, source, common)
 
-    def _sound(self, source: RecordSource, n: int, read: _Read) -> RecordSource:
-        """Return the source without its damaged records, if `n` are left: `convert` may have omitted them."""
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"findings": [], "numbers": Numbers()}  # a task has the numbers of its records
+
+    def _omit_damaged(self, source: RecordSource, n: int, read: _Read) -> None:
+        """Omit the damaged records of the source, if `n` are left: `convert` may have omitted them."""
         errors: dict[int, Exception] = {}
-        for part in source.steps():
-            errors |= _read(read, np.arange(part.start, part.stop)).errors
-        if len(source) - len(errors) != n:
-            return source
+        for part in steps(source, range(self._n)):
+            errors |= _read(read, np.arange(part.start, part.stop), self.numbers).errors
+        if self._n - len(errors) != n:
+            return
         self.findings += [Finding.of(error, index) for index, error in errors.items()]
-        return source.take(np.setdiff1d(np.arange(len(source)), list(errors)))
+        self.numbers = Numbers(0, self.numbers(np.setdiff1d(np.arange(self._n), list(errors))))
+        self._n = n
 
     def read(self, rows: NDArray[np.int64]) -> Part:
         """Return records of the dataset for `compare`; those that the source does not have are left out."""
         return _read(self._ways[0][0], rows[rows < self._n]) if self._ways else Part(rows[:0])
 
-    def compare(self, found: Part) -> list[Finding]:
+    def compare(self, found: Part, numbers: Numbers, before: Mapping[str, int]) -> Compared:
         """Return the differences of some records, the first of each field only, and count all.
 
         Args:
             found: The result of `read`.
+            numbers: Of these records, or of more.
+            before: Field to the number of differences that were found before.
         """
-        findings: list[Finding] = []
+        result = Compared()
         expected, differs = found, dict[str, NDArray[np.bool_]]()
         for number, (read_target, read_source) in enumerate(self._ways):
             if number:
                 found = _read(read_target, found.rows)
-            expected = _read(read_source, found.rows)
+            expected = _read(read_source, found.rows, numbers)
             errors = {**found.errors, **expected.errors}
-            findings += [Finding.of(errors[index], index) for index in sorted(errors)]
+            result.findings += [Finding.of(errors[index], index) for index in sorted(errors)]
             if expected.errors:
                 found = _read(read_target, expected.rows)
             differs = {name: differing(column, found.columns[name]) for name, column in expected.columns.items()}
             wrong = np.flatnonzero(np.logical_or.reduce([np.zeros(len(found.rows), np.bool_), *differs.values()]))
             if not len(wrong):
-                return findings
+                return result
             if number + 1 < len(self._ways):
                 found = Part(found.rows[wrong])
-        return findings + self._listed(differs, expected, found)
+        for name, places in differs.items():
+            positions = np.flatnonzero(places).tolist()
+            result.counts.update([name] * len(positions))
+            shown = positions[: max(0, LISTED - before.get(name, 0))]
+            result.differences += [(name, self._difference(name, position, expected, found)) for position in shown]
+        result.differences.sort(key=lambda pair: pair[1].index or 0)
+        return result
 
-    def _listed(self, differs: Mapping[str, NDArray[np.bool_]], expected: Part, found: Part) -> list[Finding]:
-        listed: list[Finding] = []
-        spec = self._target.spec
-        for name, wrong in differs.items():
-            positions = np.flatnonzero(wrong).tolist()
-            shown = positions[: max(0, _LISTED - self.differences[name])]
-            self.differences.update([name] * len(positions))
-            for position in shown:
-                index = int(found.rows[position])
-                place = self._target.origin(index)
-                listed.append(
-                    difference(
-                        expected.columns[name][position],
-                        found.columns[name][position],
-                        path=None if place is None else place[0],
-                        index=index,
-                        field=None if self._target.single or name not in spec else name,
-                        kind=spec.get(name),
-                    )
-                )
-        return sorted(listed, key=lambda finding: finding.index or 0)
+    def _difference(self, name: str, position: int, expected: Part, found: Part) -> Finding:
+        spec, index = self._target.spec, int(found.rows[position])
+        place = self._target.origin(index)
+        return difference(
+            expected.columns[name][position],
+            found.columns[name][position],
+            path=None if place is None else place[0],
+            index=index,
+            field=None if self._target.single or name not in spec else name,
+            kind=spec.get(name),
+        )
 
 
 def _count_findings(expected: int, found: int) -> Iterator[Finding]:
@@ -187,10 +237,10 @@ def _ways(target: RecordSource, source: RecordSource, common: Mapping[str, str])
     with suppress(SpecError):  # raised if records are computed: there are no blobs
         blobs = target.with_spec(as_bytes(target.spec, copied))
         yield (
-            _columns(blobs, same),
-            _columns(source.with_spec(as_bytes(source.spec, {common[new] for new in copied})), common),
+            _Columns(blobs, same),
+            _Columns(source.with_spec(as_bytes(source.spec, {common[new] for new in copied})), common),
         )
-    yield _columns(target, same), _columns(source, common)
+    yield _Columns(target, same), _Columns(source, common)
 
 
 def _typed(source: RecordSource, types: Mapping[str, Type], rename: Mapping[str, str]) -> RecordSource:
@@ -218,37 +268,46 @@ def _with_bytes(source: RecordSource, fields: set[str]) -> RecordSource:
         return source
 
 
-def _payloads(source: RecordSource) -> _Read:
-    return lambda rows: {VALUE: source.read_bytes(rows)}
+@dataclass(frozen=True, slots=True)
+class _Payloads:
+    """Reads the stored bytes of records."""
+
+    source: RecordSource
+
+    def __call__(self, rows: NDArray[np.int64]) -> Mapping[str, Any]:
+        return {VALUE: self.source.read_bytes(rows)}
 
 
-def _columns(source: RecordSource, names: Mapping[str, str]) -> _Read:
-    fields = tuple(names.values())
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Reads fields; `names` has their names in the dataset, and those in this source."""
 
-    def read(rows: NDArray[np.int64]) -> Mapping[str, Any]:
-        columns = source.read(rows, fields).columns
-        return {new: columns[old] for new, old in names.items()}
+    source: RecordSource
+    names: Mapping[str, str]
 
-    return read
+    def __call__(self, rows: NDArray[np.int64]) -> Mapping[str, Any]:
+        columns = self.source.read(rows, tuple(self.names.values())).columns
+        return {new: columns[old] for new, old in self.names.items()}
 
 
-def _read(read: _Read, rows: NDArray[np.int64]) -> Part:
+def _read(read: _Read, rows: NDArray[np.int64], numbers: Numbers = _SAME) -> Part:
     """Return the records at `rows`, without those that cannot be read."""
     try:
-        return Part(rows, read(rows)) if len(rows) else Part(rows)
+        return Part(rows, read(numbers(rows))) if len(rows) else Part(rows)
     except OutdatedIndexError:
         raise
     except DataFormatsError:
-        errors = dict(_errors(read, rows))
+        errors = dict(_errors(read, rows, numbers))
         if not errors:
             raise
     sound = rows[~np.isin(rows, list(errors))]
-    return Part(sound, read(sound) if len(sound) else {}, errors)
+    return Part(sound, read(numbers(sound)) if len(sound) else {}, errors)
 
 
-def _errors(read: _Read, rows: NDArray[np.int64]) -> Iterator[tuple[int, Exception]]:
+def _errors(read: _Read, rows: NDArray[np.int64], numbers: Numbers) -> Iterator[tuple[int, Exception]]:
     for row in rows:
         try:
-            read(row[None])
+            read(numbers(row[None]))
         except DataFormatsError as error:
-            yield int(row), error
+            named = error.at(int(row)) if isinstance(error, (FormatError, SpecError)) else error
+            yield int(row), error if numbers.chosen is None else named

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting import opened_source
+from dataformats.converting.executors import chosen_executor
 from dataformats.converting.selection import Selection
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_sidecar
-from dataformats.inspecting.comparison import Comparison, Part
+from dataformats.inspecting.checks import Checks
+from dataformats.inspecting.comparison import Comparison
 from dataformats.inspecting.description import shown_path, shown_types
 from dataformats.inspecting.finding import Finding
 from dataformats.interfaces import BlobBackend, OutdatedIndexError
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
+from dataformats.reading.scan import as_numbers
 from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.storage.paths import resolve
-from dataformats.storage.prefetch import prefetch
 
 __all__ = ["VerifyReport", "verify"]
 
@@ -85,6 +87,8 @@ def verify(
     shuffle: int | None = None,
     limit: int | None = None,
     source_options: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
+    workers: int = 0,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> VerifyReport:
@@ -106,6 +110,8 @@ def verify(
         shuffle: The seed.
         limit: The number of records.
         source_options: Arguments of `open`, if `against` is a path.
+        executor: Checks the records in parts: any `concurrent.futures.Executor`. The findings are the same for each.
+        workers: Use so many processes instead; 0 checks in this one.
         progress: Called with (records done, records in all); each counts twice if the spec is inferred.
         **options: Arguments of `open`, if `path` is a path.
 
@@ -113,7 +119,10 @@ def verify(
         FileNotFoundError: There is no such file.
         FormatError: The files of `against` cannot be opened.
         SpecError: `spec=` does not parse, or the records of `against` are computed and have no types.
+        TypeError: The source or a codec cannot be pickled for `workers`.
         UnknownNameError: No such format, codec or field.
+        ValueError: `executor` and `workers` are both given.
+        WorkerError: A process of the executor died.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -131,118 +140,108 @@ def verify(
         True
     """
     begin = time.perf_counter()
-    if against is None:
-        if rename or source_options or any(option is not None for option in (fields, where, shuffle, limit)):
-            raise TypeError("fields=, rename=, where=, shuffle=, limit= and source_options= need against=")
-        return _verified_anew(path, progress, options, begin, None)
-    with opened_source(against, source_options or {}, None, {}) as source:
-        selection = Selection(source, where, shuffle, limit, "omit")
-        chosen = source.take(selection.records(0, len(selection))) if selection.facts else source
-        compare = functools.partial(Comparison, source=chosen, fields=fields, rename=rename or {})
-        report = _verified_anew(path, progress, options, begin, compare)
-    return replace(report, against=shown_path(against))
+    if against is None and (rename or source_options or any(x is not None for x in (fields, where, shuffle, limit))):
+        raise TypeError("fields=, rename=, where=, shuffle=, limit= and source_options= need against=")
+    with chosen_executor(executor, workers) as used:
+        if against is None:
+            return _Verification(path, options, used, bool(workers), progress).report()
+        with opened_source(against, source_options or {}, None, {}) as source:
+            selection = Selection(source, where, shuffle, limit, "omit")
+            chosen = as_numbers(selection.records(0, len(selection))) if selection.facts else None
+            compare = functools.partial(Comparison, source=source, fields=fields, rename=rename or {}, chosen=chosen)
+            report = _Verification(path, options, used, bool(workers), progress, compare).report()
+    return replace(report, against=shown_path(against), seconds=time.perf_counter() - begin)
 
 
-_Compare = Callable[[RecordSource], Comparison] | None
+@dataclass(frozen=True)
+class _Verification:
+    """One call of `verify`.
 
-
-def _verified_anew(
-    path: Any,
-    progress: Callable[[int, int], None] | None,
-    options: dict[str, Any],
-    begin: float,
-    compare: _Compare,
-) -> VerifyReport:
-    """Return the report; if an index was out of date, begin again with the new one."""
-    try:
-        return _verified(path, progress, options, begin, compare)
-    except OutdatedIndexError:
-        pass  # it was built again
-    try:
-        return _verified(path, progress, options, begin, compare)
-    except OutdatedIndexError as error:  # of another file
-        return _verify_separately(path, options, [Finding.of(error)], begin)
-
-
-def _verified(
-    path: Any,
-    progress: Callable[[int, int], None] | None,
-    options: dict[str, Any],
-    begin: float,
-    compare: _Compare,
-) -> VerifyReport:
-    findings: list[Finding] = []
-    try:
-        source = _opened(path, options, findings)
-        infers = isinstance(source, FileSource) and source.spec_is_inferred
-        counter = _Counter(progress, len(source) * (2 if infers else 1))
-        if isinstance(source, FileSource):
-            findings += _count_findings(path, source, options.get("storage_options"), findings)
-            source.infer_fully(counter.add)
-    except OutdatedIndexError:
-        raise
-    except (FormatError, UnknownNameError, SpecError) as error:
-        if not isinstance(error, FormatError) and any(options.get(name) is not None for name in _NAMED):
-            raise  # the arguments are wrong, not the data
-        return _verify_separately(path, options, [*findings, Finding.of(error)], begin)
-    comparison = None if compare is None else compare(source)
-    findings += [] if comparison is None else comparison.findings
-    opaque = source.opaque_fields
-    if opaque:
-        source = source.with_spec(as_bytes(source.spec, opaque))
-    for part, found in _checked(source, comparison):
-        findings += found
-        counter.add(len(part))
-    return VerifyReport(
-        shown_path(path),
-        source.format,
-        len(source),
-        source.nbytes,
-        tuple(findings),
-        time.perf_counter() - begin,
-        shown_types(opaque),
-        differences={} if comparison is None else dict(comparison.differences),
-    )
-
-
-def _checked(source: RecordSource, comparison: Comparison | None) -> Iterator[tuple[range, list[Finding]]]:
-    """Yield all records in parts, each with its findings; records to compare are read one part ahead."""
-
-    def read() -> Iterator[tuple[range, list[Finding], Part | None]]:
-        for part in source.steps():
-            wrong = source.check(part)
-            sound = np.setdiff1d(np.arange(part.start, part.stop), list(wrong))
-            findings = [Finding.of(wrong[index], index) for index in sorted(wrong)]
-            yield part, findings, None if comparison is None else comparison.read(sound)
-
-    for part, findings, found in read() if comparison is None else prefetch(read()):
-        different = [] if comparison is None or found is None else comparison.compare(found)
-        yield part, findings + different
-
-
-def _verify_separately(path: Any, options: dict[str, Any], known: list[Finding], begin: float) -> VerifyReport:
-    """Return the report of files that cannot be opened together: each file is verified separately.
-
-    Args:
-        path: As in `verify`.
-        options: Likewise.
-        known: The findings until then; the last one is why the files cannot be opened together.
-        begin: When the verification began.
+    Attributes:
+        path: As given; and likewise:
+        options: Arguments of `open`.
+        executor: Runs the checks; `None` runs them here.
+        in_processes: True if other processes must receive the source.
+        progress: Called with the records done, and in all.
+        compare: Returns the comparison of the opened dataset; `None` compares nothing.
+        begin: When it began.
     """
-    names = _file_names(path, options.get("storage_options"))
-    if len(names) < 2:
-        return VerifyReport(shown_path(path), None, 0, 0, tuple(known), time.perf_counter() - begin)
-    reports = [verify(name, **options) for name in names]
-    findings = [*known[:-1], *(finding for report in reports for finding in report.findings)]
-    return VerifyReport(
-        shown_path(path),
-        next((report.format for report in reports if report.format is not None), None),
-        sum(report.records for report in reports),
-        sum(report.nbytes for report in reports),
-        tuple(dict.fromkeys(findings or known)),  # a sidecar's are found twice
-        time.perf_counter() - begin,
-        {name: kind for report in reports for name, kind in report.opaque.items()},
-    )
+
+    path: Any
+    options: Mapping[str, Any]
+    executor: Executor | None
+    in_processes: bool
+    progress: Callable[[int, int], None] | None
+    compare: Callable[[RecordSource], Comparison] | None = None
+    begin: float = field(default_factory=time.perf_counter)
+
+    def report(self) -> VerifyReport:
+        """Return the report; if an index was out of date, begin again with the new one."""
+        try:
+            return self._report()
+        except OutdatedIndexError:
+            pass  # it was built again
+        try:
+            return self._report()
+        except OutdatedIndexError as error:  # of another file
+            return self._report_of_each([Finding.of(error)])
+
+    def _report(self) -> VerifyReport:
+        findings: list[Finding] = []
+        try:
+            source = _opened(self.path, self.options, findings)
+            infers = isinstance(source, FileSource) and source.spec_is_inferred
+            counter = _Counter(self.progress, len(source) * (2 if infers else 1))
+            if isinstance(source, FileSource):
+                findings += _count_findings(self.path, source, self.options.get("storage_options"), findings)
+                source.infer_fully(counter.add)
+        except OutdatedIndexError:
+            raise
+        except (FormatError, UnknownNameError, SpecError) as error:
+            if not isinstance(error, FormatError) and any(self.options.get(name) is not None for name in _NAMED):
+                raise  # the arguments are wrong, not the data
+            return self._report_of_each([*findings, Finding.of(error)])
+        comparison = None if self.compare is None else self.compare(source)
+        findings += [] if comparison is None else comparison.findings
+        opaque = source.opaque_fields
+        checks = Checks(source.with_spec(as_bytes(source.spec, opaque)) if opaque else source, comparison)
+        if self.in_processes:
+            checks.check_pickles()
+        differences: Counter[str] = Counter()
+        for n, found in checks.run(self.executor, differences):
+            findings += found
+            counter.add(n)
+        return VerifyReport(
+            shown_path(self.path),
+            source.format,
+            len(source),
+            source.nbytes,
+            tuple(findings),
+            time.perf_counter() - self.begin,
+            shown_types(opaque),
+            differences=dict(differences),
+        )
+
+    def _report_of_each(self, known: list[Finding]) -> VerifyReport:
+        """Return the report of files that cannot be opened together: each file is verified separately.
+
+        Args:
+            known: The findings until then; the last one is why the files cannot be opened together.
+        """
+        names = _file_names(self.path, self.options.get("storage_options"))
+        if len(names) < 2:
+            return VerifyReport(shown_path(self.path), None, 0, 0, tuple(known), time.perf_counter() - self.begin)
+        reports = [replace(self, path=name, progress=None, compare=None).report() for name in names]
+        findings = [*known[:-1], *(finding for report in reports for finding in report.findings)]
+        return VerifyReport(
+            shown_path(self.path),
+            next((report.format for report in reports if report.format is not None), None),
+            sum(report.records for report in reports),
+            sum(report.nbytes for report in reports),
+            tuple(dict.fromkeys(findings or known)),  # a sidecar's are found twice
+            time.perf_counter() - self.begin,
+            {name: kind for report in reports for name, kind in report.opaque.items()},
+        )
 
 
 def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
@@ -271,7 +270,7 @@ class _Counter:
             self._progress(self._done, self._total)
 
 
-def _opened(path: Any, options: dict[str, Any], findings: list[Finding]) -> RecordSource:
+def _opened(path: Any, options: Mapping[str, Any], findings: list[Finding]) -> RecordSource:
     """Return the source; a file that is not as its sidecar says becomes a finding."""
     if isinstance(path, RecordSource):
         return path

@@ -218,7 +218,7 @@ class OpenArguments(OpenOptions):
         Raises:
             StateMismatchError: The data have another fingerprint.
         """
-        source = self.open()
+        source = self.open(lambda _: None)  # that source accepted its sidecars, and the fingerprints are compared
         if not spec_is_inferred:
             source = source.with_spec(spec)
         source.adopt_memory(memory)

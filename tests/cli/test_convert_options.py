@@ -162,6 +162,7 @@ def test_default_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "said"), [(["--address", "auto"], "needs --engine"), (["--engine", "ray", "--workers", "2"], "decides")]
 )
 def test_options_of_a_cluster(run: Run, options: list[str], said: str) -> None:
-    result = run("convert", DIGITS, "digits.ffr", *options)
-    assert (result.code, result.out) == (2, "")
-    assert said in result.err
+    for arguments in (("convert", DIGITS, "digits.ffr"), ("verify", DIGITS)):
+        result = run(*arguments, *options)
+        assert (result.code, result.out) == (2, "")
+        assert said in result.err

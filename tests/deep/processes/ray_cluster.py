@@ -73,6 +73,9 @@ def main(folder: Path) -> None:
             DIGITS, folder / "cluster", map=same, executor=executor, progress=progress, **OPTIONS
         )
         found |= {"records": report.records, "files": report.files, "nodes_left": 1 - len(second)}
+        found["differences"] = dataformats.verify(
+            folder / "cluster", against=DIGITS, shuffle=1, executor=executor
+        ).differences
         try:
             dataformats.convert(DIGITS, folder / "failing", map=fails, executor=executor, **OPTIONS)
         except dataformats.SpecError as error:
