@@ -128,7 +128,7 @@ wheel-%: .venv-wheels/stamp
 	touch $@
 
 .venv/deep: .venv/stamp
-	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build ray pandas \
+	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build distributed ray pandas \
 	    tensorflow-cpu granular tfrecord bags duckdb polars datasets -c tests/constraints.txt
 	touch $@
 
