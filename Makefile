@@ -32,7 +32,7 @@ test: .venv/stamp
 	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests --ignore tests/deep
 
 # Everything else.
-test-deep: .venv/deep
+test-deep: .venv/deep .venv-moto/stamp
 	@$(STAGE) pyright .venv/bin/pyright
 	@for stage in fuzz-short sanitize plain wheel reference; do \
 	    $(STAGE) $$stage $(MAKE) --no-print-directory test-$$stage || exit 1; done
@@ -129,7 +129,14 @@ wheel-%: .venv-wheels/stamp
 
 .venv/deep: .venv/stamp
 	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build distributed ray pandas \
-	    tensorflow-cpu granular tfrecord bags duckdb polars datasets -c tests/constraints.txt
+	    tensorflow-cpu granular tfrecord bags duckdb polars datasets s3fs -c tests/constraints.txt
+	touch $@
+
+# The server of tests/deep/remote: what it depends on and what s3fs depends on do not fit into one environment.
+.venv-moto/stamp: tests/deep/remote/constraints.txt
+	test -x .venv-moto/bin/python || $(PYTHON) -m venv .venv-moto
+	@$(STAGE) moto .venv-moto/bin/python -m pip $(PIP_FLAGS) install --no-compile 'moto[s3,server]' \
+	    -c tests/deep/remote/constraints.txt
 	touch $@
 
 .venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs loaders -name '*.py')

@@ -12,7 +12,7 @@ from dataformats.storage.remote_errors import explained, is_transient
 
 __all__ = ["RangeRequest", "get_ranges"]
 
-_WAITS_S = (0.1, 0.5, 2.0)
+_WAITS_S = (0.1, 0.4, 1.5, 5.0)
 """How long to wait before requests that failed are made again: on top of the retries of the file system itself."""
 
 
@@ -37,7 +37,7 @@ def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | Except
     """Return the bytes of each range, or the error to raise for it.
 
     All ranges are requested by one `cat_ranges`, concurrently if the file system can. Those that fail because of
-    throttling, a server error or a broken connection, or that come back short, are requested again, three times.
+    throttling, a server error or a broken connection, or that come back short, are requested again, four times.
     """
     answers: list[bytes | Exception] = [b""] * len(requests)
     waiting = list(range(len(requests)))

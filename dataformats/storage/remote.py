@@ -249,7 +249,10 @@ class FsspecFolder(Folder):
         return [name for name, entry in self._entries.items() if entry["type"] == "file"]
 
     def file(self, name: str) -> StoredFile:
-        return FsspecFile(self._system.current, f"{self._path}/{name}", self._entries.get(name))
+        entry = self._entries.get(name)
+        # The pages of an HTTP server list names without sizes.
+        known = entry if entry is not None and entry.get("size") is not None else None
+        return FsspecFile(self._system.current, f"{self._path}/{name}", known)
 
     def folders(self) -> list[str]:
         return [name for name, entry in self._entries.items() if entry["type"] == "directory"]

@@ -41,7 +41,7 @@ def is_transient(error: BaseException) -> bool:
 def explained(error: Exception, url: str) -> Exception:
     """Return the error to raise for one of a file system: the same, or an `OSError` that names URL and remedy."""
     if isinstance(error, FileNotFoundError) or _status(error) == 404:
-        if isinstance(error, FileNotFoundError) and error.errno is not None:
+        if "://" in str(getattr(error, "filename", None)):
             return error
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     if _is_refused(error):

@@ -85,6 +85,13 @@ def test_bodies_of_another_length(store: CountingStore) -> None:
     assert len(store.calls) == 7
 
 
+def test_a_missing_object_is_named_by_its_url() -> None:
+    for error in (FileNotFoundError("b/a"), FileNotFoundError(2, "No such file or blob", "b/a"), StatusError(404)):
+        with pytest.raises(FileNotFoundError, match="No such file") as caught, errors_as_os_error("az://b/a"):
+            raise error
+        assert caught.value.filename == "az://b/a"
+
+
 @pytest.mark.parametrize(
     ("url", "remedy"),
     [

@@ -1,0 +1,110 @@
+"""HTTP servers on loopback: with ranges and faults, and without ranges."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+__all__ = ["RangeServer", "plain_server"]
+
+Fault = Callable[[int, str], str | None]
+
+
+class RangeServer:
+    """Serves one file with ranges, and counts requests.
+
+    Attributes:
+        url: Of the file.
+        data: Its bytes; may be replaced.
+        ranges: The `Range` header of each GET, without `bytes=`.
+        fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`, or
+            `"cut"` for half of the body.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.version = 1
+        self.ranges: list[str] = []
+        self.fault: Fault = lambda number, asked: None
+        handler = type("Handler", (_Handler,), {"store": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/x.tfrecord"
+
+    @contextmanager
+    def running(self) -> Iterator[RangeServer]:
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    store: RangeServer
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._start(200 if self._is_there() else 404, len(self.store.data))
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range", "").removeprefix("bytes=")
+        self.store.ranges.append(asked)
+        fault = self.store.fault(len(self.store.ranges) - 1, asked)
+        if not self._is_there():
+            fault = "404"
+        if fault == "reset":
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            self.connection.close()
+            return
+        if fault is not None and fault.isdecimal():
+            self._start(int(fault), 0)
+            return
+        first, _, last = asked.partition("-")
+        body = self.store.data[int(first or 0) : int(last or len(self.store.data)) + 1]
+        self._start(206 if asked else 200, len(body))
+        self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
+        self.close_connection |= fault == "cut"
+
+    def _is_there(self) -> bool:
+        return self.path == "/x.tfrecord"
+
+    def _start(self, status: int, length: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(length))
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("ETag", f'"{self.store.version}"')
+        self.end_headers()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def plain_server(folder: Path) -> Iterator[str]:
+    """Serve a folder by Python's own server, which knows no ranges; yield its URL."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,140 @@
+"""Reading behind HTTP: faults are survived or named, a fork works, a server without ranges is named."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.storage import range_requests, remote
+from tests.deep.remote.servers import RangeServer, plain_server
+
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+
+N = 2000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("http") / "x.tfrecord"
+    blob = np.random.default_rng(2).bytes(N + 1000)
+    with dataformats.create(path) as writer:
+        writer.extend(blob[i : i + 1000] for i in range(N))
+    return path
+
+
+@pytest.fixture
+def server(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
+    monkeypatch.setattr(range_requests, "_WAITS_S", (0.01, 0.02, 0.05, 0.1))
+    with RangeServer(path.read_bytes()).running() as server:
+        yield server
+
+
+def opened(server: RangeServer, **options: Any) -> Any:
+    return dataformats.open(server.url, format="tfrecord", payload="bytes", **options)
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "cut"])
+def test_faults_that_pass(fault: str, server: RangeServer, path: Path) -> None:
+    """Every fourth request fails, and every record is read, by a loader, by iteration and alone."""
+    expected = list(dataformats.open(path))
+    server.fault = lambda number, _: fault if number % 4 == 1 else None
+    source = opened(server)
+    assert list(source) == expected
+    assert list(source.read(range(0, N, 100))) == expected[::100]
+    with dataformats.Loader(source, 100, shuffle="window", block_records=500, window_blocks=2) as loader:
+        assert sorted(value for batch in loader for value in batch["value"]) == sorted(expected)
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "reset", "cut"])
+def test_faults_that_last(fault: str, server: RangeServer) -> None:
+    source = opened(server)
+    len(source)
+    server.ranges.clear()
+    server.fault = lambda number, _: fault
+    with pytest.raises(OSError, match=server.url):
+        source.read([5])
+    assert len(server.ranges) >= 4
+    server.fault = lambda number, _: None
+    assert len(source.read([5])) == 1
+
+
+def test_an_epoch_in_few_requests(server: RangeServer) -> None:
+    source = opened(server)
+    len(source)
+    orders: list[tuple[Any, int]] = [(False, 4), ("window", 24)]
+    for shuffle, most in orders:
+        server.ranges.clear()
+        with dataformats.Loader(source, 64, shuffle=shuffle) as loader:
+            assert sum(len(batch["value"]) for batch in loader) == N
+        assert len(server.ranges) <= most
+        asked = [tuple(map(int, one.split("-"))) for one in server.ranges]
+        assert sum(last - first + 1 for first, last in asked) <= 1.3 * len(server.data)
+
+
+def test_a_changed_file(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = opened(server)
+    len(source)
+    monkeypatch.setattr(remote, "_CHECK_S", 0.0)
+    server.version = 2
+    with pytest.raises(dataformats.FormatError, match="replaced or changed"):
+        source.read([5])
+
+
+def test_missing_and_refused(server: RangeServer) -> None:
+    with pytest.raises(FileNotFoundError, match=r"y\.tfrecord"):
+        dataformats.open(server.url.replace("/x.", "/y."))
+    source = opened(server)
+    len(source)
+    server.fault = lambda number, _: "403"
+    with pytest.raises(PermissionError, match="Authorization") as caught:
+        source.read([7])
+    assert caught.value.filename == server.url
+
+
+def _read(source: Any, queue: Any) -> None:
+    queue.put(list(source.read([3, 1])))
+
+
+def test_a_forked_child_reads(server: RangeServer) -> None:
+    """With a file system of its own: the parent's has a thread that the child lacks."""
+    source = opened(server)
+    expected = list(source.read([3, 1]))
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_read, args=(source, queue))
+    child.start()
+    try:
+        assert queue.get(timeout=20) == expected
+    finally:
+        child.kill()
+        child.join()
+    assert list(source.read([3, 1])) == expected
+
+
+def test_a_disk_cache_serves_the_second_epoch(server: RangeServer, tmp_path: Path) -> None:
+    for requests in (True, False):
+        server.ranges.clear()
+        source = opened(server, cache=f"disk:{tmp_path}")
+        with dataformats.Loader(source, 64) as loader:
+            assert sum(len(batch["value"]) for batch in loader) == N
+        assert any(server.ranges) == requests
+
+
+def test_a_folder_is_a_page_of_links(path: Path) -> None:
+    with plain_server(path.parent) as url, pytest.raises(dataformats.FormatError, match="range requests"):
+        dataformats.open(f"{url}/")  # it finds the file
+
+
+def test_a_server_without_ranges(path: Path) -> None:
+    with plain_server(path.parent) as url:
+        with pytest.raises(dataformats.FormatError, match="does not support range requests") as caught:
+            dataformats.open(f"{url}/x.tfrecord")
+        assert caught.value.path == f"{url}/x.tfrecord"
+        assert "simplecache::" in str(caught.value)
+        assert len(dataformats.open(f"simplecache::{url}/x.tfrecord")) == N

@@ -1,0 +1,149 @@
+"""Reading and writing S3, as moto implements it: requests are counted in its log."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+
+s3fs = pytest.importorskip("s3fs", reason="the extra s3 is not installed")
+MOTO = Path(os.environ.get("DATAFORMATS_MOTO", Path(__file__).parents[3] / ".venv-moto/bin/moto_server"))
+pytestmark = pytest.mark.skipif(not MOTO.exists(), reason="make .venv-moto/stamp installs the server")
+
+N, SPEC = 20_000, {"data": "bytes", "number": "int64"}
+DECLARED: dict[str, Any] = {"format": "ofrecord", "payload": "ofrecord", "spec": SPEC}
+
+
+class Server:
+    """A moto server, its log, and the `storage_options` for it."""
+
+    def __init__(self, port: int, log: Path) -> None:
+        self.options = {"endpoint_url": f"http://127.0.0.1:{port}", "key": "x", "secret": "y"}
+        self._log = log
+        self._read = 0
+
+    def requests(self) -> list[str]:
+        """Return the method and the path of each request since the last call."""
+        time.sleep(0.1)
+        text = self._log.read_text()
+        lines, self._read = text[self._read :], len(text)
+        return re.findall(r'"(?:\x1b\[\d+m)*([A-Z]+ \S+) HTTP', lines)
+
+    def system(self) -> Any:
+        return s3fs.S3FileSystem(**self.options, skip_instance_cache=True, use_listings_cache=False)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    log = tmp_path_factory.mktemp("moto") / "log"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with log.open("wb") as file:
+        process = subprocess.Popen([MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=file, stderr=file)
+    try:
+        for _ in range(300):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        server = Server(port, log)
+        server.system().mkdir("bucket")
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def url(server: Server) -> str:
+    """20,000 records of 1 KB in one file, without a sidecar."""
+    blob = np.random.default_rng(1).bytes(N + 1000)
+    with dataformats.create("s3://bucket/read/x.ofrecord", spec=SPEC, storage_options=server.options) as writer:
+        writer.extend({"data": blob[i : i + 1000], "number": i} for i in range(N))
+    server.system().rm_file("bucket/read/x.ofrecord.dataformats.json")
+    return "s3://bucket/read/x.ofrecord"
+
+
+def test_opening(server: Server, url: str) -> None:
+    dataformats.open(url, storage_options=server.options, **DECLARED)
+    server.requests()
+    dataformats.open(url, storage_options=server.options, **DECLARED)
+    assert len(server.requests()) <= 3
+    dataformats.open(url, storage_options=server.options)
+    assert len(server.requests()) <= 8
+
+
+def test_epochs(server: Server, url: str) -> None:
+    source = dataformats.open(url, storage_options=server.options, **DECLARED)
+    assert len(source) == N
+    orders: list[tuple[Any, int]] = [(False, 40), ("window", 120)]
+    for shuffle, most in orders:
+        server.requests()
+        with dataformats.Loader(source, 64, shuffle=shuffle) as loader:
+            assert sum(len(batch["number"]) for batch in loader) == N
+        found = [request for request in server.requests() if request.startswith("GET")]
+        assert len(found) <= most
+    assert source.read(np.arange(64) * 300)["number"].tolist() == list(range(0, 64 * 300, 300))
+    assert len(server.requests()) <= 65
+
+
+@pytest.mark.parametrize("format", ["granular", "tfrecord", "syrah"])
+@pytest.mark.parametrize("shards", [None, 7])
+def test_writing(format: str, shards: int | None, server: Server) -> None:
+    url = f"s3://bucket/{format}-{shards}"
+    for first in (0, 100):
+        server.requests()
+        options: dict[str, Any] = {"overwrite": first > 0, "shard_records": shards, "storage_options": server.options}
+        with dataformats.create(url, format, spec=SPEC, **options) as writer:
+            writer.extend({"data": b"x" * i, "number": first + i} for i in range(1, 21))
+        sent = [request for request in server.requests() if request.startswith("PUT")]
+        assert sent[0].endswith(".dataformats.json") or ".partial" in sent[0]
+        source = dataformats.open(url, storage_options=server.options)
+        assert [record["number"] for record in source] == list(range(first + 1, first + 21))
+    names = server.system().find(f"bucket/{format}-{shards}")
+    assert not [name for name in names if ".partial" in name]
+
+
+def test_errors(server: Server, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for missing in ("s3://bucket/none.tfrecord", "s3://no-bucket/x.tfrecord"):
+        with pytest.raises(FileNotFoundError, match=missing):
+            dataformats.open(missing, storage_options=server.options)
+    with pytest.raises(FileNotFoundError, match="no-bucket"):
+        dataformats.create("s3://no-bucket/x.tfrecord", storage_options=server.options).close()
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/none")
+    with pytest.raises(PermissionError, match="AWS_ACCESS_KEY_ID"):
+        dataformats.open(url, storage_options={"endpoint_url": server.options["endpoint_url"]})
+
+
+def _read(source: Any, queue: Any) -> None:
+    queue.put(source.read([3, 1])["number"].tolist())
+
+
+def test_a_forked_child_reads(server: Server, url: str) -> None:
+    source = dataformats.open(url, storage_options=server.options, **DECLARED)
+    assert source.read([3, 1])["number"].tolist() == [3, 1]
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_read, args=(source, queue))
+    child.start()
+    try:
+        assert queue.get(timeout=30) == [3, 1]
+    finally:
+        child.kill()
+        child.join()
