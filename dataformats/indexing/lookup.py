@@ -56,7 +56,8 @@ class InMemoryLookup:
         """Return the extents of these records, each in `[0, starts[-1])`; `part` reads those that are not in memory."""
         file = self._file[indices]
         if not self._complete and not self._there[file].all():
-            self._load(np.unique(file[~self._there[file]]).tolist(), part)
+            missing = np.bincount(file[~self._there[file]])  # np.unique would import numpy.ma, for 50 ms
+            self._load(np.flatnonzero(missing).tolist(), part)
         stored = None if self._stored is None else self._stored[indices]
         problems = self._problems_of(file, indices) if self._problems else {}
         return Extents(file, self._offset[indices], self._length[indices], stored=stored, problems=problems)

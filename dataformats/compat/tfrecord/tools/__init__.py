@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataformats.compat.tfrecord.tools import tfrecord2idx
+    from dataformats.compat.tfrecord.tools.tfrecord2idx import create_index
 
 __all__ = ["create_index", "tfrecord2idx"]
 

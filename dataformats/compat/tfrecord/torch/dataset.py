@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch.utils.data
 
+import dataformats.backends.tfrecord  # not in each forked worker
+import dataformats.reading.views  # noqa: F401
 from dataformats.compat.tfrecord.iterator_utils import shuffle_iterator
 from dataformats.compat.tfrecord.reader import Description, Shard, multi_tfrecord_loader, tfrecord_loader
 
