@@ -128,8 +128,9 @@ wheel-%: .venv-wheels/stamp
 	touch $@
 
 .venv/deep: .venv/stamp
-	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install 'pyright[nodejs]' build distributed ray pandas \
-	    tensorflow-cpu granular tfrecord bags duckdb polars datasets s3fs -c tests/constraints.txt
+	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile -c tests/constraints.txt \
+	    'pyright[nodejs]' accelerate bags build datasets distributed duckdb granular jax lightning pandas polars ray \
+	    s3fs tensorflow-cpu tfrecord transformers
 	touch $@
 
 # The server of tests/deep/remote: what it depends on and what s3fs depends on do not fit into one environment.

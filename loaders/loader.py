@@ -12,12 +12,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dataformats.batch.jax_trees import register_with_jax
 from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
+from dataformats.loaders.batch import Batch
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
 from dataformats.loaders.block_cache_size import block_cache_for
 from dataformats.loaders.integer_arguments import checked_int
-from dataformats.loaders.jax_support import register_with_jax
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.output_format import output_format
 from dataformats.loaders.pack import Pack
@@ -38,6 +39,11 @@ from dataformats.reading.fingerprint import HasFingerprint, earlier_fingerprint
 
 __all__ = ["Loader"]
 
+_OF_DATALOADERS = {"batch_sampler", "collate_fn", "dataset", "num_workers", "sampler"}
+_FOR_DATALOADERS = (
+    "Iterate it; to pass over batches, call loader.advance. Code that needs a DataLoader takes "
+    "DataLoader(RecordDataset(source), sampler=PlanSampler(source)), both of dataformats.loaders.pytorch"
+)
 _ENDED = -2  # the epoch of an iteration that is over: no position has it
 
 
@@ -58,8 +64,10 @@ class Loader:
             blocks, so that reads stay close together. False: in order.
         seed: Whole number in `[0, 2**63)`; another seed gives another order.
         rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX if they are
-            initialized, else from the launcher's environment.
+            initialized, else from the launcher's environment. It looks once, when the loader is first used, so that a
+            trainer may start its processes in between.
         world_size: How many processes train on the same data.
+        resume: False: each iteration is the whole first epoch, whatever was iterated before, as validation wants it.
         drop_last: Leave out the rest of an epoch that does not fill a step.
         pad_last: Fill batches of that rest up to `batch_size` by repeating rows, marked in `batch.padding`.
         workers: How many workers build batches; 0: the caller's own thread does.
@@ -74,8 +82,9 @@ class Loader:
         on_corrupt: `"raise"` the error of a damaged record, `"skip"` it, or skip it and list it in
             `loader.quarantined` (`"quarantine"`).
         quarantine: The list of an earlier run, `(path, index, reason)` each; these records are left out unread.
-        to: `"numpy"` or `"torch"`.
-        device: With `to="torch"`: the device of the tensors; copies overlap with the computation.
+        to: `"numpy"`, `"torch"` or `"jax"`.
+        device: With `to="torch"`: the device of the tensors; with `to="jax"`: a device or a sharding. Copies overlap
+            with the computation.
         block_records: See `shuffle`.
         window_blocks: See `shuffle`.
         prefetch_bytes: No batch is begun while waiting batches have this many bytes.
@@ -83,7 +92,8 @@ class Loader:
         hang_timeout_s: Seconds without progress after which a worker is given up with a `WorkerError`; `None`: never.
 
     Raises:
-        ValueError: An argument is outside its range, the source is empty, or no full step fits an epoch.
+        ValueError: An argument is outside its range, the source is empty, or no full step fits an epoch. If it depends
+            on `rank="auto"`, the first iteration raises it.
         TypeError: `source` is not a sequence.
 
     Example:
@@ -112,6 +122,7 @@ class Loader:
         seed: int = 0,
         rank: int | Literal["auto"] = 0,
         world_size: int = 1,
+        resume: bool = True,
         drop_last: bool = False,
         pad_last: bool = False,
         workers: int = 2,
@@ -123,7 +134,7 @@ class Loader:
         collate: Callable[[list[Any]], Any] | None = None,
         on_corrupt: DamagePolicy = "raise",
         quarantine: Iterable[Iterable[Any]] = (),
-        to: Literal["numpy", "torch"] = "numpy",
+        to: Literal["numpy", "torch", "jax"] = "numpy",
         device: Any = None,
         block_records: int = 1024,
         window_blocks: int = 16,
@@ -138,14 +149,17 @@ class Loader:
                 "pad_last repeats the rows of records, but packed rows hold several: for batches of one shape, "
                 "pass rows= to pack"
             )
-        self._rank, self._world_size = resolve(rank, world_size)
+        self._asked_rank = rank, world_size
         self._mixture = source if isinstance(source, Mixture) else None
         decode = decode or {}
         sources = (source,) if self._mixture is None else self._mixture.sources
         self._sources = tuple(with_stored_bytes(as_readable(one), decode) for one in sources)
         self._plan = self._make_plan(Shuffle.of(shuffle, block_records, window_blocks), seed)
-        self._steps = Steps(self._plan.n, batch_size * self._world_size, drop_last, Skips())
-        self._batch_size = batch_size
+        self._batch_size, self._drop_last, self._resume = batch_size, drop_last, resume
+        self._skips = Skips()
+        if rank != "auto":
+            self._rank = resolve(rank, world_size)
+            _ = self._steps  # checks the arguments
         output = output_format(to, device)
         # Threads begin to convert the batches that they build; batches of processes are converted in the caller's.
         starts_in_worker = worker_type == "thread"
@@ -166,7 +180,7 @@ class Loader:
         self._session = PrefetchSession(
             PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
         )
-        register_with_jax()
+        register_with_jax(Batch)
         self._position = 0
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
@@ -226,6 +240,8 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the rest of this epoch, which is all of it if the cursor is at its beginning."""
+        if not self._resume:
+            self._move(0)
         return self._begin(self.epoch)
 
     def forever(self) -> Iterator[Any]:
@@ -259,7 +275,8 @@ class Loader:
 
         Call it on every rank with the same numbers. It is part of the state.
         """
-        self._steps = replace(self._steps, skips=self._steps.skips.add(first, last))
+        self._skips = self._skips.add(first, last)
+        self.__dict__.pop("_steps", None)  # the next use makes them anew
         self._session.is_stale = True
 
     def _move(self, position: int) -> None:
@@ -300,7 +317,15 @@ class Loader:
     def _tasks(self, epoch: int | None) -> Iterator[BatchTask]:
         """Return the tasks from the cursor on, to the end of this epoch unless it is `None`."""
         self._last_epoch = epoch
-        return self._steps.rank_tasks(self._position, self._rank, self._world_size, epoch)
+        return self._steps.rank_tasks(self._position, *self._rank, epoch)
+
+    @cached_property
+    def _rank(self) -> tuple[int, int]:
+        return resolve(*self._asked_rank)
+
+    @cached_property
+    def _steps(self) -> Steps:
+        return Steps(self._plan.n, self._batch_size * self._rank[1], self._drop_last, self._skips)
 
     def _commit(self, built: BuiltBatch, begin: float) -> None:
         now = time.perf_counter()
@@ -342,8 +367,13 @@ class Loader:
                 plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
             except ValueError as error:
                 raise state_mismatch("weights", str(error), loaded.weights) from error
+        steps = self.__dict__.get("_steps")
+        if steps is not None:
+            steps = replace(steps, n=plan.n, skips=loaded.skips)
         # All that may raise is above: a state is loaded completely or not at all.
-        self._steps = replace(self._steps, n=plan.n, skips=loaded.skips)
+        self._skips = loaded.skips
+        if steps is not None:
+            self._steps = steps
         if plan != self._plan:
             self._session.close()  # its workers have the old plan
             self._plan, self._builder = plan, replace(self._builder, plan=plan)
@@ -357,7 +387,7 @@ class Loader:
             self._plan.shuffle.to_json(),
             self._plan.version,
             self._plan.history if self._mixture is not None else None,
-            self._steps.skips,
+            self._skips,
         )
 
     @cached_property
@@ -393,6 +423,15 @@ class Loader:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __getitem__(self, index: Any) -> Any:
+        raise TypeError(
+            f"a Loader has no batch {index}, only an iteration, and needs no DataLoader. {_FOR_DATALOADERS}"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        remedy = f", because it is no DataLoader. {_FOR_DATALOADERS}" if name in _OF_DATALOADERS else ""
+        raise AttributeError(f"'Loader' object has no attribute {name!r}{remedy}", name=name, obj=self)
+
     def __reduce__(self) -> Any:
         raise TypeError("a Loader cannot be pickled because it has workers: pickle its source and its state_dict()")
 
@@ -400,7 +439,7 @@ class Loader:
         return (
             f"Loader(position {self.position:,}, epoch {self.epoch} of {self._plan.n:,} records, "
             f"batch_size {self._batch_size}, shuffle {self._plan.shuffle.kind}, seed {self._plan.seed}, "
-            f"rank {self._rank} of {self._world_size})"
+            "rank {} of {})".format(*self.__dict__.get("_rank", self._asked_rank))
         )
 
 

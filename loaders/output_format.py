@@ -1,4 +1,4 @@
-"""The output format of batches: NumPy arrays, tensors, or tensors on a device."""
+"""The output format of batches: arrays of NumPy or JAX, tensors, or tensors on a device."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ def output_format(to: str, device: Any) -> OutputFormat:
 
     Raises:
         ValueError: `to` or `device` is unknown.
-        MissingExtraError: torch is not installed.
+        MissingExtraError: torch or JAX is not installed.
     """
-    if to not in ("numpy", "torch"):
-        raise ValueError(f"to: expected 'numpy' or 'torch', found {to!r}")
+    if to not in ("numpy", "torch", "jax"):
+        raise ValueError(f"to: expected 'numpy', 'torch' or 'jax', found {to!r}")
+    if to == "jax":
+        from dataformats.loaders.jax_format import jax_format
+
+        return jax_format(device)
     if to == "torch":
         try:
             from dataformats.loaders.pytorch.device import tensor_format
@@ -40,5 +44,5 @@ def output_format(to: str, device: Any) -> OutputFormat:
             raise MissingExtraError("to='torch'", extra="torch") from error
         return tensor_format(device)
     if device is not None:
-        raise ValueError(f"device={device!r} works only with to='torch', found to={to!r}")
+        raise ValueError(f"device={device!r} works only with to='torch' or to='jax', found to={to!r}")
     return OutputFormat()

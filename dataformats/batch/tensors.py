@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from dataformats.batch.column_types import Nullable, Ragged
 from dataformats.errors import MissingExtraError
 
-__all__ = ["map_tensors", "moved", "to_tensors"]
+__all__ = ["NUMBERS", "map_tensors", "mapped", "moved", "to_tensors"]
 
-_NUMBERS = "biufc"
+NUMBERS = "biufc"
+"""The kinds of dtypes that tensors and arrays of JAX may have."""
 
 
 def to_tensors(value: Any, *, share: bool) -> Any:
@@ -38,7 +39,7 @@ def to_tensors(value: Any, *, share: bool) -> Any:
             return _tensor(leaf, share)
         return _jagged(leaf, share) if isinstance(leaf, Ragged) else leaf
 
-    return _mapped(value, converted)
+    return mapped(value, converted)
 
 
 def map_tensors(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -56,7 +57,7 @@ def map_tensors(value: Any, function: Callable[[Any], Any]) -> Any:
             return function(leaf)
         return torch.nested.nested_tensor_from_jagged(function(leaf.values()), function(leaf.offsets()))
 
-    return _mapped(value, applied)
+    return mapped(value, applied)
 
 
 def moved(value: Any, device: Any, *, non_blocking: bool = False) -> Any:
@@ -68,24 +69,24 @@ def moved(value: Any, device: Any, *, non_blocking: bool = False) -> Any:
     return map_tensors(to_tensors(value, share=True), lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
 
-def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """Return `value` with `function` applied to every leaf."""
+def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a column, or a structure of columns, with `function` applied to every leaf."""
     if isinstance(value, Nullable):
-        return Nullable(_mapped(value.values, function), function(value.present))
+        return Nullable(mapped(value.values, function), function(value.present))
     if isinstance(value, Mapping):
         made: MutableMapping[Any, Any] = copy.copy(value) if isinstance(value, MutableMapping) else {}
-        made.update({name: _mapped(item, function) for name, item in value.items()})
+        made.update({name: mapped(item, function) for name, item in value.items()})
         return made
     if isinstance(value, list):
-        return [_mapped(item, function) for item in value]
+        return [mapped(item, function) for item in value]
     if isinstance(value, tuple):
-        items = [_mapped(item, function) for item in value]
+        items = [mapped(item, function) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return function(value)
 
 
 def _tensor(array: NDArray[Any], share: bool) -> Any:
-    if array.dtype.kind not in _NUMBERS:
+    if array.dtype.kind not in NUMBERS:
         return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     # torch has no read-only tensors: writing to one over a mapped file would end the process.
@@ -96,7 +97,7 @@ def _tensor(array: NDArray[Any], share: bool) -> Any:
 
 def _jagged(column: Ragged, share: bool) -> Any:
     values = column.values
-    if column.item != "array" or not isinstance(values, np.ndarray) or values.dtype.kind not in _NUMBERS:
+    if column.item != "array" or not isinstance(values, np.ndarray) or values.dtype.kind not in NUMBERS:
         return to_tensors(list(column), share=share)
     first, last = int(column.offsets[0]), int(column.offsets[-1])
     offsets = _torch().from_numpy(column.offsets - first)

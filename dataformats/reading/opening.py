@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
 
+from dataformats.batch import RecordBatch
+from dataformats.batch.jax_trees import register_with_jax
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.indexing.index_cache import check_place
 from dataformats.interfaces import Backend, OpenOptions, check_options
@@ -88,6 +90,7 @@ def open(  # the name that the contract gives it
         >>> src[0]["label"], len(src[0]["image"])
         (0, 64)
     """
+    register_with_jax(RecordBatch)
     return arguments_of(
         path,
         format=format,

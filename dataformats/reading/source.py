@@ -261,6 +261,8 @@ class RecordSource(ABC):
         """Return the records at `indices`, read at once, as PyTorch's DataLoader asks."""
         return list(self.read(indices))
 
+    _getitems = __getitems__  # the name that Grain reads batches by
+
     def __iter__(self) -> Iterator[Any]:
         """Yield the records in order, reading ahead; the first one that `self[i]` refuses raises. Needs no index."""
         for batch in self.scan():

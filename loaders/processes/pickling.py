@@ -14,7 +14,7 @@ from typing import Any
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetcher import BuildBatch
 
-__all__ = ["REMEDIES", "PickledBuilder", "load_builder"]
+__all__ = ["REMEDIES", "PickledBuilder", "by_value", "load_builder"]
 
 REMEDIES = (
     "define functions and classes at the top of a module, pass worker_type='thread', "
@@ -107,6 +107,27 @@ def _dumps(build: BuildBatch) -> bytes:
         return bytes(cloudpickle.dumps(build, 5))
     except Exception as error:
         raise _pickle_error(error) from error
+
+
+def by_value(function: Any) -> Any:
+    """Return an object that unpickles as `function`: `function` itself, or what cloudpickle makes of it.
+
+    For objects that others pickle, such as a dataset for a `DataLoader` that spawns its workers.
+    """
+    cloudpickle = _cloudpickle()
+    try:
+        reduction.ForkingPickler.dumps(function)
+    except Exception:  # objects in a function may raise anything
+        return function if cloudpickle is None else _ByValue(bytes(cloudpickle.dumps(function, 5)))
+    return function
+
+
+class _ByValue:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pickle.loads, (self._data,)
 
 
 def _pickle_error(error: Exception) -> WorkerError:

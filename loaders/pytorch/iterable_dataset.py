@@ -12,6 +12,7 @@ import torch.utils.data
 
 from dataformats.errors import StateMismatchError
 from dataformats.loaders.loader import Loader
+from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.map_dataset import dataloader_worker
 from dataformats.loaders.ranks import resolve
 
@@ -127,7 +128,9 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         self._begun[0] = epoch
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loader": self.state_dict()}
+        options = {name: by_value(value) if callable(value) else value for name, value in self._make.keywords.items()}
+        make = partial(self._make.func, *self._make.args, **options)
+        return {**self.__dict__, "_make": make, "_loader": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

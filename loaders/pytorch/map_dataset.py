@@ -13,6 +13,7 @@ from dataformats.batch import RecordBatch
 from dataformats.errors import StateMismatchError
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.collate import plain, stacked
+from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.device import to_torch
 from dataformats.reading.fingerprint import earlier_fingerprint
 from dataformats.storage.threads import declare_readers
@@ -89,6 +90,9 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         dataloader_worker()
         batch = self._source.read(np.asarray(indices, np.int64))
         return Records(batch) if self._transform is None else [self._transform(record) for record in batch]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_transform": by_value(self._transform)}
 
     def state_dict(self) -> dict[str, Any]:
         """Return what identifies these records; torchdata's `StatefulDataLoader` stores it with its own state."""

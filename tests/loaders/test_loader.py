@@ -518,7 +518,7 @@ def test_invalid_arguments(source: Any) -> None:
         ({"on_corrupt": "omit"}, "on_corrupt"),
         ({"shuffle": "blocks"}, "shuffle"),
         ({"seed": -1}, "seed"),
-        ({"to": "jax"}, "to"),
+        ({"to": "tensorflow"}, "to"),
         ({"drop_last": True, "batch_size": 104}, "drop_last"),
     ]
     for options, name in wrong:
@@ -877,3 +877,34 @@ def test_positions_out_of_range(source: Any) -> None:
 def test_repr_of_a_batch(source: Any) -> None:
     batch = next(iter(Loader(source, 10)))
     assert repr(batch) == "Batch(10 records; index: int64[10], image: uint8[10, 4, 3], name: Ragged(10 items of utf8))"
+
+
+def test_validation_is_the_whole_first_epoch_each_time() -> None:
+    loader = Loader(np.arange(10), 4, shuffle=False, resume=False, workers=0)
+    first = iter(loader)
+    assert next(first)["value"].tolist() == [0, 1, 2, 3]
+    for _ in range(2):
+        assert [batch["value"].tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    with pytest.raises(RuntimeError, match="this iteration is over"):
+        next(first)
+
+
+def test_the_rank_is_found_when_the_loader_is_first_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = Loader(np.arange(10), 2, shuffle=False, rank="auto", workers=0)
+    state = loader.state_dict()
+    assert "rank auto" in repr(loader)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    loader.load_state_dict(state)
+    assert next(iter(loader))["value"].tolist() == [2, 3]
+    assert "rank 1 of 2" in repr(loader)
+    assert len(loader) == 3
+
+
+def test_code_for_dataloaders_is_told_the_remedy() -> None:
+    loader = Loader(np.arange(10), 2)
+    with pytest.raises(TypeError, match=r"Iterate it.*PlanSampler"):
+        loader[0]
+    with pytest.raises(AttributeError, match=r"'dataset'.*loader\.advance"):
+        _ = loader.dataset
+    assert not hasattr(loader, "batch_sampler")

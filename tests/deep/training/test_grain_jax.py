@@ -10,18 +10,15 @@ import json
 import subprocess
 import sys
 import textwrap
-import types
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import dataformats
-from dataformats.loaders.batch import Batch
-from dataformats.loaders.jax_support import register_with_jax
+from dataformats.batch.jax_trees import register_with_jax
 
-DIGITS = str(Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord")
+DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
 
 needs_grain = pytest.mark.skipif(importlib.util.find_spec("grain") is None, reason="grain is not installed")
@@ -33,7 +30,9 @@ def printed_by(body: str, folder: Path) -> Any:
     program = folder / "program.py"
     head = f"import json\nimport dataformats\ndigits = dataformats.open({DIGITS!r}, spec={SPEC!r})\n"
     program.write_text(f'{head}if __name__ == "__main__":\n{textwrap.indent(textwrap.dedent(body), "    ")}', "utf-8")
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        [sys.executable, str(program)], cwd=folder, capture_output=True, text=True, timeout=200, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -129,22 +128,72 @@ def test_jax_takes_a_batch(tmp_path: Path) -> None:
     ) == ["dict", [5, 8, 8], 10, {"image": [5, 8, 8], "label": [5]}, [0, 1, 2, 3, 4]]
 
 
-def test_jax_registration(monkeypatch: pytest.MonkeyPatch) -> None:
-    registered: list[Any] = []
-    jax, tree_util = types.ModuleType("jax"), types.ModuleType("jax.tree_util")
-    vars(tree_util).update(DictKey=str, register_pytree_with_keys=lambda *what: registered.append(what))
-    vars(jax).update(tree_util=tree_util)
-    monkeypatch.setitem(sys.modules, "jax", jax)
-    register_with_jax()
-    register_with_jax()
-    ((kind, flatten, unflatten),) = registered
-    assert kind is Batch
-    leaves, names = flatten(Batch({"y": 1, "x": 2}, np.arange(1), np.zeros(1, bool)))
-    assert [key for key, _ in leaves] == list(names) == ["x", "y"]
-    assert unflatten(names, [1, 2]) == {"x": 1, "y": 2}
+@needs_jax
+def test_columns_are_jax_trees(tmp_path: Path) -> None:
+    assert printed_by(
+        """
+        import jax, numpy as np
+        records = [{"tokens": np.arange(i % 3), "text": "x" * i, "level": None if i % 2 else i} for i in range(6)]
+        spec = {"tokens": "int64[]", "text": "utf8", "level": "int64?"}
+        with dataformats.create("six.tfrecord", "tfrecord", spec=spec, overwrite=True) as writer:
+            writer.extend(records)
+        six = dataformats.open("six.tfrecord")
+        total = jax.jit(lambda batch: batch["tokens"].values.sum() + batch["level"].values.sum())
+        totals = [int(total(six.read(range(6), fields=["tokens", "level"])))]
+        batch = next(iter(dataformats.Loader(six, 6, shuffle=False, to="jax")))
+        totals.append(int(total({name: batch[name] for name in ("tokens", "level")})))
+        kinds = [isinstance(part, jax.Array) for part in (batch["tokens"].values, batch["level"].present)]
+        try:
+            next(iter(dataformats.Loader(np.array([1, 2**40]), 2, to="jax")))
+        except OverflowError as error:
+            refused = str(error)
+        print(json.dumps([totals, kinds, batch["text"], batch["tokens"].lengths.tolist(), "jax_enable_x64" in refused]))
+        """,
+        tmp_path,
+    ) == [[6 + 2, 6 + 2], [True, True], ["x" * i for i in range(6)], [0, 1, 2, 0, 1, 2], True]
+
+
+@needs_grain
+def test_a_loader_is_a_grain_dataset_with_exact_state(tmp_path: Path, labels: list[int]) -> None:
+    first, rest, again = printed_by(
+        """
+        from dataformats.interop.grain import LoaderDataset
+        def batches():
+            dataset = LoaderDataset(dataformats.Loader(digits, 500, seed=3))
+            return iter(dataset.map(lambda batch: batch["label"].tolist()))
+        before = batches()
+        first = next(before) + next(before)
+        state = before.get_state()
+        after = batches()
+        after.set_state(json.loads(json.dumps(state)))
+        print(json.dumps([first, sum(before, []), sum(after, [])]))
+        """,
+        tmp_path,
+    )
+    assert rest == again
+    assert sorted(first + rest) == sorted(labels)
+
+
+@needs_grain
+def test_grain_reads_batches_at_once(tmp_path: Path) -> None:
+    assert printed_by(
+        """
+        import grain.python as grain
+        reads = []
+        class Counted(dataformats.RecordSource):
+            __len__ = lambda self: len(digits)
+            spec, fingerprint = digits.spec, digits.fingerprint
+            def read(self, indices, fields=None, on_corrupt="raise"):
+                reads.append(len(indices))
+                return digits.read(indices, fields, on_corrupt)
+        rows = grain.MapDataset.source(Counted())._getitems(range(64))
+        print(json.dumps([len(rows), reads]))
+        """,
+        tmp_path,
+    ) == [64, [64]]
 
 
 def test_without_jax_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "jax", raising=False)
-    register_with_jax()
+    register_with_jax(dict)
     assert "jax" not in sys.modules

@@ -1,0 +1,53 @@
+"""The batches of a loader as arrays of JAX."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from dataformats.batch import Ragged
+from dataformats.batch.tensors import NUMBERS, mapped
+from dataformats.errors import MissingExtraError
+from dataformats.loaders.output_format import OutputFormat
+
+__all__ = ["jax_format"]
+
+
+def jax_format(device: Any) -> OutputFormat:
+    """Return the output format of JAX arrays on a device or sharding; `None`: on JAX's default device.
+
+    Raises:
+        MissingExtraError: JAX is not installed.
+    """
+    try:
+        jax: Any = importlib.import_module("jax")
+    except ImportError as error:
+        raise MissingExtraError("to='jax'", extra="jax") from error
+
+    def put(leaf: Any) -> Any:
+        if isinstance(leaf, Ragged):
+            if leaf.item != "array" or not isinstance(leaf.values, np.ndarray) or leaf.values.dtype.kind not in NUMBERS:
+                return mapped(list(leaf), put)
+            first, last = leaf.offsets[[0, -1]]
+            present = None if leaf.present is None else put(leaf.present)
+            return Ragged(put(leaf.values[first:last]), put(leaf.offsets - first), leaf.item, present)
+        if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in NUMBERS:
+            return leaf
+        return jax.device_put(_as_jax_keeps(leaf, jax.config.jax_enable_x64), device)
+
+    return OutputFormat(lambda batch: mapped(batch, put))
+
+
+def _as_jax_keeps(array: np.ndarray[Any, Any], wide: bool) -> np.ndarray[Any, Any]:
+    """Return the array, whose integers JAX would cut to 32 bits without a word; refuse those that do not fit."""
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not wide and array.size:
+        limits = np.iinfo(np.int32 if array.dtype.kind == "i" else np.uint32)
+        low, high = int(array.min()), int(array.max())
+        if low < limits.min or high > limits.max:
+            raise OverflowError(
+                f"to='jax': expected integers in [{limits.min}, {limits.max}], because JAX makes {limits.dtype} of "
+                f"{array.dtype}, found {low if low < limits.min else high}. Set jax_enable_x64, or leave the field out"
+            )
+    return array

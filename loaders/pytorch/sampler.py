@@ -1,0 +1,135 @@
+"""The order of a `Loader` as a sampler for PyTorch's `DataLoader`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import torch.utils.data
+
+from dataformats.errors import StateMismatchError
+from dataformats.loaders.adapters import as_readable
+from dataformats.loaders.integer_arguments import checked_int
+from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.skips import Skips
+from dataformats.loaders.state import State, validate
+from dataformats.reading.fingerprint import earlier_fingerprint
+
+__all__ = ["PlanSampler"]
+
+_AT_ONCE = 4096  # positions that are located together
+
+
+class PlanSampler(torch.utils.data.Sampler[int]):
+    """The records of a source in the order of a `Loader`, for a `DataLoader` over a `RecordDataset`.
+
+    For programs that need a `DataLoader`, such as the `Trainer` of transformers, or Accelerate. Each iteration is one
+    epoch, or the rest of one after `load_state_dict`; the next iteration is the next epoch. There are no ranks: such
+    programs divide the batches themselves.
+
+    Args:
+        source: As `Loader` takes it, except a mixture.
+        shuffle: As in `Loader`.
+        seed: As in `Loader`: the order is the same.
+        block_records: As in `Loader`.
+        window_blocks: As in `Loader`.
+
+    Raises:
+        ValueError: The source is empty, or an argument is outside its range.
+
+    Example:
+        >>> import dataformats
+        >>> from dataformats.loaders.pytorch import PlanSampler, RecordDataset, collate
+        >>> from torch.utils.data import DataLoader
+        >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord", spec={"label": "int64"})
+        >>> sampler = PlanSampler(digits, seed=1)
+        >>> loader = DataLoader(RecordDataset(digits), batch_size=64, sampler=sampler, collate_fn=collate)
+        >>> first = dataformats.Loader(digits, 64, seed=1)
+        >>> next(iter(loader))["label"].tolist() == next(iter(first))["label"].tolist()
+        True
+        >>> sampler.state_after(64) == first.state_dict()
+        True
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        shuffle: bool | Literal["window"] = True,
+        seed: int = 0,
+        block_records: int = 1024,
+        window_blocks: int = 16,
+    ) -> None:
+        self._source = as_readable(source)
+        order = Shuffle.of(shuffle, block_records, window_blocks)
+        self._plan = Plan.of_one(len(self._source), order, checked_int("seed", seed, 0))
+        self._begin = 0  # of the next iteration
+        self._running: _Indices | None = None  # the latest iteration that gave an index
+
+    def __len__(self) -> int:
+        """Return the number of records of a whole epoch."""
+        return self._plan.n
+
+    def __iter__(self) -> Iterator[int]:
+        return _Indices(self, self._begin)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration this epoch, or the rest of it if a state in it was loaded."""
+        if epoch != self._begin // self._plan.n:
+            self._begin = checked_int("epoch", epoch, 0) * self._plan.n
+            self._running = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state behind the last index that the latest iteration gave, which is a state of `Loader`.
+
+        A `DataLoader` with workers takes indices ahead of the batches that your loop has: use `state_after`, or
+        torchdata's `StatefulDataLoader`.
+        """
+        return self._state(self._begin if self._running is None else self._running.position).to_json()
+
+    def state_after(self, records: int) -> dict[str, Any]:
+        """Return the state after this many records of the latest iteration were used, over all ranks."""
+        begin = self._begin if self._running is None else self._running.first
+        return self._state(begin + checked_int("records", records, 0)).to_json()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Make the next iteration continue from a state of a sampler or a `Loader`.
+
+        Raises:
+            StateMismatchError: It is damaged, or its data, seed or shuffle differ, or it leaves out positions.
+        """
+        loaded = validate(state, self._state(0), earlier=lambda: earlier_fingerprint(self._source))
+        if loaded.skips.ranges:
+            remedy = "A sampler leaves out no positions: continue with a Loader"
+            raise StateMismatchError("number of skips", expected=0, found=len(loaded.skips.ranges), remedy=remedy)
+        self._begin, self._running = loaded.position, None
+
+    def _run(self, indices: _Indices) -> None:
+        # Not in __iter__: a DataLoader with workers begins two iterations, and uses the second one.
+        self._running, self._begin = indices, indices.stop
+
+    def _state(self, position: int) -> State:
+        plan = self._plan
+        fingerprint = self._source.fingerprint
+        return State(position, plan.seed, fingerprint, plan.shuffle.to_json(), plan.version, None, Skips())
+
+
+class _Indices(Iterator[int]):
+    """The records of the rest of an epoch, from position `first` on."""
+
+    def __init__(self, sampler: PlanSampler, first: int) -> None:
+        self._sampler = sampler
+        self.first = self.position = first
+        self.stop = (first // len(sampler) + 1) * len(sampler)
+        self._located: list[int] = []  # in reverse
+
+    def __next__(self) -> int:
+        if self.position >= self.stop:
+            raise StopIteration
+        if self.position == self.first:
+            self._sampler._run(self)
+        if not self._located:
+            positions = range(self.position, min(self.position + _AT_ONCE, self.stop))
+            self._located = self._sampler._plan.locate(positions).record[::-1].tolist()
+        self.position += 1
+        return self._located.pop()
