@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -21,6 +22,7 @@ from dataformats.writing.encoding import WriteSchema, refuse
 __all__ = ["RepairReport", "repair"]
 
 _PARTIAL = ".partial"
+_MOST_LOSSES = 1000
 _EACH_SHARD = 2**62  # records of a shard: only `next_shard` begins another one
 
 
@@ -35,11 +37,13 @@ class RepairReport:
         payload: The codec of its whole records; `None` if no sidecar names it, or fields are stored separately.
         kept: The number of records copied.
         lost: The number of records known to be lost. A loss of unknown number counts as none.
-        losses: What was not copied, in the order of the files.
+        losses: What was not copied, in the order of the files: the first 1,000 ranges.
         missing: Files that a sidecar, or the numbers in the names of the others, say there should be.
         notes: Damage that cost no record, and sidecars and indexes that were ignored.
         is_written: False for a dry run.
         seconds: Wall time.
+        n_losses: The number of all losses.
+        n_unknown: How many of them have an unknown number of records.
 
     Example:
         >>> import dataformats
@@ -60,11 +64,13 @@ class RepairReport:
     notes: tuple[str, ...] = ()
     is_written: bool = True
     seconds: float = 0.0
+    n_losses: int = 0
+    n_unknown: int = 0
 
     @property
     def ok(self) -> bool:
         """True if nothing was lost."""
-        return not self.losses and not self.missing
+        return not self.n_losses and not self.missing
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists for JSON."""
@@ -79,6 +85,7 @@ def repair(
     payload: str | None = None,
     dry_run: bool = False,
     overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> RepairReport:
     """Copy the sound records of a damaged dataset into a new one of the same format, payload and spec.
@@ -95,6 +102,7 @@ def repair(
             `"bytes"` keeps records that are no OFRecords, and finds none behind damage.
         dry_run: Report, and write nothing.
         overwrite: Replace an existing file or folder of that name.
+        progress: Called with (bytes done, bytes of all files), about.
         storage_options: For the fsspec file system of a URL.
 
     Returns:
@@ -119,7 +127,7 @@ def repair(
     begin = time.perf_counter()
     data = find_damaged(resolve(source, storage_options), format, payload)
     schema = _schema(data)
-    tally = _Tally()
+    tally = _Tally(progress, sum(file.stored_size for file in chain.from_iterable(data.shards)))
     _check_apart(path, data)
     if dry_run:
         _copy(data, None, tally)
@@ -137,12 +145,14 @@ def repair(
         format=schema.backend.name,
         payload=schema.payload if schema.sidecar() is not None else None,
         kept=tally.kept,
-        lost=sum(loss.records or 0 for loss in tally.losses),
+        lost=tally.lost,
         losses=tuple(tally.losses),
         missing=tuple(data.missing),
         notes=tuple(data.notes),
         is_written=not dry_run,
         seconds=time.perf_counter() - begin,
+        n_losses=tally.n_losses,
+        n_unknown=tally.n_unknown,
     )
 
 
@@ -153,40 +163,67 @@ def repair(
 class _Tally:
     """What a repair has found so far."""
 
+    progress: Callable[[int, int], None] | None
+    n_bytes: int
     kept: int = 0
+    lost: int = 0
+    n_losses: int = 0
+    n_unknown: int = 0
     losses: list[Loss] = field(default_factory=list)
+    last: Loss | None = None
     content: Content = field(default_factory=dict)
 
     def lose(self, loss: Loss) -> None:
         """Add a loss; records lost one after the other for the same cause are one loss."""
-        last = self.losses[-1] if self.losses else None
-        if last is not None and last.records and loss.records and last.index is not None:
-            follows = (loss.path, loss.cause, loss.start) == (last.path, last.cause, last.stop)
-            if follows and loss.index == last.index + last.records:
-                self.losses[-1] = replace(last, stop=loss.stop, records=last.records + loss.records)
-                return
-        self.losses.append(loss)
+        self.lost += loss.records or 0
+        joined = self._joined(loss)
+        if joined is None:
+            self.n_losses += 1
+            self.n_unknown += loss.records is None
+        self.last = joined or loss
+        if self.n_losses <= _MOST_LOSSES:
+            self.losses[self.n_losses - 1 :] = [self.last]
+
+    def _joined(self, loss: Loss) -> Loss | None:
+        """Return the last loss with this one, if they are one."""
+        last = self.last
+        if last is None or not last.records or not loss.records or last.index is None:
+            return None
+        follows = (loss.path, loss.cause, loss.start) == (last.path, last.cause, last.stop)
+        if not follows or loss.index != last.index + last.records:
+            return None
+        return replace(last, stop=loss.stop, records=last.records + loss.records)
+
+    def report(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(done, self.n_bytes)
 
 
 def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> None:
     """Append the sound records to the new data, if any, and note what is lost."""
+    end = 0
     for number, (shard, found) in enumerate(zip(data.shards, data.salvages, strict=True)):
         if out is not None and data.is_sharded and number:
             out.next_shard()
+        done, n_bytes = end, sum(file.stored_size for file in shard)
+        end += n_bytes
         if isinstance(found, FormatError):
-            n_bytes = sum(file.stored_size for file in shard)
             tally.lose(Loss(shard_name(shard), found.what, 0, n_bytes, 0))
             continue
         data.notes.extend(found.notes)
         for part in found.parts:
             if isinstance(part, Loss):
                 tally.lose(part)
-                continue
-            tally.kept += len(part)
-            if out is not None:
+                done += (part.stop or 0) - (part.start or 0)
+            else:
                 records = StoredRecords.join(data.backend.name, part)
-                out.append_stored(records)
-                tally.content = content_of(records, tally.content)
+                tally.kept += len(records)
+                done += records.n_bytes
+                if out is not None:
+                    out.append_stored(records)
+                    tally.content = content_of(records, tally.content)
+            tally.report(min(done, end))
+        tally.report(end)
 
 
 # ---- the new data

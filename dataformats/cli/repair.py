@@ -9,6 +9,7 @@ import typer
 from dataformats.cli.exit_codes import FINDING
 from dataformats.cli.options import AsJson, Format, Payload, checked_format, checked_payload
 from dataformats.cli.output import fact, print_json
+from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
     from dataformats.interfaces import Loss
@@ -40,14 +41,16 @@ def repair(
     """
     from dataformats.repairing import repair as repaired
 
-    report = repaired(
-        source,
-        target,
-        format=checked_format(format),
-        payload=checked_payload(payload),
-        dry_run=dry_run,
-        overwrite=overwrite,
-    )
+    with bar("repairing", "bytes") as progress:
+        report = repaired(
+            source,
+            target,
+            format=checked_format(format),
+            payload=checked_payload(payload),
+            dry_run=dry_run,
+            overwrite=overwrite,
+            progress=progress,
+        )
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise typer.Exit(FINDING)
@@ -64,9 +67,10 @@ def _print_report(report: RepairReport) -> None:
         fact("missing", name)
     for loss in report.losses:
         fact("loss", _described(loss))
+    if report.n_losses > len(report.losses):
+        fact("loss", f"and {report.n_losses - len(report.losses)} more")
     fact("records kept", report.kept)
-    is_known = all(loss.records is not None for loss in report.losses)
-    fact("records lost", report.lost if is_known else f"{report.lost}, and those of unknown number")
+    fact("records lost", f"{report.lost}, and those of unknown number" if report.n_unknown else report.lost)
     fact("seconds", f"{report.seconds:.2f}")
 
 

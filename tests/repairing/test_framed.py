@@ -266,3 +266,23 @@ def test_a_length_that_ends_between_entries(tmp_path: Path) -> None:
     report = dataformats.repair(path, tmp_path / "y.ofrecord", payload="ofrecord")
     assert [record["a"] for record in dataformats.open(tmp_path / "y.ofrecord")] == [1, 3, 4]
     assert lost(report) == [(1, 1, whole, 2 * whole)]
+
+
+def test_counts_are_exact_if_there_are_too_many_losses_to_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [bytes([i]) * 8 for i in range(10)]
+    data = bytearray(frames(*records))
+    for record in (1, 3, 4, 6, 8):
+        data[24 * record + 14] ^= 1
+    (tmp_path / "damaged.tfrecord").write_bytes(data)
+    monkeypatch.setattr("dataformats.repairing._MOST_LOSSES", 2)
+    done: list[tuple[int, int]] = []
+    report = dataformats.repair(
+        tmp_path / "damaged.tfrecord",
+        tmp_path / "new.tfrecord",
+        dry_run=True,
+        progress=lambda *now: done.append(now),
+    )
+    assert lost(report) == [(1, 1, 24, 48), (3, 2, 72, 120)]
+    assert (report.kept, report.lost, report.n_losses, report.n_unknown) == (5, 5, 4, 0)
+    assert done == sorted(done)
+    assert done[-1] == (len(data), len(data))
