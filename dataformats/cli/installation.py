@@ -17,7 +17,16 @@ from dataformats.spec import NUMBER_TYPES
 
 __all__ = ["EXTRAS", "build", "print_build", "version"]
 
-EXTRAS = {"torch": "torch", "arrow": "pyarrow", "s3": "s3fs", "gcs": "gcsfs", "video": "av", "ray": "ray"}
+EXTRAS = {
+    "torch": "torch",
+    "arrow": "pyarrow",
+    "polars": "polars",
+    "huggingface": "datasets",
+    "s3": "s3fs",
+    "gcs": "gcsfs",
+    "video": "av",
+    "ray": "ray",
+}
 """Extra to the distribution that it installs."""
 
 

@@ -16,6 +16,7 @@ from dataformats.converting.run import Run
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.target import Target
 from dataformats.converting.tasks import Conversion
+from dataformats.importing import import_source
 from dataformats.interfaces import RecordWriter
 from dataformats.reading.opening import open_for_copying
 from dataformats.reading.scan import read_parts, steps
@@ -71,7 +72,8 @@ def convert(
     `PATH.dataformats.json` lists the files, with records, bytes and CRC-32 of each, and the fingerprint of the source.
 
     Args:
-        source: A source, or a path as in `open`.
+        source: A source, or a path as in `open`; also tables (Parquet, Arrow IPC, JSON lines, CSV), tar files of
+            WebDataset, and folders of images.
         path: The new file, or folder with `shard_*`; or a `RecordWriter`, which receives decoded records and which the
             caller closes.
         format: The new format; `None` takes it from the name of `path`. Left out if `path` is a writer, as are the
@@ -209,6 +211,11 @@ def opened_source(
     """Yield the source; a source that is opened here is closed at the end."""
     if isinstance(source, RecordSource):
         yield source
+        return
+    imported = import_source(source, options, spec, rename)
+    if imported is not None:
+        with imported:
+            yield imported
         return
     with open_for_copying(source, options) as opened:
         yield opened if options.get("spec") is not None else with_new_types(opened, spec, rename)

@@ -23,6 +23,7 @@ LEVELS = {
     "storage": 4,
     "indexing": 5,
     "reading": 6,
+    "importing": 7,
     "writing": 6,
     "converting": 7,
     "inspecting": 7,
