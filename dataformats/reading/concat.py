@@ -54,6 +54,10 @@ class _Concatenated(DecodingSource):
         return sum(part.nbytes for part in self._parts)
 
     @property
+    def _files_per_record(self) -> int:
+        return max((part._files_per_record for part in self._parts), default=1)
+
+    @property
     def paths(self) -> tuple[str, ...]:
         return tuple(path for part in self._parts for path in part.paths)
 

@@ -16,7 +16,7 @@ from dataformats.batch.value_slices import whole
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FieldsBackend, Located, Reader
+from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FieldsBackend, FilesPerField, Located, Reader
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
@@ -151,6 +151,10 @@ class FileSource(DecodingSource):
     @property
     def nbytes(self) -> int:
         return sum(file.stored_size for file in self._reader.files)
+
+    @property
+    def _files_per_record(self) -> int:
+        return len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -208,6 +208,11 @@ class RecordSource(ABC):
         """The average size of a record as stored."""
         return self.nbytes / max(1, len(self))
 
+    @property
+    def _files_per_record(self) -> int:
+        """How many files hold a record: several if each field has a file."""
+        return 1
+
     def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
         """Return the bytes that a read of these records takes, as far as known without reading."""
         return len(records) * self._mean_bytes

@@ -122,6 +122,10 @@ class _View(DecodingSource):
     def _mean_bytes(self) -> float:
         return self._parent._mean_bytes
 
+    @property
+    def _files_per_record(self) -> int:
+        return self._parent._files_per_record
+
     def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
         return self._parent._stored_bytes(records)
 

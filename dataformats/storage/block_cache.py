@@ -64,6 +64,15 @@ class BlockCache:
         self._blocks: OrderedDict[_Block, bytes] = OrderedDict()
         self._pending: dict[_Block, Future[bytes]] = {}
         self._n_bytes = 0
+        self._used_bytes = self._fetched_bytes = 0
+
+    @property
+    def saves(self) -> bool:
+        """False once far more was requested than used: then the records lie scattered, and are read better one by one.
+
+        A cache with a disk always saves: the blocks are used later.
+        """
+        return self.disk is not None or self._fetched_bytes <= self.limit_bytes + 2 * self._used_bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BlockCache, (self.limit_bytes, self.block_bytes, self.disk)
@@ -75,6 +84,7 @@ class BlockCache:
             OSError: A block cannot be read.
             FormatError: A file ends early, changed, or its server does not support ranges.
         """
+        self._used_bytes += sum(len(part.out) for part in ranges)
         blocks = self._get({key: part.file for part in ranges for key in self._keys(part)})
         for part in ranges:
             for key in self._keys(part):
@@ -144,6 +154,7 @@ class BlockCache:
             data = get_ranges(files[0].fs, [requests[number] for number in numbers])
             files[0].check_one_unchanged(files)
             for number, answer in zip(numbers, data, strict=True):
+                self._fetched_bytes += 0 if isinstance(answer, Exception) else len(answer)
                 answers |= self._cut(runs[number], answer)
         if disk is not None:
             disk.put({self._name(key): block for key, block in answers.items()

@@ -13,6 +13,7 @@ from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import GlobFolder, is_data
+from dataformats.storage.range_requests import patiently
 from dataformats.storage.remote import (
     FsspecFile,
     FsspecFolder,
@@ -112,7 +113,7 @@ def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
             return _from_url_glob(text, fs, path)
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
             return [FsspecFolder(fs, path)]
-        about = fs.info(path)
+        about = patiently(lambda: fs.info(path))
         return [FsspecFolder(fs, path) if about["type"] == "directory" else FsspecFile(fs, path, about)]
 
 

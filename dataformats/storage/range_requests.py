@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.remote_errors import explained, is_transient
 
-__all__ = ["RangeRequest", "get_ranges"]
+__all__ = ["RangeRequest", "get_ranges", "patiently"]
+
+T = TypeVar("T")
 
 _WAITS_S = (0.1, 0.4, 1.5, 5.0)
 """How long to wait before requests that failed are made again: on top of the retries of the file system itself."""
@@ -58,6 +60,18 @@ def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | Except
         time.sleep(wait_s)
         waiting = again
     return answers
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """Return the answer to a request that is made again, at the same times, if it fails by an error that passes."""
+    for wait_s in _WAITS_S:
+        try:
+            return ask()
+        except Exception as error:
+            if not is_transient(error):
+                raise
+        time.sleep(wait_s)
+    return ask()
 
 
 def _checked(request: RangeRequest, answer: Any) -> bytes | Exception:

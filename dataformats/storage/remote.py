@@ -17,7 +17,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.block_cache import BlockCache, FileRange
 from dataformats.storage.disk_blocks import DiskBlocks
 from dataformats.storage.folders import is_data
-from dataformats.storage.range_requests import RangeRequest, get_ranges
+from dataformats.storage.range_requests import RangeRequest, get_ranges, patiently
 from dataformats.storage.remote_errors import errors_as_os_error
 
 __all__ = [
@@ -172,7 +172,7 @@ class FsspecFile(StoredFile):
         if again:
             self.fs.invalidate_cache(self.fs._parent(self.path))
         with errors_as_os_error(self.name):
-            return dict(self.fs.info(self.path))
+            return dict(patiently(lambda: self.fs.info(self.path)))
 
     def folder(self) -> Folder:
         """Return the folder that the file lies in."""
@@ -241,7 +241,7 @@ class FsspecFolder(Folder):
         """The name of each file and folder in it that may be data, and what the file system says of it."""
         fs = self._system.current
         with errors_as_os_error(self.name):
-            entries = fs.ls(self._path, detail=True)
+            entries = patiently(lambda: fs.ls(self._path, detail=True))
         named = {entry["name"].rstrip("/").rsplit("/", 1)[-1]: entry for entry in entries}
         return {name: named[name] for name in sorted(named) if is_data(name)}
 

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from dataformats.errors import DataFormatsError
 
@@ -30,6 +31,7 @@ _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 def is_transient(error: BaseException) -> bool:
     """Return True if the same request may succeed later: throttling, a failing server, a connection that broke."""
+    error = _root(error)
     status = _status(error)
     if status:
         return status in _TRANSIENT_STATUS
@@ -40,6 +42,7 @@ def is_transient(error: BaseException) -> bool:
 
 def explained(error: Exception, url: str) -> Exception:
     """Return the error to raise for one of a file system: the same, or an `OSError` that names URL and remedy."""
+    error = _root(error)
     if isinstance(error, FileNotFoundError) or _status(error) == 404:
         if "://" in str(getattr(error, "filename", None)):
             return error
@@ -55,7 +58,7 @@ def explained(error: Exception, url: str) -> Exception:
     ):
         return error
     if isinstance(error, OSError) and error.errno is not None and not _status(error):
-        return type(error)(error.errno, error.strerror, url)
+        return OSError(error.errno, error.strerror, url)  # of the subclass for this number
     return OSError(f"{url!r}: {_message(error)}")
 
 
@@ -69,6 +72,17 @@ def errors_as_os_error(name: str) -> Iterator[None]:
         if better is error:
             raise
         raise better from error
+
+
+def _root(error: Any) -> Any:
+    """Return the cause of a `FileNotFoundError`, which fsspec raises for any error of HTTP, or the error itself."""
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception):
+        if _status(cause) not in (0, 404, 410) or isinstance(cause, (ConnectionError, TimeoutError)):
+            return cause
+        if "Connect" in type(cause).__name__:  # aiohttp's
+            return cause
+    return error
 
 
 def _status(error: BaseException) -> int:

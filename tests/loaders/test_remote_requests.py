@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.storage.block_cache import BlockCache
 
-N, SPEC = 8_000, {"data": "bytes", "number": "int64"}
+N, SPEC = 4_000, {"data": "bytes", "number": "int64"}
 URL = "memory://requests/x.ofrecord"
 
 
@@ -27,11 +28,11 @@ class Requests(list[tuple[int, int]]):
 
 @pytest.fixture(scope="module")
 def data() -> Iterator[Any]:
-    """8,000 records of about 100 bytes."""
+    """4,000 records of about 200 bytes."""
     memory = fsspec.filesystem("memory")
     with dataformats.create(URL, spec=SPEC, overwrite=True) as writer:
-        blob = np.random.default_rng(1).bytes(N + 60)
-        writer.extend({"data": blob[i : i + 60], "number": i} for i in range(N))
+        blob = np.random.default_rng(1).bytes(N + 160)
+        writer.extend({"data": blob[i : i + 160], "number": i} for i in range(N))
     memory.rm_file("/requests/x.ofrecord.dataformats.json")
     yield memory
     memory.rm("/requests", recursive=True)
@@ -67,7 +68,7 @@ def test_opening(declared: bool, requests: Requests) -> None:
 
 
 def test_random_records_are_requested_at_once(source: Any, requests: Requests) -> None:
-    chosen = np.arange(64) * 120
+    chosen = np.arange(64) * 60
     assert source.read(chosen)["number"].tolist() == chosen.tolist()
     assert len(requests) == 64
     assert len({call for call, _ in requests}) == 1
@@ -81,6 +82,33 @@ def test_an_epoch(shuffle: Any, most: int, workers: int, source: Any, requests: 
     assert np.sort(numbers).tolist() == list(range(N))
     assert len(requests) <= most
     assert requests.n_bytes <= 1.3 * source.nbytes
+
+
+def test_groups_that_are_not_in_memory_together(source: Any, requests: Requests) -> None:
+    """Of twenty groups two are kept."""
+    with dataformats.Loader(source, 64, shuffle="window", workers=0, block_records=100, window_blocks=2) as loader:
+        assert cache_of(loader).limit_bytes < source.nbytes / 5
+        assert sum(len(batch["number"]) for batch in loader) == N
+    assert requests.n_bytes <= 1.3 * source.nbytes
+    assert len(requests) < N / 8
+
+
+@pytest.mark.parametrize("shuffle", [False, "window"])
+def test_scattered_records_are_requested_alone(shuffle: Any, source: Any, requests: Requests) -> None:
+    """A view in random order has no neighbors: blocks for them are read until the cache was filled once."""
+    view = source.take(np.random.default_rng(2).permutation(N)[:1600])
+    with dataformats.Loader(view, 16, shuffle=shuffle, workers=0, block_records=10, window_blocks=2) as loader:
+        cache = cache_of(loader)
+        cache.limit_bytes = 2**17
+        assert sum(len(batch["number"]) for batch in loader) == 1600
+        assert not cache.saves or shuffle == "window"
+    assert cache._fetched_bytes <= cache.limit_bytes + 2 * cache._used_bytes + 16 * cache.block_bytes
+
+
+def cache_of(loader: dataformats.Loader) -> BlockCache:
+    cache = loader._builder.cache
+    assert cache is not None
+    return cache
 
 
 def test_a_cache_of_more_than_a_gigabyte_is_not_made(source: Any, requests: Requests) -> None:

@@ -78,7 +78,7 @@ def _split(piece: Piece) -> list[Piece]:
 def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
     """Read pieces of files behind one file system, through the cache of the files or of this thread if there is one."""
     cache = parts[0].cache
-    if cache is not None and sum(part.piece.length for part in parts) <= cache.limit_bytes:
+    if cache is not None and cache.saves and sum(part.piece.length for part in parts) <= cache.limit_bytes:
         cache.read([FileRange(part.file, part.piece.offset, part.room(buffer)) for part in parts])
         return
     requests = [RangeRequest(part.file.path, part.file.name, part.piece.offset, part.piece.length) for part in parts]

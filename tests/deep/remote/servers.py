@@ -24,6 +24,7 @@ class RangeServer:
         url: Of the file.
         data: Its bytes; may be replaced.
         ranges: The `Range` header of each GET, without `bytes=`.
+        head_status: The status of each HEAD.
         fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`, or
             `"cut"` for half of the body.
     """
@@ -31,6 +32,7 @@ class RangeServer:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.version = 1
+        self.head_status = 200
         self.ranges: list[str] = []
         self.fault: Fault = lambda number, asked: None
         handler = type("Handler", (_Handler,), {"store": self})
@@ -58,7 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_HEAD(self) -> None:
-        self._start(200 if self._is_there() else 404, len(self.store.data))
+        status = self.store.head_status if self._is_there() else 404
+        self._start(status, len(self.store.data) if status == 200 else 0)
 
     def do_GET(self) -> None:
         asked = self.headers.get("Range", "").removeprefix("bytes=")

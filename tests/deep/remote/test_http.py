@@ -97,6 +97,19 @@ def test_missing_and_refused(server: RangeServer) -> None:
     assert caught.value.filename == server.url
 
 
+def test_errors_of_the_first_request(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that fails is no missing file: fsspec says so."""
+    for status, error in (("404", FileNotFoundError), ("403", PermissionError), ("503", OSError)):
+        monkeypatch.setattr(server, "fault", lambda number, _, status=status: status)
+        server.head_status = int(status)
+        with pytest.raises(OSError, match=server.url) as caught:
+            opened(server)
+        assert type(caught.value) is error
+    with pytest.raises(OSError, match=r"127\.0\.0\.1:9/x") as caught:
+        dataformats.open("http://127.0.0.1:9/x")
+    assert not isinstance(caught.value, FileNotFoundError)
+
+
 def _read(source: Any, queue: Any) -> None:
     queue.put(list(source.read([3, 1])))
 
