@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pickle
-import subprocess
 import sys
 from types import ModuleType
 
@@ -66,29 +65,3 @@ def test_pickles_load_where_nothing_is_installed() -> None:
     pickled = pickle.dumps(sources.Epochs("abc"))
     assert b"dataformats.compat.granular.sources" in pickled
     assert type(pickle.loads(pickled)) is dataformats.compat.granular.sources.Epochs
-
-
-def test_importing_one_is_light() -> None:
-    program = (
-        "import sys, dataformats.compat.granular, dataformats.compat.bags\n"
-        "print(*sorted({'granular', 'bags', 'torch', 'tensorflow', 'google.protobuf', 'av', 'ray'} & {*sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "\n"
-
-
-@pytest.mark.usefixtures("without_originals")
-def test_names_with_dots_lie_in_packages() -> None:
-    sys.modules["oneflow"] = original = ModuleType("oneflow")
-    with pytest.raises(RuntimeError, match=r"oneflow was imported before: call install\('ofrecord'\) before"):
-        dataformats.compat.install("ofrecord")
-    assert [name for name in sys.modules if name.partition(".")[0] == "oneflow"] == ["oneflow"]
-    assert sys.modules.pop("oneflow") is original
-    ours = dataformats.compat.install("ofrecord")
-    assert dataformats.compat.install("ofrecord") is ours is dataformats.compat.ofrecord
-    found: dict[str, object] = {}
-    exec(
-        "import oneflow.core.record.record_pb2 as a\nfrom oneflow.core.record import record_pb2 as b\nimport oneflow",
-        found,
-    )
-    assert found["a"] is found["b"] is ours

@@ -18,7 +18,10 @@ import operator
 import os
 import pickle
 import struct
-from itertools import pairwise
+from collections.abc import Sequence
+from io import FileIO
+from itertools import islice, pairwise
+from operator import le
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dataformats.backends.granular.bags import layout_of
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BagReader", "BagWriter", "SharedBuffer", "rows_of"]
 
-_TWO_ENDS = struct.Struct("<QQ")
+_END, _TWO_ENDS = struct.Struct("<Q"), struct.Struct("<QQ")
 _SINGLE_FILE = (1, 2)  # the generations with their table at the end of the bag
 
 
@@ -94,13 +97,17 @@ class BagWriter(Closing):
             raise ArgumentError("the writer is closed")
         if not isinstance(record, bytes) or (not record and self.version == 2):
             raise ArgumentError(f"expected bytes{', not empty' if self.version == 2 else ''}, found {record!r:.40}")
+        self.add(record)
+        if flush:
+            self.flush()
+        return self.length - 1
+
+    def add(self, record: bytes) -> None:
+        """Append a record that was checked; it is written by the next `flush`."""
         self._pending.append(record)
         self._end += len(record)
         self._ends.append(self._end)
         self.length += 1
-        if flush:
-            self.flush()
-        return self.length - 1
 
     def flush(self) -> None:
         """Hand the records, then their ends, to the operating system.
@@ -115,8 +122,9 @@ class BagWriter(Closing):
         self._is_clean = False
         _write(self.bag, new)
         if self.idx is not None:
-            _write(self.idx, struct.pack(f"<{len(self._ends)}Q", *self._ends))
-            self._ends.clear()
+            ends = self._ends
+            _write(self.idx, _END.pack(*ends) if len(ends) == 1 else struct.pack(f"<{len(ends)}Q", *ends))
+            ends.clear()
         self._pending.clear()
         self._written += len(data)
         self._is_clean = self._written == self._end and len(new) == len(data)
@@ -174,10 +182,11 @@ def _opened(path: Any) -> Any:
 
 
 def _write(file: Any, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-    file.flush()
+    written = file.write(data)
+    while written < len(data):  # an unbuffered file may take a part
+        written += file.write(data[written:])
+    if not isinstance(file, FileIO):
+        file.flush()
 
 
 class BagReader(Closing):
@@ -242,14 +251,8 @@ class BagReader(Closing):
         if self.closed:
             raise ArgumentError("the reader is closed")
         if isinstance(index, (slice, range)):
-            rows = rows_of(index, self.length)
-            if not rows:
-                return []
-            limits = self._limits(rows.start, rows.stop)
-            if sorted(limits) != list(limits):
-                return [self[number] for number in rows]  # one of them raises
-            data, first = self._read(rows.start, limits[0], limits[-1]), limits[0]
-            return [data[a - first : b - first] for a, b in pairwise(limits)]
+            data, limits = self.read(rows_of(index, self.length))
+            return [data[start:stop] for start, stop in pairwise(limits)]
         number = operator.index(index)
         if not 0 <= number < self.length:
             raise IndexError(f"record {number} is out of range for {self.length} records")
@@ -258,6 +261,17 @@ class BagReader(Closing):
         else:
             start, stop = self._limits(0, 1)
         return self._read(number, start, stop)
+
+    def read(self, rows: range) -> tuple[bytes, Sequence[int]]:
+        """Return the bytes of these records, one after the other, and n + 1 limits: where each begins and ends."""
+        if not rows:
+            return b"", (0,)
+        limits = self._limits(rows.start, rows.stop)
+        if not all(map(le, limits, islice(limits, 1, None))):
+            for number, (start, stop) in zip(rows, pairwise(limits), strict=True):
+                self._read(number, start, stop)  # one of them raises
+        first = limits[0]
+        return self._read(rows.start, first, limits[-1]), [end - first for end in limits] if first else limits
 
     def copy(self) -> Self:
         """Return another reader of the same bag."""
@@ -279,10 +293,10 @@ class BagReader(Closing):
 
     def _read(self, number: int, start: int, stop: int) -> bytes:
         """Return the bytes of records from `number` on."""
-        if start > stop or stop > self._data_bytes:
+        if not 0 <= start <= stop <= self._data_bytes:
             if not self._single_size:
                 self._data_bytes = self._bag.size  # it may have grown
-            if start > stop or stop > self._data_bytes:
+            if not 0 <= start <= stop <= self._data_bytes:
                 raise FormatError(
                     "a record ends before it starts, or behind the bag",
                     path=self._bag.name,

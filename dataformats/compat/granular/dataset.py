@@ -25,6 +25,7 @@ from typing import Any, Self, cast
 import msgpack
 
 from dataformats.compat.granular.bag import BagReader, BagWriter, rows_of
+from dataformats.compat.granular.formats import decode_all
 from dataformats.compat.granular.utils import ArgumentError, Closing, path_of
 from dataformats.errors import FormatError
 from dataformats.storage.paths import is_local
@@ -36,6 +37,7 @@ Functions = Mapping[str, Callable[..., Any]] | None
 """Type to encoder or decoder; `None`: values are the stored bytes."""
 
 _REFS = "refs"
+_MOST_MASKS = 256
 _THREADS = ThreadPool(16, "dataformats-granular")
 _FIRST_LETTER = re.compile(r"[a-z_]")
 
@@ -74,7 +76,13 @@ class DatasetWriter(Closing):
         bags = {name: BagWriter(self.directory / f"{name}.bag", version=self.version) for name in self._spec}
         self.writers = bags
         self._refs = BagWriter(self.directory / f"{_REFS}.bag", version=self.version) if self.version < 3 else None
-        self.length = min(map(len, bags.values()), default=0)
+        self._all = (*bags.values(), *([] if self._refs is None else [self._refs]))
+        least = int(self.version == 2)  # its readers mistake a bag that begins with an empty record
+        encode = {name: _Encode(name, kind, self.encoders[name], least) for name, kind in self._spec.items()}
+        self._encode = [(name, encode[name].all if is_sequence(self._spec[name]) else encode[name]) for name in encode]
+        lengths = [len(bag) for bag in bags.values()]
+        self.length = min(lengths, default=0)
+        self._is_uneven = len({*lengths}) > 1
 
     @property
     def spec(self) -> dict[str, str]:
@@ -84,7 +92,7 @@ class DatasetWriter(Closing):
     @property
     def size(self) -> int:
         """Bytes of all bags."""
-        return sum(bag.size for bag in self._bags())
+        return sum(bag.size for bag in self._all)
 
     def __len__(self) -> int:
         return self.length
@@ -105,16 +113,11 @@ class DatasetWriter(Closing):
         if not isinstance(datapoint, dict) or datapoint.keys() != self._spec.keys():
             found = ", ".join(map(str, datapoint)) if isinstance(datapoint, dict) else type(datapoint).__name__
             raise ArgumentError(f"expected a dict with the fields {', '.join(self._spec)}, found {found}")
-        encoded = {name: self._encoded(name, datapoint[name]) for name in self._spec}
-        if self._refs is not None:
-            self._refs.append(cast("bytes", msgpack.packb(self._references(encoded))), flush=False)
-        for name, values in encoded.items():
-            bag = self.writers[name]
-            if self._refs is None and len(bag) > self.length:
-                self._check_equal(name, values[0])
-            else:
-                for value in values:
-                    bag.append(value, flush=False)
+        encoded = [encode(datapoint[name]) for name, encode in self._encode]
+        if self._refs is None:
+            self._add(encoded)
+        else:
+            self._add_sequences(encoded, self._refs)
         self.length += 1
         if flush:
             self.flush()
@@ -122,13 +125,13 @@ class DatasetWriter(Closing):
 
     def flush(self) -> None:
         """Hand all rows to the operating system."""
-        for bag in self._bags():
+        for bag in self._all:
             bag.flush()
 
     def close(self) -> None:
         """Flush and close."""
         with ExitStack() as stack:  # closes all, whichever of them fails
-            for bag in self._bags():
+            for bag in self._all:
                 stack.callback(bag.close)
         super().close()
 
@@ -136,9 +139,6 @@ class DatasetWriter(Closing):
         for name in names:
             if not _FIRST_LETTER.match(name):
                 raise ArgumentError(f"expected names that begin with a lower-case letter or _, found {name!r}")
-
-    def _bags(self) -> list[BagWriter]:
-        return [*self.writers.values(), *([] if self._refs is None else [self._refs])]
 
     def _prepare_folder(self) -> None:
         path = self.directory / "spec.json"
@@ -153,23 +153,28 @@ class DatasetWriter(Closing):
             what = "a dataset of version 2, which is written once" if found == self._spec else f"the spec {found}"
             raise ArgumentError(f"cannot append to {str(self.directory)!r} with the spec {self._spec}: it has {what}")
 
-    def _encoded(self, name: str, value: Any) -> list[bytes]:
-        encode, kind = self.encoders[name], self._spec[name]
-        values = value if is_sequence(kind) else (value,)
-        with _naming("encoding", name, kind):
-            blobs = list(values if encode is None else map(encode, values))
-            for blob in blobs:
-                if not isinstance(blob, bytes) or (self.version == 2 and not blob):
-                    expected = "bytes, not empty" if self.version == 2 else "bytes"
-                    raise ArgumentError(f"expected {expected}, found {blob!r:.40}")
-        return blobs
+    def _add(self, encoded: Sequence[Any]) -> None:
+        if self._is_uneven:
+            lengths = [len(bag) for bag in self._all]
+            for bag, name, value in zip(self._all, self._spec, encoded, strict=True):
+                if len(bag) > self.length:
+                    self._check_equal(name, value)
+                else:
+                    bag.add(value)
+            self._is_uneven = max(lengths) > self.length + 1
+            return
+        for bag, value in zip(self._all, encoded, strict=True):
+            bag.add(value)
 
-    def _references(self, encoded: Mapping[str, Sequence[bytes]]) -> list[Any]:
+    def _add_sequences(self, encoded: Sequence[Any], refs: BagWriter) -> None:
         row: list[Any] = []
-        for name, values in encoded.items():
-            first = len(self.writers[name])
-            row.append(([first, len(values)] if values else []) if is_sequence(self._spec[name]) else first)
-        return row
+        for (name, kind), value in zip(self._spec.items(), encoded, strict=True):
+            bag = self.writers[name]
+            values = value if is_sequence(kind) else (value,)
+            row.append(([len(bag), len(values)] if values else []) if is_sequence(kind) else len(bag))
+            for one in values:
+                bag.add(one)
+        refs.add(cast("bytes", msgpack.packb(row)))
 
     def _check_equal(self, name: str, value: bytes) -> None:
         with BagReader(self.directory / f"{name}.bag", cache_index=False) as reader:
@@ -219,6 +224,7 @@ class DatasetReader(Closing):
         self.decoders = functions_of(decoders, self._spec)
         self._sequences = frozenset(name for name, kind in self._spec.items() if has_refs and is_sequence(kind))
         self._every_field = dict.fromkeys(self._spec, True)
+        self._masks: dict[tuple[str, ...], Mapping[str, Any]] = {}
         self._is_parallel = parallel and not is_local(directory)
         self.readers = {
             name: BagReader(
@@ -268,7 +274,8 @@ class DatasetReader(Closing):
         mask: Mapping[str, Any] = self._every_field
         if isinstance(index, tuple):
             index, fields = index
-            mask = self._checked_mask(fields)
+            known = self._masks.get(fields) if type(fields) is tuple else None
+            mask = self._checked_mask(fields) if known is None else known
         if isinstance(index, (slice, range)):
             return self._slice(rows_of(index, self.length), mask)
         index = _checked(index, self.length)
@@ -297,11 +304,13 @@ class DatasetReader(Closing):
 
     def _values(self, name: str, numbers: int | range) -> Any:
         """Return the decoded value of a record of a field, or the list of several."""
-        stored, decode = self.readers[name][numbers], self.decoders[name]
+        decode = self.decoders[name]
         if decode is None:
-            return stored
+            return self.readers[name][numbers]
         try:
-            return decode(stored) if type(stored) is bytes else list(map(decode, stored))
+            if isinstance(numbers, int):
+                return decode(self.readers[name][numbers])
+            return decode_all(decode, *self.readers[name].read(numbers))
         except Exception as error:
             error.add_note(f"while decoding field {name!r} of type {self._spec[name]!r}, {numbers}")
             raise
@@ -321,7 +330,10 @@ class DatasetReader(Closing):
         if not isinstance(mask, (tuple, list, dict)) or not {*mask} <= self._spec.keys():
             raise ArgumentError(f"expected a list or dict of {', '.join(self._spec)}, found {mask!r}")
         if not isinstance(mask, dict):
-            return dict.fromkeys(mask, True)
+            found = dict.fromkeys(mask, True)
+            if isinstance(mask, tuple) and len(self._masks) < _MOST_MASKS:
+                self._masks[mask] = found
+            return found
         for name, part in mask.items():
             if not isinstance(part, (bool, slice, range) if name in self._sequences else bool):
                 raise MaskError(f"expected True, False or, for a sequence, a range of {name!r}, found {part!r}")
@@ -360,17 +372,34 @@ class InconsistentError(FormatError, AssertionError):
     """The fields of a dataset have different numbers of values. The original asserts."""
 
 
-class _naming:  # noqa: N801  # a context manager, used as a function
-    """Adds the field to an error."""
+class _Encode:
+    """Encodes the values of a field. An error has a note that names it.
 
-    def __init__(self, doing: str, name: str, kind: str) -> None:
-        self._note = f"while {doing} field {name!r} of type {kind!r}"
+    Args:
+        name: The field.
+        kind: Its type.
+        function: From a value to bytes; `None`: values are bytes.
+        least: The least bytes of a value.
+    """
 
-    def __enter__(self) -> None: ...
+    def __init__(self, name: str, kind: str, function: Callable[..., Any] | None, least: int) -> None:
+        self._note = f"while encoding field {name!r} of type {kind!r}"
+        self._function = function
+        self._least = least
 
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if error is not None:
+    def __call__(self, value: Any) -> bytes:
+        try:
+            blob = value if self._function is None else self._function(value)
+            if not isinstance(blob, bytes) or len(blob) < self._least:
+                raise ArgumentError(f"expected bytes{', not empty' if self._least else ''}, found {blob!r:.40}")
+        except Exception as error:
             error.add_note(self._note)
+            raise
+        return blob
+
+    def all(self, values: Iterable[Any]) -> list[bytes]:
+        """Return the bytes of all values of a sequence."""
+        return list(map(self, values))
 
 
 def functions_of(functions: Functions, spec: Mapping[str, str]) -> dict[str, Callable[..., Any] | None]:

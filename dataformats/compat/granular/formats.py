@@ -8,21 +8,25 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from io import BytesIO
+from itertools import pairwise
+from types import FunctionType
 from typing import Any, Literal, cast
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.batch import Blobs
 from dataformats.codecs.arrays import ARRAY
 from dataformats.codecs.images import JPG, PNG
 from dataformats.codecs.integers import INT
 from dataformats.codecs.videos import FPS, MP4, WEBM, Video
 from dataformats.compat.granular.utils import ArgumentError
+from dataformats.interfaces import Codec
 
 __all__ = [
     "decode_array",
@@ -75,7 +79,9 @@ def decode_int(
 
 def encode_array(value: NDArray[Any]) -> bytes:
     """Return the bytes of an array, whatever its memory layout."""
-    return ARRAY.encode(value)
+    if value.dtype.kind in "biufc":
+        return ARRAY.encode(value)
+    return cast("bytes", msgpack.packb((value.dtype.str, value.shape, np.ascontiguousarray(value).data)))
 
 
 def decode_array(buffer: bytes) -> NDArray[Any]:
@@ -182,3 +188,24 @@ decoders: dict[str, Callable[[bytes], Any]] = {
     "webm": decode_video,
 }
 """Type to the function from bytes to a value."""
+
+_BATCH_CODECS: dict[Callable[[bytes], Any], Codec] = {decode_array: ARRAY, decode_int: INT}
+
+
+def decode_all(decode: Callable[[bytes], Any], data: bytes, limits: Sequence[int]) -> list[Any]:
+    """Return the values of several blobs that lie back to back.
+
+    Args:
+        decode: Decodes one; some of the functions of `decoders` are done for all at once.
+        data: The blobs.
+        limits: n + 1 offsets in `data`: where each begins and ends.
+    """
+    codec = _BATCH_CODECS.get(decode) if isinstance(decode, FunctionType) else None
+    if codec is not None and len(limits) > 1:
+        try:
+            ends = np.array(limits, np.int64)
+            lengths = ends[1:] - ends[:-1]
+            return list(codec.decode_batch(Blobs.back_to_back(np.frombuffer(data, np.uint8), lengths)))
+        except Exception:  # a value that the codec refuses, or a damaged one: `decode` raises its error
+            pass
+    return [decode(data[start:stop]) for start, stop in pairwise(limits)]

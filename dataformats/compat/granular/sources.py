@@ -15,11 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dataformats.compat.granular.utils import ArgumentError
 
 __all__ = ["Epochs", "Interleave", "Mix", "Sample", "Transform", "Truncate", "convert"]
+
+
+_NO_ORDER = -1, None  # of no epoch
 
 
 def convert(source: Any) -> Callable[[int], Any]:
@@ -88,21 +90,20 @@ class Epochs:
         self.source = convert(source)
         self.shuffle = shuffle
         self.seed = 0
-        self._order: tuple[int, NDArray[np.int64]] | None = None
+        self._order: tuple[int, Any] = _NO_ORDER
 
     def __call__(self, step: int) -> Any:
-        epoch, index = divmod(step, self.length)
-        return self.source(self._permutation(epoch).item(index) if self.shuffle else index)
-
-    def _permutation(self, epoch: int) -> NDArray[np.int64]:
+        epoch, index = step // self.length, step % self.length
+        if not self.shuffle:
+            return self.source(index)
         order = self._order  # another thread may replace it
-        if order is None or order[0] != epoch:
-            order = epoch, np.random.default_rng([self.seed, epoch]).permutation(np.arange(self.length))
-            self._order = order
-        return order[1]
+        if order[0] != epoch:
+            rng = np.random.default_rng([self.seed, epoch])
+            self._order = order = epoch, rng.permutation(np.arange(self.length))
+        return self.source(order[1].item(index))
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_order": None}  # each worker computes it: faster than to send it
+        return vars(self) | {"_order": _NO_ORDER}  # each worker computes it: faster than to send it
 
 
 class Truncate:
