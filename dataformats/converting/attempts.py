@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dataformats.indexing.sidecar import list_file
+from dataformats.indexing.sidecar import list_file, without_checksums
 from dataformats.storage import atomic
 from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.writing.destination import Destination
@@ -141,7 +141,7 @@ class _LocalAttempts(Attempts):
         atomic.remove(*(self._folder / name for name in names))
 
     def is_sound(self, shard: str, entry: Mapping[str, Any], checksums: bool) -> bool:
-        path, listed = self._folder / shard, dict(entry) if checksums else _without_checksums(entry)
+        path, listed = self._folder / shard, dict(entry) if checksums else without_checksums(entry)
         return path.exists() and list_file(entry["name"], entry["records"], path, {}, checksums=checksums) == listed
 
     @property
@@ -239,9 +239,3 @@ def _sizes(entry: Mapping[str, Any]) -> list[tuple[str, int]]:
     return (
         [(f"/{part['name']}", part["bytes"]) for part in entry["parts"]] if "parts" in entry else [("", entry["bytes"])]
     )
-
-
-def _without_checksums(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of a file without CRC-32s."""
-    kept = {name: fact for name, fact in entry.items() if name != "crc32"}
-    return kept | ({"parts": [_without_checksums(part) for part in entry["parts"]]} if "parts" in entry else {})

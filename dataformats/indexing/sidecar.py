@@ -22,6 +22,7 @@ __all__ = [
     "load_sidecar",
     "remedy_instead_of",
     "sidecar_bytes",
+    "without_checksums",
 ]
 
 _MAX_BYTES = 32 * 2**20
@@ -110,6 +111,12 @@ def list_file(
         return entry | {"bytes": sum(part["bytes"] for part in parts), "parts": parts}
     parts = [_part(name, part, checksums) for name, part in beside.items()]
     return entry | _part(name, path, checksums) | ({"parts": parts} if parts else {})
+
+
+def without_checksums(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry of `list_file` without the CRC-32s."""
+    kept = {name: fact for name, fact in entry.items() if name != "crc32"}
+    return kept | ({"parts": [without_checksums(part) for part in entry["parts"]]} if "parts" in entry else {})
 
 
 def _part(name: str, path: Path, checksums: bool) -> dict[str, Any]:

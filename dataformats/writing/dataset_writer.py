@@ -251,6 +251,7 @@ def _check_free(target: Destination, overwrite: bool, resumed: Mapping[str, Any]
             remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
         elif resumed is not None and target.complete(resumed):
             problem = "is complete: there is nothing to resume"
+            remedy = Remedy("Pass {append} to extend it, or {overwrite} to replace it", append=True, overwrite=True)
         elif resumed is not None:
             problem = "exists, with another format, payload or spec, or with other files than its sidecar lists"
         raise TargetExistsError(f"{target.name!r} {problem}", remedy=remedy)

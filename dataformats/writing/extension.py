@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, TargetExistsError
-from dataformats.indexing.sidecar import list_file, load_sidecar
+from dataformats.indexing.sidecar import list_file, load_sidecar, without_checksums
 from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
 from dataformats.interfaces import Backend, ResumesFinishedFiles
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.writing.encoding import WriteSchema
-from dataformats.writing.partial_data import check_encoding
+from dataformats.writing.partial_data import ENCODING, check_encoding
 from dataformats.writing.recognition import records_of_shards
 from dataformats.writing.shard_journal import ShardJournal, shard_journal_path, shard_name
 from dataformats.writing.shards import ShardLimits
@@ -62,7 +62,7 @@ class FinishedData:
         schema.needs_sidecar &= facts is not None  # it would describe records that were not checked
         if path.is_dir():
             shards = _shards(path, (facts or {}).get("files"), schema.backend)
-            return cls(path, [_numbered(number, *shard) for number, shard in enumerate(shards)])
+            return cls(path, [(shard, _numbered(n, shard, listed)) for n, (shard, listed) in enumerate(shards)])
         if limits != ShardLimits():
             raise _not_extended(path, "is a single file")
         if not isinstance(schema.backend, ResumesFinishedFiles):
@@ -75,7 +75,7 @@ class FinishedData:
     @property
     def digest(self) -> str:
         """What tells these data from others: of names, sizes and samples of the content."""
-        entries = [self.file, *(entry for _, entry in self.shards or ())]
+        entries = [self.file, *(without_checksums(entry) for _, entry in self.shards or ())]
         return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:16]
 
     def begin(self, partial: Path) -> None:
@@ -114,20 +114,22 @@ def _checked_facts(path: Path, schema: WriteSchema) -> dict[str, Any] | None:
     facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))
     for error in found.errors():
         raise error
-    known = {name: fact for name, fact in facts.items() if name != "files"}
+    known = {name: facts[name] for name in ENCODING[:3] if name in facts}  # a plan describes what a conversion wrote
     if known.keys() - {"format"}:
         check_encoding(known, {"format": schema.backend.name, **(schema.sidecar() or {})}, sidecar.name)
     return facts
 
 
-def _shards(path: Path, listed: Sequence[Mapping[str, Any]] | None, backend: Backend) -> list[tuple[Path, int]]:
-    """Return the path and the records of each shard in a folder, from the list in its sidecar, if there is one.
+def _shards(
+    path: Path, listed: Sequence[Mapping[str, Any]] | None, backend: Backend
+) -> list[tuple[Path, Mapping[str, Any]]]:
+    """Return the path and the entry of each shard in a folder, from the list in its sidecar, if there is one.
 
     Raises:
         TargetExistsError: The folder is one dataset, or holds none.
     """
-    named = [(path / file["name"], file["records"]) for file in listed or ()]
-    shards = named or records_of_shards(path, backend)
+    named = [(path / file["name"], file) for file in listed or ()]
+    shards = named or [(shard, {"records": n}) for shard, n in records_of_shards(path, backend)]
     if not shards:
         raise _not_extended(path, f"holds no {backend.name} data")
     if any(shard.parent != path or not shard.exists() for shard, _ in shards):
@@ -135,8 +137,11 @@ def _shards(path: Path, listed: Sequence[Mapping[str, Any]] | None, backend: Bac
     return shards
 
 
-def _numbered(number: int, path: Path, records: int) -> tuple[Path, dict[str, Any]]:
-    return path, list_file(shard_name(number), records, path, {})
+def _numbered(number: int, path: Path, listed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a shard by its number; with the checksums of its files, if they are listed."""
+    found = list_file(shard_name(number), listed["records"], path, {})
+    known = {**listed, "name": found["name"]}
+    return known if without_checksums(known) == found else found
 
 
 def _not_extended(path: Path, why: str) -> TargetExistsError:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError
-from dataformats.indexing.sidecar import list_file
+from dataformats.indexing.sidecar import list_file, without_checksums
 from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FileWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.writing.destination import Destination
@@ -208,7 +208,8 @@ class ShardedFiles(Output):
         self.file.close()
         path = self._path()
         partial = path.with_suffix(".partial")
-        shard = list_file(path.name, self.file.n_records, partial, {})
+        has_checksums = any(shard != without_checksums(shard) for shard in self._shards[:1])  # of a conversion
+        shard = list_file(path.name, self.file.n_records, partial, {}, checksums=has_checksums)
         # Listed before it is renamed: a complete shard that still has its partial name is resumed.
         self._journal.append(shard)
         self._shards.append(shard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.indexing.file_digest import file_checksum
 from dataformats.storage import atomic
 
 SPEC = {"n": "int64", "t": "utf8"}
@@ -152,6 +154,38 @@ def test_links_that_were_interrupted_are_made_again(step: int, tmp_path: Path, m
     with appending(path, "tfrecord shards", resume=True) as writer:
         assert len(writer) == 10
     assert numbers(path) == list(range(10))
+
+
+def test_a_file_of_a_conversion_is_extended(tmp_path: Path) -> None:
+    source = create(tmp_path, "granular", range(3))
+    dataformats.convert(source, tmp_path / "x.tfrecord")
+    with appending(tmp_path / "x.tfrecord", "tfrecord") as writer:
+        writer.append(record(3))
+    assert numbers(tmp_path / "x.tfrecord") == [0, 1, 2, 3]
+    assert "plan" not in json.loads((tmp_path / "x.tfrecord.dataformats.json").read_text())
+    assert dataformats.verify(tmp_path / "x.tfrecord").ok
+
+
+@pytest.mark.parametrize("format", ["ffrecord", "granular"])
+def test_shards_of_a_conversion_keep_the_checksums_of_their_files(format: str, tmp_path: Path) -> None:
+    source = create(tmp_path, "tfrecord", range(10))
+    path = tmp_path / "shards"
+    dataformats.convert(source, path, format, shard_records=4)
+    before = json.loads((tmp_path / "shards.dataformats.json").read_text())
+    for stop in (12, 18):
+        writer = dataformats.create(path, format, spec=SPEC, append=True, resume=True, shard_records=4)
+        writer.extend(map(record, range(len(writer), stop - 1)))
+        writer.abort()
+        with dataformats.create(path, format, spec=SPEC, append=True, resume=True, shard_records=4) as writer:
+            writer.extend(map(record, range(len(writer), stop)))
+    after = json.loads((tmp_path / "shards.dataformats.json").read_text())
+    assert after["files"][:3] == before["files"]
+    assert len(after["files"]) == 6
+    assert "plan" not in after
+    for file in after["files"]:
+        folder = path / file["name"] if "parts" in file else path
+        assert all(file_checksum(folder / part["name"]) == part["crc32"] for part in file.get("parts", [file]))
+    assert [found["n"] for found in dataformats.open(path)] == list(range(18))
 
 
 def test_without_hard_links_shards_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
