@@ -149,8 +149,8 @@ def _context() -> BaseContext:
 
     A fork server imports the modules of the tasks once, and stays for the next conversion.
     """
-    if "forkserver" in multiprocessing.get_all_start_methods():
-        from multiprocessing import forkserver  # not on every system
+    if sys.platform == "linux":
+        from multiprocessing import forkserver  # Windows has none
 
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["dataformats.converting.tasks"])

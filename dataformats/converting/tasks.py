@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import RecordBatch, StoredRecords
+from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.converting.attempts import Attempts
 from dataformats.converting.executors import SentOnce
 from dataformats.converting.plan import Plan
 from dataformats.converting.read_back import Content, check_written, content_of
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.indexing.sidecar import list_file
+from dataformats.reading.file_source import FileSource
 from dataformats.reading.scan import as_numbers, steps
 from dataformats.reading.source import OnCorrupt, RecordSource
+from dataformats.spec import VALUE
+from dataformats.storage.prefetch import prefetch
 from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, WriteSchema, refuse
 
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
@@ -114,7 +117,9 @@ class Conversion(SentOnce):
     def _copied(self, part: Records) -> StoredRecords:
         if self.plan.checked is not None:
             self.plan.checked.read(part)
-        return StoredRecords.join(self.format, self.plan.source.read_bytes(part))
+        source = self.plan.source
+        found = source.read_blobs(part) if isinstance(source, FileSource) else Blobs.join(source.read_bytes(part))
+        return StoredRecords(self.format, {VALUE: (found, None)})
 
     def _read(self, part: Records) -> RecordBatch:
         batch, rename = self.plan.source.read(part), self.plan.rename
@@ -207,7 +212,7 @@ def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] |
     Args:
         task: The records.
         attempts: Gets the shard; it may hold others of the same number.
-        advance: Called with numbers of records that are done.
+        advance: Called with numbers of records that are done, if this process does nothing else meanwhile.
     """
     conversion = task.conversion
     result = Result(task.number, content={} if conversion.verify else None)
@@ -216,7 +221,8 @@ def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] |
         path = folder / result.shard
         file = conversion.schema_of(len(task.records)).create(path, resume=False)
         try:
-            for records, failures in conversion.encoded(task.records):
+            found = conversion.encoded(task.records)
+            for records, failures in found if advance is None else prefetch(found):
                 if len(records):
                     file.append_stored(records)
                 result.add(records, failures)

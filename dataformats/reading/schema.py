@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dataformats.batch import Blobs
 from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.errors import CorruptRecordError, Remedy, SpecError
+from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
@@ -135,7 +137,12 @@ class DatasetSchema:
         codec = self.payload_codec
         if self._declared.spec is None or not isinstance(codec, RecordCodec):
             return ()
-        return tuple(name for name in codec.infer(_parsing(codec, self._samples())) if name not in self.spec)
+        samples = list(self._samples())
+        with contextlib.suppress(CorruptRecordError, SpecError, CodecError):
+            closed = codec.bind(self.spec, self._declared.codecs, inferred=True)
+            closed.decode_batch(Blobs.join(samples), dict.fromkeys(self.spec, True))  # raises if there are others
+            return ()
+        return tuple(name for name in codec.infer(_parsing(codec, samples)) if name not in self.spec)
 
     @property
     def spec(self) -> Spec:

@@ -112,3 +112,14 @@ def test_copied_payloads_are_not_decoded_and_verify_finds_them(tmp_path: Path) -
     assert (report.copied, report.records, report.payload) == (True, 4, "msgpack")
     assert dataformats.open(report.path).read_bytes(range(4)) == dataformats.open(old).read_bytes(range(4))
     assert [finding.index for finding in dataformats.verify(report.path).findings] == [2]
+
+
+def test_fields_that_only_late_samples_hold_are_left_out(tmp_path: Path) -> None:
+    records = [{"x": 1}] * 100 + [{"x": 2, "extra": 3}]
+    with dataformats.create(tmp_path / "a.tfrecord", spec={"x": "int64", "extra": "int64?"}) as writer:
+        writer.extend(records)
+    (tmp_path / "a.tfrecord.dataformats.json").unlink(missing_ok=True)
+    options: dict[str, Any] = {"spec": {"x": "int64"}, "payload": "example"}
+    assert dataformats.open(tmp_path / "a.tfrecord", **options).hidden_fields == ("extra",)
+    report = dataformats.convert(tmp_path / "a.tfrecord", tmp_path / "b", "granular", source_options=options)
+    assert report.left_out == ("extra",)
