@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, TruncatedError
 from dataformats.importing.blobs import BlobSource, Places, type_of_name
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.file_object import FileObject
@@ -82,6 +82,18 @@ def _members(number: int, file: StoredFile) -> Iterator[_Member]:
                 folder, slash, name = member.name.rpartition("/")
                 base, dot, extension = name.partition(".")
                 if member.isreg() and base and dot:
+                    _check_size(member, file)
                     yield folder + slash + base, extension.lower(), number, member.offset_data, member.size
     except (tarfile.TarError, EOFError) as error:
         raise FormatError(f"not a sound tar file: {error}", path=file.name) from error
+
+
+def _check_size(member: tarfile.TarInfo, file: StoredFile) -> None:
+    if not 0 <= member.size <= file.size - member.offset_data:
+        raise TruncatedError(
+            f"the member {member.name!r}",
+            path=file.name,
+            offset_bytes=member.offset_data,
+            expected=f"{member.size} bytes",
+            found=f"{max(0, file.size - member.offset_data)} bytes",
+        )

@@ -32,6 +32,7 @@ from tests.benchmarks import (
     other_programs,
     parsing,
     single_records,
+    sql,
     syrah,
     tables,
     tfrecord,
@@ -57,6 +58,7 @@ CASES: tuple[Case, ...] = (
     *writing.CASES,
     *conversion.CASES,
     *merging.CASES,
+    *sql.CASES,
     *drop_ins.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
