@@ -1,0 +1,1 @@
+"""`data`: datasets for torch."""
