@@ -110,9 +110,9 @@ class Jpg(_Image):
             self._check(blob, (shape[1], shape[0]))
         return Opened(partial(self._by_pillow, blob), shape, partial(self._fill, blob))
 
-    def _fill(self, blob: bytes, out: NDArray[Any], divisor: int = 1) -> bool:
+    def _fill(self, blob: bytes, out: NDArray[Any], divisor: int = 1, **fast: bool) -> bool:
         self._check_scans(blob)
-        return jpeg.fill(blob, out, divisor)
+        return jpeg.fill(blob, out, divisor, **fast)
 
     def decode_scaled(
         self, blob: bytes, divisor_of: Callable[[int, int], int]

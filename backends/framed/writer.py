@@ -120,13 +120,14 @@ class FramedWriter(BlobWriter):
                 atomic.sync(self._path.parent)
                 self._is_named = True
 
-    def close(self) -> None:
+    def close(self, *, sync: bool = True) -> None:
         """Complete the file and sync it; a second call is a no-op."""
         if self._file is None:
             return
         self._write_pending()
         self._write(self._flushed(last=True))
-        os.fsync(self._file.fileno())
+        if sync:
+            os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
 

@@ -26,12 +26,13 @@ class Opened(NamedTuple):
     Attributes:
         by_pillow: Returns the decoded array.
         shape: Of that array, uint8; `None` if only Pillow can decode the image.
-        fill: Decodes into a contiguous array of that shape; False if Pillow must decode the image.
+        fill: Decodes into a contiguous array of that shape; False if Pillow must decode the image. That of a JPEG also
+            takes the other arguments of `jpeg.fill`.
     """
 
     by_pillow: Callable[[], NDArray[Any]]
     shape: tuple[int, ...] | None = None
-    fill: Callable[[NDArray[np.uint8]], bool] = lambda _: False
+    fill: Callable[..., bool] = lambda _: False
 
     def decode(self, place: NDArray[np.uint8] | None = None) -> NDArray[Any]:
         """Return the decoded array: `place`, a contiguous one of that shape, unless Pillow decodes the image."""

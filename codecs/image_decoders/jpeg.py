@@ -51,19 +51,30 @@ def shape_of(blob: bytes) -> tuple[int, ...] | None:
     return None if channels is None else (int(height), int(width), *channels)
 
 
-def fill(blob: bytes, out: NDArray[Any], divisor: int = 1) -> bool:
+def fill(
+    blob: bytes, out: NDArray[Any], divisor: int = 1, *, fast_dct: bool = False, fast_upsample: bool = False
+) -> bool:
     """Decode into `out`; return False, with anything in it, if Pillow must decode the image.
 
     Args:
         blob: A JPEG that `shape_of` accepts.
         out: uint8 (h, w) or (h, w, 3), contiguous; of an image at a scale, its sizes are rounded up.
         divisor: 1, or one of `DIVISORS`: the scale is `1 / divisor`.
+        fast_dct: Use the less accurate inverse transform, as TensorFlow does.
+        fast_upsample: Repeat color pixels, instead of interpolating between them.
     """
     assert _turbo is not None  # or `shape_of` accepts nothing
     height, width = out.shape[:2]
     least = {"min_height": height, "min_width": width, "min_factor": _NEVER if divisor == 1 else divisor}
     try:
-        found = _turbo.decode_jpeg(blob, "GRAY" if out.ndim == 2 else "RGB", **least, buffer=out.reshape(-1))
+        found = _turbo.decode_jpeg(
+            blob,
+            "GRAY" if out.ndim == 2 else "RGB",
+            fast_dct,
+            fast_upsample,
+            **least,
+            buffer=out.reshape(-1),
+        )
     except ValueError:
         return False
     return bool(found.shape[:2] == (height, width))

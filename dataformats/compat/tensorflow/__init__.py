@@ -1,0 +1,91 @@
+"""TensorFlow's names for reading and writing TFRecords, returning numpy: no TensorFlow is imported.
+
+    import dataformats.compat.tensorflow as tf
+
+`tf.io` writes and parses, `tf.train` has the messages, `tf.data` the datasets, `tf.image` and the operations here what
+functions given to `map` use. Other names raise an `AttributeError`.
+
+Example:
+    >>> import dataformats.compat.tensorflow as tf
+    >>> features = {"image": tf.io.FixedLenFeature([], tf.string), "width": tf.io.FixedLenFeature([], tf.int64)}
+    >>> def parse(record):
+    ...     values = tf.io.parse_single_example(record, features)
+    ...     image = tf.image.resize(tf.io.decode_image(values["image"], channels=3), [32, 32])
+    ...     return tf.cast(image, tf.float32) / 255, values["width"]
+    >>> photos = tf.data.TFRecordDataset("tests/golden/real/photos.tfrecord").map(parse).shuffle(8).batch(2)
+    >>> images, widths = next(iter(photos))
+    >>> images.shape, widths.shape
+    ((2, 32, 32, 3), (2,))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dataformats.compat.tensorflow import (
+    compat,
+    config,
+    data,
+    dtypes,
+    errors,
+    image,
+    io,
+    nest,
+    python_io,
+    random,
+    sparse,
+    strings,
+    train,
+)
+from dataformats.compat.tensorflow import ops as math
+from dataformats.compat.tensorflow.dtypes import ALIASES, DTYPES, DType, as_dtype
+from dataformats.compat.tensorflow.ops import *  # noqa: F403  # as TensorFlow has them: in both places
+from dataformats.compat.tensorflow.ops import __all__ as _OPERATIONS  # noqa: N812
+from dataformats.compat.tensorflow.ragged import RaggedTensor
+from dataformats.compat.tensorflow.sparse import SparseTensor
+from dataformats.compat.tensorflow.tensor import Tensor, TensorShape, TensorSpec
+
+__version__ = "2.21.0"
+"""The version of TensorFlow whose names these are."""
+
+newaxis = None
+"""An index that adds a dimension."""
+
+_DTYPES = DTYPES | {alias: DTYPES[name] for alias, name in ALIASES.items()}
+globals().update(_DTYPES)
+
+__all__ = [  # names of dtypes and operations
+    "DType",
+    "RaggedTensor",
+    "SparseTensor",
+    "Tensor",
+    "TensorShape",
+    "TensorSpec",
+    "as_dtype",
+    "compat",
+    "config",
+    "data",
+    "dtypes",
+    "errors",
+    "image",
+    "io",
+    "math",
+    "nest",
+    "newaxis",
+    "python_io",
+    "random",
+    "sparse",
+    "strings",
+    "train",
+    *_OPERATIONS,
+    *_DTYPES,
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(
+        f"tf.{name} is not in {__name__}, which has the names that read and write TFRecords. Values are numpy: use "
+        "numpy, or import tensorflow beside it for the rest of a program"
+    )

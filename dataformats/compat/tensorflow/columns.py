@@ -1,0 +1,350 @@
+"""Stored features to arrays, `SparseTensor` and `RaggedTensor`: one class for each configuration of a feature."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from dataformats.codecs.features.feature_column import NO_KIND, FeatureColumn
+from dataformats.codecs.features.list_kinds import BYTES, FLOATS, INTEGERS, MISSING
+from dataformats.columns.field_decoder import numbered
+from dataformats.compat.tensorflow import ragged, sparse
+from dataformats.compat.tensorflow.dtypes import convert, string_array
+from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.features import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    RowLengths,
+    RowLimits,
+    RowSplits,
+    RowStarts,
+    UniformRowLength,
+    ValueRowIds,
+    VarLenFeature,
+    stored_dtype,
+)
+from dataformats.compat.tensorflow.ragged import RaggedTensor
+from dataformats.kernels.buffers import empty, rows
+from dataformats.kernels.wire_columns import JOINED, RAGGED, Output
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Dense", "Field", "Padded", "Rows", "Sparse", "field_of"]
+
+_KINDS = {"string": BYTES, "float32": FLOATS, "int64": INTEGERS}
+_bools = rows(np.dtype(np.bool_), ())
+_NAMES = {kind: f"tf.{name}" for name, kind in _KINDS.items()}
+
+Found = Mapping[str, FeatureColumn]
+"""Name to its features, one a record."""
+
+
+class Field(ABC):
+    """One feature of a configuration.
+
+    Args:
+        name: Its name in the result.
+        feature: Its configuration.
+
+    Attributes:
+        name: See above.
+        keys: The names of the features that it needs.
+        group: Where it stands in the result: sparse values first, ragged ones last.
+    """
+
+    group = 1
+
+    def __init__(self, name: str, feature: Any) -> None:
+        self.name = name
+        self.dtype = stored_dtype(feature.dtype, name)
+        self.kind = _KINDS[self.dtype.name]
+        self.keys = [name]
+
+    @abstractmethod
+    def batch(self, found: Found) -> Any:
+        """Return the values of all records."""
+
+    @abstractmethod
+    def one(self, found: Found) -> Any:
+        """Return the value of the only record."""
+
+    @abstractmethod
+    def one_of_values(self, values: Any) -> Any:
+        """Return the value of a record from its stored values: bytes, an array, or `None` if it lacks them.
+
+        The result is `None` if `one` must return it, or raise.
+        """
+
+    def output(self) -> Output | None:
+        """Return the column that the kernels fill for the fast path; `None`: none."""
+        if self.kind == BYTES:
+            return None
+        dtype = self.dtype.dtype
+        return Output(RAGGED, dtype.kind, dtype.itemsize, 1, rows(dtype, ()), _bools)
+
+    def values(self, stored: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the values of all features, one after the other, and how many each has."""
+        if stored.held & ~(NO_KIND | 1 << self.kind + 1):
+            row = int(((stored.kinds != self.kind) & (stored.kinds > MISSING)).argmax())
+            self.refuse(row, f"{self.dtype!r} values", f"{_NAMES[int(stored.kinds[row])]} values")
+        if self.kind == BYTES:
+            return string_array(list(stored.blobs())), stored.counts
+        return stored.numbers(self.kind), stored.counts
+
+    def values_of_steps(self, lists: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the values of all steps of feature lists, and how many each step has."""
+        with numbered(_records(lists)):
+            return self.values(lists.steps())
+
+    def refuse(self, row: int, expected: str, found: str, remedy: str = "") -> NoReturn:
+        """Raise the error of a record."""
+        raise InvalidArgumentError(
+            f"expected {expected}, found {found}", field=self.name, index=row, remedy=remedy or None
+        )
+
+
+class Dense(Field):
+    """A `FixedLenFeature`."""
+
+    def __init__(self, name: str, feature: FixedLenFeature) -> None:
+        super().__init__(name, feature)
+        if feature.shape is None or None in feature.shape:
+            raise ValueError(f"feature {name!r}: expected a shape of known sizes, found {feature.shape}")
+        self._shape = tuple(size for size in feature.shape if size is not None)
+        self._size = math.prod(self._shape)
+        self._default = _default(feature.default_value, self)
+        if self._default is not None and self._default.size != self._size:
+            raise ValueError(
+                f"feature {name!r}: expected a default_value of shape {self._shape}, found {self._default.shape}"
+            )
+
+    def batch(self, found: Found) -> NDArray[Any]:
+        stored = found[self.name]
+        values, counts = self.values(stored)
+        if not len(stored) or (stored.complete and stored.fewest == stored.most == self._size):
+            return values.reshape(len(stored), *self._shape)
+        present = stored.kinds > MISSING
+        wrong = (counts != self._size) & present
+        if wrong.any():
+            row = int(wrong.argmax())
+            remedy = "Use tf.io.VarLenFeature or tf.io.RaggedFeature if records differ in their number of values"
+            self.refuse(row, f"{self._size} values for the shape {self._shape}", f"{int(counts[row])}", remedy)
+        if self._default is None:
+            remedy = "Check the name, or pass default_value= to FixedLenFeature if records may lack it"
+            self.refuse(int(present.argmin()), f"{self.dtype!r} of shape {self._shape}", "nothing", remedy)
+        filled = np.empty((len(stored), self._size), values.dtype)
+        filled[:] = self._default.reshape(-1)
+        filled[present] = values.reshape(-1, self._size)
+        return filled.reshape(len(stored), *self._shape)
+
+    def one(self, found: Found) -> Any:
+        return self.batch(found)[0]
+
+    def one_of_values(self, values: Any) -> Any:
+        if isinstance(values, bytes):
+            return values
+        if values is None:
+            if self._default is None:
+                return None
+            values = self._default.reshape(-1).copy()
+        if values.size != self._size:
+            return None
+        return values[0] if not self._shape else values.reshape(self._shape)
+
+    def output(self) -> Output | None:
+        if self.kind == BYTES and not self._shape:
+            return Output(JOINED, new=empty, new_present=_bools)
+        return super().output()
+
+
+class Padded(Field):
+    """A `FixedLenSequenceFeature`."""
+
+    def __init__(self, name: str, feature: FixedLenSequenceFeature, in_steps: bool = False) -> None:
+        super().__init__(name, feature)
+        if feature.shape is None or None in feature.shape:
+            raise ValueError(f"feature {name!r}: expected a shape of known sizes, found {feature.shape}")
+        if not feature.allow_missing and not in_steps:
+            raise ValueError(f"feature {name!r}: expected FixedLenSequenceFeature(allow_missing=True), found False")
+        self._shape = tuple(size for size in feature.shape if size is not None)
+        self._size = math.prod(self._shape)
+        if not self._size:
+            raise ValueError(f"feature {name!r}: expected items of at least one value, found shape {self._shape}")
+        self._may_lack = feature.allow_missing
+        default = _default(feature.default_value, self)
+        if default is not None and default.size != 1:
+            raise ValueError(f"feature {name!r}: expected a scalar default_value, found shape {default.shape}")
+        self._fill = (b"" if self.kind == BYTES else 0) if default is None else default.reshape(-1)[0]
+
+    def batch(self, found: Found) -> NDArray[Any]:
+        values, counts = self._items(found[self.name])
+        return self.padded(values, counts)
+
+    def one(self, found: Found) -> Any:
+        return self._items(found[self.name])[0]
+
+    def one_of_values(self, values: Any) -> Any:
+        if values is None:
+            values = np.empty(0, self.dtype.dtype)
+        return values.reshape(-1, *self._shape) if not values.size % self._size else None
+
+    def _items(self, stored: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        values, counts = self.values(stored)
+        wrong = counts % self._size != 0
+        if wrong.any():
+            row = int(wrong.argmax())
+            self.refuse(row, f"a multiple of {self._size} values for the shape {self._shape}", f"{int(counts[row])}")
+        return values.reshape(-1, *self._shape), counts // self._size
+
+    def steps(self, lists: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the items of feature lists, one a step, and how many each has.
+
+        Raises:
+            InvalidArgumentError: A record lacks the list, or a step has another number of values.
+        """
+        lacks = lists.kinds < 0
+        if lacks.any() and not self._may_lack:
+            remedy = "Pass allow_missing=True to FixedLenSequenceFeature if records may lack it"
+            self.refuse(int(lacks.argmax()), "a feature list", "none", remedy)
+        with numbered(_records(lists)):
+            values, sizes = self.values(lists.steps())
+            wrong = sizes != self._size
+            if wrong.any():
+                row = int(wrong.argmax())
+                self.refuse(row, f"{self._size} values in each step", f"{int(sizes[row])}")
+        return values.reshape(-1, *self._shape), lists.counts
+
+    def padded(self, items: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Return an array with a row for each record, as long as the longest."""
+        dense = np.full((len(counts), int(counts.max(initial=0)), *self._shape), self._fill, items.dtype)
+        dense[np.arange(dense.shape[1]) < counts[:, None]] = items
+        return dense
+
+
+class Sparse(Field):
+    """A `VarLenFeature`."""
+
+    group = 0
+
+    def batch(self, found: Found) -> sparse.SparseTensor:
+        return sparse.of_rows(*self.values(found[self.name]))
+
+    def one(self, found: Found) -> Any:
+        return sparse.of_one(self.values(found[self.name])[0])
+
+    def one_of_values(self, values: Any) -> Any:
+        return sparse.of_one(np.empty(0, self.dtype.dtype) if values is None else values)
+
+
+class Rows(Field):
+    """A `RaggedFeature`."""
+
+    group = 2
+
+    def __init__(self, name: str, feature: RaggedFeature) -> None:
+        super().__init__(name, feature)
+        self._value_key = feature.value_key or name
+        self._partitions = feature.partitions
+        self.splits = feature.row_splits_dtype.dtype
+        self.keys = [
+            self._value_key,
+            *(part.key for part in self._partitions if not isinstance(part, UniformRowLength)),
+        ]
+
+    def batch(self, found: Found) -> RaggedTensor:
+        values, counts = self.values(found[self._value_key])
+        if not self._partitions:
+            return self.ragged(values, counts)
+        ends = np.cumsum(counts)
+        parts = [values[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)]
+        rows = [self._partitioned(part, found, number) for number, part in enumerate(parts)]
+        if not rows:
+            empty: Any = values
+            for _ in self._partitions:
+                empty = RaggedTensor(empty, np.zeros(1, self.splits))
+            return RaggedTensor(empty, np.zeros(1, self.splits))
+        return ragged.stack(rows)
+
+    def one(self, found: Found) -> Any:
+        values, _ = self.values(found[self._value_key])
+        return self._partitioned(values, found, 0) if self._partitions else values
+
+    def one_of_values(self, values: Any) -> Any:
+        return np.empty(0, self.dtype.dtype) if values is None else values
+
+    def output(self) -> Output | None:
+        return None if self._partitions else super().output()
+
+    def ragged(self, values: Any, counts: NDArray[np.int64]) -> RaggedTensor:
+        """Return values in rows of these lengths."""
+        return RaggedTensor(values, np.concatenate([[0], np.cumsum(counts)]).astype(self.splits))
+
+    def _partitioned(self, values: Any, found: Found, row: int) -> Any:
+        for part in reversed(self._partitions):
+            if isinstance(part, UniformRowLength):
+                lengths = np.full(len(values) // max(1, part.length), part.length)
+            else:
+                lengths = self._lengths(part, self._numbers(found[part.key], row), len(values))
+            if (lengths < 0).any() or lengths.sum() != len(values):
+                self.refuse(row, f"rows that divide {len(values)} values", f"{part} with lengths {lengths.tolist()}")
+            values = self.ragged(values, lengths)
+        return values
+
+    def _numbers(self, stored: FeatureColumn, row: int) -> NDArray[np.int64]:
+        kind = int(stored.kinds[row])
+        if kind not in (INTEGERS, MISSING, -1):
+            self.refuse(row, "tf.int64 values as a partition", f"{_NAMES[kind]} values")
+        numbers: NDArray[np.int64] = stored.take(np.array([row])).numbers(INTEGERS)
+        return numbers
+
+    def _lengths(self, part: Any, numbers: NDArray[np.int64], n_values: int) -> NDArray[np.int64]:
+        return _LENGTHS[type(part)](numbers, n_values)
+
+
+_LENGTHS: dict[type, Callable[[NDArray[np.int64], int], NDArray[np.int64]]] = {
+    RowSplits: lambda splits, n: np.diff(splits),
+    RowLengths: lambda lengths, n: lengths,
+    RowStarts: lambda starts, n: np.diff(starts, append=n),
+    RowLimits: lambda limits, n: np.diff(limits, prepend=0),
+    ValueRowIds: lambda rows, n: np.bincount(rows) if len(rows) and rows.min() >= 0 else rows,
+}
+
+
+_FIELDS: dict[type, Callable[[str, Any], Field]] = {
+    FixedLenFeature: Dense,
+    FixedLenSequenceFeature: Padded,
+    VarLenFeature: Sparse,
+    RaggedFeature: Rows,
+}
+
+
+def _records(lists: FeatureColumn) -> NDArray[np.int64]:
+    """Return the record of each step."""
+    return np.repeat(np.arange(len(lists)), lists.counts)
+
+
+def _default(value: Any, field: Field) -> NDArray[Any] | None:
+    """Return a default value; one without elements is none."""
+    default = None if value is None else np.asarray(convert(value, field.dtype))
+    return default if default is not None and default.size else None
+
+
+def field_of(name: str, feature: Any) -> Field:
+    """Return the field of a configuration.
+
+    Raises:
+        ValueError: The configuration is not valid.
+    """
+    field = _FIELDS.get(type(feature))
+    if field is not None:
+        return field(name, feature)
+    raise ValueError(
+        f"feature {name!r}: expected FixedLenFeature, VarLenFeature, FixedLenSequenceFeature or RaggedFeature, "
+        f"found {feature!r:.80}"
+    )

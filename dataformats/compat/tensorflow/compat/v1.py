@@ -1,0 +1,76 @@
+"""`tf.compat.v1`: the names of TensorFlow 1 that read TFRecords, besides those of TensorFlow 2.
+
+Datasets are iterated as in TensorFlow 2: there are no graphs and no sessions.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from dataformats.compat.tensorflow import io as _io
+from dataformats.compat.tensorflow import python_io, sparse
+from dataformats.compat.tensorflow.gfile import exists, glob, isdir
+from dataformats.compat.tensorflow.io import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    VarLenFeature,
+    decode_raw,
+    parse_example,
+    parse_single_example,
+    parse_single_sequence_example,
+    parse_tensor,
+    read_file,
+    serialize_tensor,
+)
+from dataformats.compat.tensorflow.random import set_seed, uniform
+
+__all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "VarLenFeature",
+    "decode_raw",
+    "enable_eager_execution",
+    "enable_v2_behavior",
+    "gfile",
+    "parse_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+    "parse_tensor",
+    "python_io",
+    "random_uniform",
+    "read_file",
+    "serialize_tensor",
+    "set_random_seed",
+    "sparse_tensor_to_dense",
+]
+
+sparse_tensor_to_dense = sparse.to_dense
+random_uniform = uniform
+set_random_seed = set_seed
+
+
+class gfile:  # noqa: N801  # its name
+    """The file functions of TensorFlow 1."""
+
+    GFile = FastGFile = Open = _io.gfile.GFile
+    Glob = staticmethod(glob)
+    Exists = staticmethod(exists)
+    IsDirectory = staticmethod(isdir)
+    ListDirectory = staticmethod(_io.gfile.listdir)
+    MakeDirs = staticmethod(_io.gfile.makedirs)
+
+
+def enable_eager_execution(*ignored: Any, **named: Any) -> None:
+    """Do nothing: there is no other execution."""
+
+
+def enable_v2_behavior() -> None:
+    """Do nothing: there is no other behavior."""
+
+
+_VERSION_2 = __name__.removesuffix(".compat.v1")
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(sys.modules[_VERSION_2], name)  # imported before this module, which it imports

@@ -1,0 +1,23 @@
+"""`tf.data`: datasets that yield numpy values, element by element or in batches.
+
+Orders are those of TensorFlow, except of shuffles, whose random numbers are Python's. Functions that `map` and others
+take are called for each element, not once: they may contain any Python code.
+"""
+
+from __future__ import annotations
+
+from dataformats.compat.tensorflow.data import experimental
+from dataformats.compat.tensorflow.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from dataformats.compat.tensorflow.data.dataset import Dataset, Iterator, Options
+from dataformats.compat.tensorflow.data.record_dataset import TFRecordDataset
+
+__all__ = [
+    "AUTOTUNE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN_CARDINALITY",
+    "Dataset",
+    "Iterator",
+    "Options",
+    "TFRecordDataset",
+    "experimental",
+]

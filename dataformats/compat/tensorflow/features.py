@@ -1,0 +1,196 @@
+"""The configurations of features that `tf.io` parses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dataformats.compat.tensorflow.dtypes import DType, as_dtype, numpy_dtype
+
+__all__ = ["FixedLenFeature", "FixedLenSequenceFeature", "RaggedFeature", "VarLenFeature"]
+
+_STORED = ("int64", "float32", "string")
+
+
+def stored_dtype(dtype: Any, name: str) -> DType:
+    """Return the dtype of a feature.
+
+    Raises:
+        ValueError: A feature cannot have it.
+    """
+    if dtype is None:
+        raise ValueError(f"feature {name!r}: expected a dtype, found None")
+    found = as_dtype(dtype)
+    if found.name not in _STORED:
+        raise ValueError(
+            f"feature {name!r}: expected tf.int64, tf.float32 or tf.string, which are stored, found {found!r}. "
+            "Parse one of these, then use tf.cast"
+        )
+    return found
+
+
+def _shape(shape: Any) -> tuple[int | None, ...] | None:
+    if shape is None:
+        return None
+    dims: Iterable[Any] = shape if hasattr(shape, "__iter__") else [shape]
+    return tuple(None if size is None else int(size) for size in dims)
+
+
+class _Fixed(NamedTuple):
+    shape: tuple[int | None, ...] | None
+    dtype: Any
+    default_value: Any = None
+
+
+class FixedLenFeature(_Fixed):
+    """A feature with the same number of values in all records.
+
+    Args:
+        shape: The shape of the values; `[]` is a scalar.
+        dtype: `tf.int64`, `tf.float32` or `tf.string`.
+        default_value: For records that lack the feature: as many values as the shape has; `None`: they are an error.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.io.FixedLenFeature([], tf.int64, default_value=-1)
+        FixedLenFeature(shape=(), dtype=tf.int64, default_value=-1)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, shape: Any, dtype: Any, default_value: Any = None) -> FixedLenFeature:
+        return super().__new__(cls, _shape(shape), dtype, default_value)
+
+
+class _FixedSequence(NamedTuple):
+    shape: tuple[int | None, ...] | None
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
+class FixedLenSequenceFeature(_FixedSequence):
+    """A feature with any number of items of one shape; in a batch, short ones are padded.
+
+    Args:
+        shape: The shape of an item.
+        dtype: `tf.int64`, `tf.float32` or `tf.string`.
+        allow_missing: A record without it has no items. Must be true, except in the steps of a SequenceExample.
+        default_value: The padding, a scalar; `None`: 0 or `b""`.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True).allow_missing
+        True
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, shape: Any, dtype: Any, allow_missing: bool = False, default_value: Any = None
+    ) -> FixedLenSequenceFeature:
+        return super().__new__(cls, _shape(shape), dtype, allow_missing, default_value)
+
+
+class VarLenFeature(NamedTuple):
+    """A feature with any number of values, which become a `SparseTensor`.
+
+    Attributes:
+        dtype: `tf.int64`, `tf.float32` or `tf.string`.
+    """
+
+    dtype: Any
+
+
+@dataclass(frozen=True)
+class RowSplits:
+    """A partition: the feature `key` has the begin of each row, and the end of the last."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RowLengths:
+    """A partition: the feature `key` has the number of items of each row."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RowStarts:
+    """A partition: the feature `key` has the begin of each row."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """A partition: the feature `key` has the end of each row."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class ValueRowIds:
+    """A partition: the feature `key` has the row of each item."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class UniformRowLength:
+    """A partition: each row has `length` items."""
+
+    length: int
+
+
+Partition = RowSplits | RowLengths | RowStarts | RowLimits | ValueRowIds | UniformRowLength
+
+
+class _Ragged(NamedTuple):
+    dtype: Any
+    value_key: str | None = None
+    partitions: tuple[Any, ...] = ()
+    row_splits_dtype: Any = DType("int32", 3)
+    validate: bool = False
+
+
+class RaggedFeature(_Ragged):
+    """A feature with any number of values, which become a `RaggedTensor`; of one record without partitions, an array.
+
+    Args:
+        dtype: `tf.int64`, `tf.float32` or `tf.string`.
+        value_key: The name of the feature that has the values; `None`: the key of this configuration.
+        partitions: How the values are divided into rows, from the outermost to the innermost dimension.
+        row_splits_dtype: The dtype of `row_splits`: `tf.int32` or `tf.int64`.
+        validate: Accepted; partitions are always validated.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.io.RaggedFeature(tf.int64, partitions=[tf.io.RaggedFeature.RowLengths("lengths")]).partitions
+        (RowLengths(key='lengths'),)
+    """
+
+    __slots__ = ()
+    RowSplits = RowSplits
+    RowLengths = RowLengths
+    RowStarts = RowStarts
+    RowLimits = RowLimits
+    ValueRowIds = ValueRowIds
+    UniformRowLength = UniformRowLength
+
+    def __new__(
+        cls,
+        dtype: Any,
+        value_key: str | None = None,
+        partitions: Sequence[Any] | Any = (),
+        row_splits_dtype: Any = "int32",
+        validate: bool = False,
+    ) -> RaggedFeature:
+        single = isinstance(partitions, Partition)
+        parts = (partitions,) if single else tuple(partitions)
+        splits = as_dtype(row_splits_dtype)
+        if numpy_dtype(splits).name not in ("int32", "int64"):
+            raise ValueError(f"row_splits_dtype: expected tf.int32 or tf.int64, found {splits!r}")
+        return super().__new__(cls, dtype, value_key, parts, splits, validate)

@@ -1,0 +1,179 @@
+"""`tf.io`: write and read TFRecords, and parse what is in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dataformats.backends.tfrecord.compression import Compression, chosen_compression
+from dataformats.backends.tfrecord.writer import TFRecordWriter as FileWriter
+from dataformats.compat.tensorflow import gfile
+from dataformats.compat.tensorflow.features import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    VarLenFeature,
+)
+from dataformats.compat.tensorflow.image_files import (
+    decode_and_crop_jpeg,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
+from dataformats.compat.tensorflow.parsing import (
+    parse_example,
+    parse_sequence_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
+from dataformats.compat.tensorflow.tensors import decode_raw, parse_tensor, serialize_tensor
+
+__all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "RaggedFeature",
+    "TFRecordCompressionType",
+    "TFRecordOptions",
+    "TFRecordWriter",
+    "VarLenFeature",
+    "decode_and_crop_jpeg",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "decode_raw",
+    "encode_jpeg",
+    "encode_png",
+    "extract_jpeg_shape",
+    "gfile",
+    "is_jpeg",
+    "parse_example",
+    "parse_sequence_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+    "parse_tensor",
+    "read_file",
+    "serialize_tensor",
+    "write_file",
+]
+
+
+class TFRecordCompressionType:
+    """The compressions of a file."""
+
+    NONE = 0
+    ZLIB = 1
+    GZIP = 2
+
+
+_COMPRESSIONS = {TFRecordCompressionType.ZLIB: "ZLIB", TFRecordCompressionType.GZIP: "GZIP"}
+
+
+class TFRecordOptions:
+    """How a file is compressed.
+
+    Args:
+        compression_type: `"GZIP"`, `"ZLIB"`, `""` or `None`, or a number of `TFRecordCompressionType`.
+        ignored: TensorFlow's other options are accepted, without effect.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.io.TFRecordOptions("GZIP").compression_type
+        'GZIP'
+    """
+
+    def __init__(self, compression_type: Any = None, *ignored: Any, **named: Any) -> None:
+        known = isinstance(compression_type, int)
+        self.compression_type = _COMPRESSIONS.get(compression_type) if known else compression_type
+        _compression(self.compression_type)
+
+    @classmethod
+    def get_compression_type_string(cls, options: Any) -> str:
+        """Return `"GZIP"`, `"ZLIB"` or `""` of options, a number or a name."""
+        return (options if isinstance(options, TFRecordOptions) else cls(options)).compression_type or ""
+
+
+def _compression(name: str | None) -> Compression:
+    compression = chosen_compression(name)
+    if compression == "auto":
+        raise ValueError(f"compression_type: expected 'GZIP', 'ZLIB', '' or None, found {name!r}")
+    return compression
+
+
+class TFRecordWriter:
+    """Writes records to one file, which exists, and grows, under its name from the beginning.
+
+    Args:
+        path: The file; one that exists is replaced.
+        options: `TFRecordOptions`, or a compression type.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import dataformats.compat.tensorflow as tf
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "numbers.tfrecord"
+        >>> with tf.io.TFRecordWriter(path) as writer:
+        ...     writer.write(b"one")
+        >>> list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+        [b'one']
+    """
+
+    def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
+        chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(options)
+        self._writer: FileWriter | None = None
+        self._writer = FileWriter(Path(os.fspath(path)), compression=_compression(chosen.compression_type))
+
+    def write(self, record: bytes) -> None:
+        """Append a record, any bytes.
+
+        Raises:
+            TypeError: It is not bytes.
+            RuntimeError: The writer is closed.
+        """
+        self._open().append(record)
+
+    def flush(self) -> None:
+        """Flush to the operating system: the records so far can be read."""
+        self._open().flush()
+
+    def close(self) -> None:
+        """Complete the file; a second call is a no-op."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close(sync=False)  # as TensorFlow does
+
+    def _open(self) -> FileWriter:
+        if self._writer is None:
+            raise RuntimeError("the writer is closed: write before close(), or within the with block")
+        return self._writer
+
+    def __enter__(self) -> TFRecordWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_writer", None) is not None:
+            self.close()
+
+
+def read_file(filename: Any, name: Any = None) -> bytes:
+    """Return the bytes of a file."""
+    return Path(os.fsdecode(filename)).read_bytes()
+
+
+def write_file(filename: Any, contents: bytes, name: Any = None) -> None:
+    """Write bytes to a file, and create its folder."""
+    path = Path(os.fsdecode(filename))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(contents)

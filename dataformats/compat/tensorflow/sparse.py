@@ -1,0 +1,108 @@
+"""`tf.sparse`: arrays of which only some elements are stored, such as the values of a `VarLenFeature`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dataformats.compat.tensorflow.dtypes import DType, as_dtype, convert, string_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SparseTensor", "to_dense"]
+
+
+class SparseTensor:
+    """An array of which only some elements are stored.
+
+    Args:
+        indices: int64[n, rank], the place of each stored element, in row-major order.
+        values: The elements, (n,).
+        dense_shape: int64[rank].
+
+    Attributes:
+        indices: See above.
+        values: See above.
+        dense_shape: See above.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.sparse.to_dense(tf.SparseTensor([[0, 1], [2, 0]], [7, 8], [3, 2]))
+        array([[0, 7],
+               [0, 0],
+               [8, 0]], dtype=int32)
+    """
+
+    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        self.dense_shape: NDArray[np.int64] = np.asarray(dense_shape, np.int64).reshape(-1)
+        self.indices: NDArray[np.int64] = np.asarray(indices, np.int64).reshape(-1, len(self.dense_shape))
+        self.values: NDArray[Any] = np.atleast_1d(convert(values))
+
+    def __repr__(self) -> str:
+        return f"SparseTensor({self.indices.tolist()}, {self.values.tolist()}, {self.dense_shape.tolist()})"
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return as_dtype(self.values.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """`dense_shape` as a tuple."""
+        return tuple(self.dense_shape.tolist())
+
+    def to_dense(self, default_value: Any = None) -> NDArray[Any]:
+        """Return the array; elements that are not stored are `default_value`, or 0 or `b""`."""
+        dense: NDArray[Any] = to_dense(self, default_value)
+        return dense
+
+
+def to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices: bool = True, name: Any = None) -> Any:
+    """Return the whole array; elements that are not stored are `default_value`, or 0 or `b""`.
+
+    Args:
+        sp_input: The stored elements.
+        default_value: A scalar.
+        validate_indices: Accepted; indices are always validated.
+        name: Ignored.
+
+    Raises:
+        IndexError: An index is out of range.
+    """
+    values = sp_input.values
+    fill = (b"" if values.dtype == object else 0) if default_value is None else convert(default_value)
+    dense = np.full(sp_input.shape, fill, values.dtype)
+    dense[tuple(sp_input.indices.T)] = values
+    return dense
+
+
+def of_rows(values: NDArray[Any], counts: NDArray[np.int64]) -> SparseTensor:
+    """Return values row after row, `counts` of them in each, as a matrix."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    columns = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return SparseTensor(np.stack([rows, columns], 1), values, np.array([len(counts), counts.max(initial=0)]))
+
+
+def of_one(values: NDArray[Any]) -> SparseTensor:
+    """Return values as a vector without gaps."""
+    return SparseTensor(np.arange(len(values)), values, np.array([len(values)]))
+
+
+def stack(tensors: Sequence[SparseTensor]) -> SparseTensor:
+    """Return the tensors as one with a first dimension more, large enough for each."""
+    numbers = np.repeat(np.arange(len(tensors)), [len(one.values) for one in tensors])
+    indices = np.concatenate([one.indices for one in tensors])
+    values = [one.values for one in tensors]
+    joined = np.concatenate(values) if values[0].dtype != object else string_array([v for one in values for v in one])
+    largest = np.max([one.dense_shape for one in tensors], axis=0)
+    return SparseTensor(np.column_stack([numbers, indices]), joined, np.array([len(tensors), *largest]))
+
+
+def unstack(tensor: SparseTensor) -> list[SparseTensor]:
+    """Return the tensors along the first dimension."""
+    rows = tensor.indices[:, 0]
+    found = [np.flatnonzero(rows == row) for row in range(tensor.shape[0])]
+    return [SparseTensor(tensor.indices[at, 1:], tensor.values[at], tensor.dense_shape[1:]) for at in found]

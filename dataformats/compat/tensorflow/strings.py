@@ -1,0 +1,89 @@
+"""`tf.strings`: operations on bytes and arrays of bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from dataformats.compat.tensorflow.dtypes import convert, numpy_dtype, string_array
+from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.ops import strings_of
+from dataformats.compat.tensorflow.ragged import RaggedTensor
+from dataformats.compat.tensorflow.tensor import as_tensor
+
+__all__ = ["as_string", "join", "length", "lower", "regex_replace", "split", "strip", "to_number"]
+
+
+def as_string(input: Any, name: Any = None) -> Any:
+    """Return numbers as strings."""
+    array = np.asarray(input)
+    values = [(b"%f" % one) if isinstance(one, float) else str(one).lower().encode() for one in array.ravel().tolist()]
+    return values[0] if not array.ndim else as_tensor(string_array(values, array.shape))
+
+
+def to_number(input: Any, out_type: Any = "float32", name: Any = None) -> Any:
+    """Return strings as numbers.
+
+    Raises:
+        InvalidArgumentError: One is no number.
+    """
+    array = np.asarray(convert(input), object)
+    kind = numpy_dtype(out_type)
+    try:
+        values = [(float if kind.kind == "f" else int)(one) for one in array.ravel().tolist()]
+    except ValueError as error:
+        raise InvalidArgumentError(f"expected numbers: {error}") from error
+    numbers = np.array(values, kind).reshape(array.shape)
+    return as_tensor(numbers) if numbers.ndim else numbers[()]
+
+
+def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
+    """Return strings joined, element by element."""
+    parts = np.broadcast_arrays(*(np.asarray(convert(one), object) for one in inputs))
+    joined = [separator.encode().join(one) for one in zip(*(part.ravel().tolist() for part in parts), strict=True)]
+    return joined[0] if not parts[0].ndim else as_tensor(string_array(joined, parts[0].shape))
+
+
+def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
+    """Return the length of strings, int32, in bytes or, with `unit="UTF8_CHAR"`, in characters."""
+    array = np.asarray(convert(input), object)
+    count = len if unit == "BYTE" else lambda one: len(one.decode())
+    lengths = np.array([count(one) for one in array.ravel().tolist()], np.int32).reshape(array.shape)
+    return as_tensor(lengths) if lengths.ndim else lengths[()]
+
+
+def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
+    """Return strings in lower case."""
+    return strings_of(bytes.lower if not encoding else lambda one: one.decode().lower().encode(), input)
+
+
+def strip(input: Any, name: Any = None) -> Any:
+    """Return strings without white space around them."""
+    return strings_of(bytes.strip, input)
+
+
+def regex_replace(input: Any, pattern: str, rewrite: str, replace_global: bool = True, name: Any = None) -> Any:
+    """Return strings with what a regular expression matches replaced."""
+    found, into = re.compile(pattern.encode()), rewrite.encode()
+    return strings_of(lambda one: found.sub(into, one, count=0 if replace_global else 1), input)
+
+
+def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = None) -> Any:
+    """Return the parts of a string; of several strings, a `RaggedTensor`.
+
+    Args:
+        input: Bytes, or an array of bytes.
+        sep: What lies between the parts; `None`: white space.
+        maxsplit: The most splits; -1: all.
+        name: Ignored.
+    """
+    between = None if not sep else sep.encode()
+    if isinstance(input, bytes | str):
+        whole = input if isinstance(input, bytes) else input.encode()
+        return as_tensor(string_array(whole.split(between, maxsplit)))
+    parts = [one.split(between, maxsplit) for one in np.asarray(convert(input), object).tolist()]
+    return RaggedTensor.from_row_lengths(
+        string_array([one for row in parts for one in row]), [len(row) for row in parts]
+    )
