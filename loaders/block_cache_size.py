@@ -31,7 +31,6 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle) -> BlockCache
         return BlockCache((_ORDERED_BLOCKS + 2 * n_files) * _ORDERED_BLOCK_BYTES, _ORDERED_BLOCK_BYTES)
     # Of one file; the average, because a cache has blocks of one size.
     window_bytes = int(sum(source._mean_bytes for source in files) * shuffle.block_records / n_files)
-    block_bytes = 1 << max(1, window_bytes // _BLOCKS_OF_WINDOW).bit_length() - 1
-    block_bytes = min(max(block_bytes, _LEAST_BLOCK_BYTES), _ORDERED_BLOCK_BYTES)
+    block_bytes = min(max(window_bytes // _BLOCKS_OF_WINDOW, _LEAST_BLOCK_BYTES), _ORDERED_BLOCK_BYTES)
     limit = 2 * shuffle.window_blocks * n_files * (window_bytes + 2 * block_bytes)
     return BlockCache(limit, block_bytes) if limit <= _MOST_BYTES else None

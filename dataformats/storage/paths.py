@@ -13,12 +13,11 @@ from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import GlobFolder, is_data
+from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.range_requests import patiently
 from dataformats.storage.remote import (
     FsspecFile,
     FsspecFolder,
-    ObjectFile,
-    ObjectFolder,
     file_system,
     is_local_system,
     is_url,

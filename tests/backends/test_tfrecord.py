@@ -29,8 +29,8 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile
+from dataformats.storage.path_objects import ObjectFile
 from dataformats.storage.reference_read import read_blobs
-from dataformats.storage.remote import ObjectFile
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "tfrecord"

@@ -15,7 +15,8 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage import range_requests
 from dataformats.storage.engines import Piece, fetch, fetching
 from dataformats.storage.files import LocalFile
-from dataformats.storage.remote import FsspecFile, ObjectFile
+from dataformats.storage.path_objects import ObjectFile
+from dataformats.storage.remote import FsspecFile
 from tests.storage.counting_store import CountingStore
 
 DATA = np.random.default_rng(3).bytes(300_000)

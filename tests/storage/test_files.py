@@ -13,7 +13,7 @@ from dataformats.storage import descriptors
 from dataformats.storage.descriptors import DESCRIPTORS
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import is_data
-from dataformats.storage.remote import ObjectFile, ObjectFolder
+from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 
 
 @pytest.fixture

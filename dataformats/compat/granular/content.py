@@ -10,8 +10,8 @@ from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any, Protocol
 
+from dataformats.storage.path_objects import ObjectFile
 from dataformats.storage.paths import is_local
-from dataformats.storage.remote import ObjectFile
 
 __all__ = ["Content", "GrowingFile", "PathFile", "SharedBuffer", "content_of"]
 
