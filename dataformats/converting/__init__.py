@@ -99,7 +99,7 @@ def convert(
             kept if their checksums match. If it is complete already, return its report.
         part: `(i, n)` with `0 <= i < n`: write only the shards `i`, `i + n`, ..., beside the partial data, and publish
             nothing. The processes of a cluster call it with the same arguments, each for another part. A part that runs
-            again keeps its complete shards. Needs `shard_records`.
+            again keeps its complete shards. The report is of the part. Needs `shard_records`.
         commit: Publish the shards of all parts. Sizes and a few blocks of each file are compared; nothing is converted.
         executor: Runs the conversion of parts: any `concurrent.futures.Executor`. The result is the same for each.
         workers: Use so many processes instead; 0 converts in this one.

@@ -135,7 +135,7 @@ class _LocalAttempts(Attempts):
         temporary = self._folder / unique
         temporary.write_bytes(text)
         atomic.sync(temporary)
-        atomic.publish(temporary, self._folder / name)
+        temporary.replace(self._folder / name)
 
     def remove(self, names: Iterable[str]) -> None:
         atomic.remove(*(self._folder / name for name in names))

@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ ATTEMPTS = ".attempts.partial"
 """What the name of the folder adds in which the tasks of a conversion write shards that are not committed yet."""
 _JOURNALS = (".journal", ".shards.journal", ".tasks.journal")
 _TEMPORARY = (".partial", ATTEMPTS, f"{ATTEMPTS}.partial", *(f"{journal}.partial" for journal in _JOURNALS))
+_RETRY_S = 0.02
 _MAX_BYTES = 16 * 2**20
 ENCODING = ("format", "payload", "spec", "extends", "plan")
 _REMEDY = "Start again without resume=True."
@@ -60,16 +62,27 @@ class PartialData:
             BlockingIOError: Another writer has them.
             TargetExistsError: A link or a folder has the name of their sidecar.
         """
-        try:
-            self._lock = FileLock(self._sidecar, create=True)
-        except OSError as error:
-            if shared and isinstance(error, BlockingIOError):
-                self._lock = FileLock(self._sidecar, create=True, shared=True)
+        while True:
+            try:
+                self._lock = FileLock(self._sidecar, create=True)
+                break
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.EISDIR):
+                    raise _in_the_way(self._sidecar, "it is a link or a folder, expected a file") from error
+                if not (shared and isinstance(error, BlockingIOError)):
+                    raise
+            if self._joins():
                 return
-            if error.errno not in (errno.ELOOP, errno.EISDIR):
-                raise
-            raise _in_the_way(self._sidecar, "it is a link or a folder, expected a file") from error
         self._recover()
+
+    def _joins(self) -> bool:
+        """Lock data that others have prepared; return False if they have published them meanwhile, or have failed."""
+        self._lock = FileLock(self._sidecar, create=True, shared=True)
+        if self._read():
+            return True
+        self._lock.release()
+        time.sleep(_RETRY_S)
+        return False
 
     def share(self) -> None:
         """Let others have the partial data, too, that acquire them as shared.

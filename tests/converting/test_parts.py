@@ -110,6 +110,22 @@ def test_parts_share_the_data_and_refuse_others(source: dataformats.RecordSource
     assert only_data(tmp_path)
 
 
+def test_a_part_that_starts_while_others_are_published(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    """It waits for the lock of the commit, which has deleted the locked file by then."""
+    path = tmp_path / "new"
+    for number in range(2):
+        dataformats.convert(source, path, part=(number, 2), **OPTIONS)
+    with ThreadPoolExecutor(1) as thread:
+        late = []
+
+        def start(done: int, total: int) -> None:
+            late.append(thread.submit(dataformats.convert, source, path, part=(0, 2), **OPTIONS))
+
+        dataformats.convert(source, path, commit=True, progress=start, **OPTIONS)
+        assert late[0].result().records == N
+    assert only_data(tmp_path)
+
+
 def test_what_parts_replace_stays_until_the_commit(source: dataformats.RecordSource, tmp_path: Path) -> None:
     path = tmp_path / "new"
     with dataformats.create(path, "granular", spec={"n": "int64"}, shard_records=2) as writer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
 import warnings
 from pathlib import Path
 
@@ -26,6 +27,31 @@ def test_a_second_lock_is_refused_until_the_first_is_released(tmp_path: Path) ->
         assert second.is_exclusive
         assert not first.is_current
         second.release()
+
+
+def test_shared_locks_refuse_exclusive_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_lock, "_PATIENCE_S", 0.0)
+    path = tmp_path / "file"
+    first = FileLock(path, create=True)
+    with pytest.raises(BlockingIOError):
+        FileLock(path, create=True, shared=True)
+    first.share()
+    second = FileLock(path, create=True, shared=True)
+    first.release()
+    with pytest.raises(BlockingIOError):
+        FileLock(path, create=True)
+    second.release()
+    FileLock(path, create=True).release()
+
+
+def test_a_shared_lock_waits_for_an_exclusive_one(tmp_path: Path) -> None:
+    first = FileLock(tmp_path)
+    timer = threading.Timer(0.05, first.release)
+    timer.start()
+    second = FileLock(tmp_path, shared=True)
+    assert second.is_current
+    second.release()
+    timer.join()
 
 
 def test_a_link_is_not_followed_by_a_lock_that_creates(tmp_path: Path) -> None:
