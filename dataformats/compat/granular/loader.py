@@ -47,7 +47,7 @@ class Loader:
         recycle_after: Ignored: memory is used again as soon as the caller holds no array of a batch.
         shard_id: The number of this loader among several that share the steps.
         num_shards: How many these are.
-        mp: A context of `multiprocessing`; `None`: `spawn`.
+        mp: A context of `multiprocessing`; `None`: a fork server if there is one, which is faster than `spawn`.
 
     Attributes:
         consumed: The step of the next batch, over all shards.
@@ -77,7 +77,7 @@ class Loader:
         self.consumed = 0
         self.started = False
         self._workers = workers
-        self._method: str = "spawn" if mp is None else mp.get_start_method()
+        self._method: str | None = None if mp is None else mp.get_start_method()
         self._prefetcher: ProcessPrefetcher | None = None
         # Enough tasks for all workers: a batch is built in parts if few batches are built ahead.
         self._parts = min(batch, -(-workers // max(1, prefetch)))

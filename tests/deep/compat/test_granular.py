@@ -175,9 +175,8 @@ def batches(module: Any, n: int, **options: Any) -> tuple[list[Any], dict[str, i
     return found, state
 
 
-@pytest.mark.parametrize("options", [{"workers": 2}, {"workers": 1, "shard_id": 1, "num_shards": 3, "prefetch": 1}])
-def test_batches_are_equal(options: dict[str, int]) -> None:
-    theirs, mine = (batches(module, 6, **options) for module in (original, ours))
+def test_batches_are_equal() -> None:
+    theirs, mine = (batches(module, 6, workers=1, shard_id=1, num_shards=3, prefetch=1) for module in (original, ours))
     np.testing.assert_equal(mine, theirs)
     assert [array.dtype for array in mine[0][0].values()] == [array.dtype for array in theirs[0][0].values()]
 
