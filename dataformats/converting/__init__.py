@@ -105,7 +105,7 @@ def convert(
         workers: Use so many processes instead; 0 converts in this one.
         verify: Read back what was written, before it is published.
         dry_run: Check the arguments and the first records, write nothing, and report what would be done.
-        progress: Called with (records done, records in all).
+        progress: Called with (records done, records in all). The last records of a shard are done when it is complete.
         source_options: Arguments of `open`, if `source` is a path.
         **backend_options: Options of the new format.
 

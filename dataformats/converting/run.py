@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -80,11 +80,12 @@ class Run:
         tasks = (self._task(n, starts[n], starts[n] + size) for n in numbers if n not in shards.found)
         advance = self._advance if self.executor is None else None
         write = partial(write_shard, attempts=shards.attempts, advance=advance)
+        done = self.done
         for result in results(write, tasks, self.executor, in_order=False):
             shards.commit(result, step)
             self._note(result)
-            if self.executor is not None:
-                self._advance(result.n_records + len(result.failures))
+            done += result.n_records + len(result.failures)
+            self._advance(done - self.done)
 
     def find_shards(self, shards: CommittedShards, size: int) -> None:
         """Find the shards of `size` records that all parts have committed.
@@ -186,12 +187,14 @@ class _RangeLog:
 def seal(out: DatasetWriter, conversion: Conversion, parts: list[tuple[int, Content]], *, sharded: bool) -> None:
     """Complete the files of a writer, read them back, and list their checksums."""
     entries, present = out.complete()
-    if conversion.verify:
-        check_written(conversion.schema.backend, present, parts)
     (_, path), *beside = present.items()
-    for entry in entries:
-        now = path / entry["name"] if sharded else path
-        entry |= list_file(entry["name"], entry["records"], now, dict(beside), checksums=True)
+    with ThreadPoolExecutor(1) as thread:  # the files are read twice, at the same time
+        check = thread.submit(check_written, conversion.schema.backend, present, parts) if conversion.verify else None
+        for entry in entries:
+            now = path / entry["name"] if sharded else path
+            entry |= list_file(entry["name"], entry["records"], now, dict(beside), checksums=True)
+        if check is not None:
+            check.result()
 
 
 def _incomplete(shards: CommittedShards, expected: int) -> StateMismatchError:

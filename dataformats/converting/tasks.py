@@ -212,7 +212,8 @@ def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] |
     Args:
         task: The records.
         attempts: Gets the shard; it may hold others of the same number.
-        advance: Called with numbers of records that are done, if this process does nothing else meanwhile.
+        advance: Called with numbers of records that are written, without the last ones, which need a complete shard;
+            `None` if other tasks run at the same time.
     """
     conversion = task.conversion
     result = Result(task.number, content={} if conversion.verify else None)
@@ -221,13 +222,14 @@ def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] |
         path = folder / result.shard
         file = conversion.schema_of(len(task.records)).create(path, resume=False)
         try:
-            found = conversion.encoded(task.records)
+            n_waiting, found = 0, conversion.encoded(task.records)
             for records, failures in found if advance is None else prefetch(found):
                 if len(records):
                     file.append_stored(records)
                 result.add(records, failures)
                 if advance is not None:
-                    advance(len(records) + len(failures))
+                    advance(n_waiting)
+                n_waiting = len(records) + len(failures)
             file.close()
             if result.content is not None:
                 check_written(conversion.schema.backend, {path.name: path}, [(result.n_records, result.content)])

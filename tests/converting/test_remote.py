@@ -75,7 +75,7 @@ def test_an_interrupted_conversion_resumes(source: dataformats.RecordSource, rem
     with pytest.raises(KeyboardInterrupt):
         dataformats.convert(source, URL, progress=interrupted, **OPTIONS)
     report = dataformats.convert(source, URL, resume=True, **OPTIONS)
-    assert (report.records, report.resumed) == (N, 9)
+    assert (report.records, report.resumed) == (N, 18)
     assert names(remote) == {"new", "new.dataformats.json"}
 
 
