@@ -48,7 +48,7 @@ def _of_array(values: NDArray[Any]) -> Any:
     arrow = pyarrow()
     values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
     if values.dtype.kind == "c":
-        values = values.view(values.real.dtype).reshape(*values.shape, 2)
+        values = values.view(f"f{values.dtype.itemsize // 2}").reshape(*values.shape, 2)
     if values.dtype.itemsize <= 8:
         array = arrow.array(values.reshape(-1))
     else:

@@ -41,7 +41,7 @@ def import_source(
     paths = list(path) if isinstance(path, Sequence) and not isinstance(path, (str, bytes)) else [path]
     if not all(isinstance(one, (str, os.PathLike)) for one in paths) or any(options.get(name) for name in _OWN):
         return None
-    source = _by_names([os.fspath(one) for one in paths], options.get("storage_options"))
+    source = _by_names([os.fsdecode(one) for one in paths], options.get("storage_options"))
     if source is None:
         return None
     source.codecs = CodecResolver(options.get("codecs"), trusted=True)

@@ -125,7 +125,8 @@ class TableSource(ImportedSource):
         return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_tables", "_recent")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
         self._unlock()
         after_fork(self, "_unlock")
 

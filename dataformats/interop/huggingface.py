@@ -18,6 +18,7 @@ from dataformats.reading.source import RecordSource
 try:
     import datasets
     import pyarrow
+    from datasets import config
     from datasets.iterable_dataset import ArrowExamplesIterable
 except ImportError as error:
     raise MissingExtraError("dataformats.interop.huggingface", extra="huggingface") from error
@@ -87,7 +88,7 @@ def _reader(source: RecordSource) -> Any:
 def _arrow_file(source: RecordSource, features: datasets.Features) -> Path:
     """Return the Arrow file of the records in the cache, and write it if it is not there."""
     what = f"1 {source.fingerprint} {source.spec.to_json()} {features}"
-    folder = Path(datasets.config.HF_DATASETS_CACHE, "dataformats")
+    folder = Path(config.HF_DATASETS_CACHE, "dataformats")
     path = folder / f"{hashlib.blake2b(what.encode(), digest_size=16).hexdigest()}.arrow"
     if path.exists():
         return path

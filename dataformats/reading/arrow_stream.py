@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+from dataformats.batch import Blobs, Ragged
 from dataformats.batch.arrow import pyarrow, to_arrow
 from dataformats.batch.arrow_types import arrow_schema, type_for_arrow
-from dataformats.errors import DataFormatsError
+from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.errors import DataFormatsError, SpecError
 from dataformats.reading.scan import scan_by_reading
 from dataformats.reading.source import Fields, RecordSource
+from dataformats.spec import Type
 
 __all__ = ["arrow_reader"]
 
@@ -21,26 +26,40 @@ def arrow_reader(source: RecordSource, batch_size: int | None, fields: Fields, m
     """Return a lazy `pyarrow.RecordBatchReader`: see `RecordSource.to_batches`."""
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, found {batch_size}")
-    names = list(source.mask(fields))
-    spec = source.spec.select(names)
+    spec = source.spec.select(source.mask(fields))
     read_as = {name: type_for_arrow(kind) for name, kind in spec.items()}
+    computed: dict[str, Type] = {}
     if spec != read_as:
-        source = source.with_spec({**source.spec, **read_as})
+        try:
+            source = source.with_spec({**source.spec, **read_as})
+        except SpecError:  # a source of the caller's own, which stores no bytes
+            computed = {name: kind for name, kind in spec.items() if kind != read_as[name]}
+            if any(kind.dims for kind in computed.values()):
+                raise
     schema = arrow_schema(spec, media_structs=media_structs)
-    batches = _batches(source, batch_size, names, schema)
+    batches = _batches(source, batch_size, schema, computed)
     return pyarrow().RecordBatchReader.from_batches(schema, _joined(batches) if batch_size is None else batches)
 
 
-def _batches(source: RecordSource, batch_size: int | None, names: list[str], schema: Any) -> Iterator[Any]:
+def _batches(source: RecordSource, batch_size: int | None, schema: Any, computed: Mapping[str, Type]) -> Iterator[Any]:
     if batch_size is None:
-        found = source.scan(names)
+        found = source.scan(schema.names)
     else:
         n = len(source)
         parts = (range(first, min(first + batch_size, n)) for first in range(0, n, batch_size))
-        found = scan_by_reading(source, parts, names)
+        found = scan_by_reading(source, parts, schema.names)
     for batch in found:
-        arrays = [to_arrow(batch.columns[field.name], field.type) for field in schema]
+        columns = {**batch.columns, **{name: _encoded(batch.columns[name], kind) for name, kind in computed.items()}}
+        arrays = [to_arrow(columns[field.name], field.type) for field in schema]
         yield pyarrow().RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _encoded(column: Any, kind: Type) -> Ragged:
+    """Return the bytes of values that no file stores."""
+    codecs = CodecResolver(trusted=True)
+    blobs = [b"" if value is None else codecs.encode(kind.required, value)[0] for value in column]
+    present = np.array([value is not None for value in column], np.bool_)
+    return Ragged(*Blobs.join(blobs).contiguous(), "bytes", present)
 
 
 def _joined(batches: Iterator[Any]) -> Iterator[Any]:

@@ -146,11 +146,16 @@ def test_values(everything: dataformats.RecordSource) -> None:
 
 def test_batches_are_lazy_and_read_only_their_fields(everything: dataformats.RecordSource) -> None:
     class Spy(dataformats.RecordSource):
-        spec = Spec({"n": "int64", "square": "int64"})
-        fingerprint = "spy"
-
         def __init__(self) -> None:
             self.read_fields: list[tuple[str, ...]] = []
+
+        @property
+        def spec(self) -> Spec:
+            return Spec({"n": "int64", "square": "int64"})
+
+        @property
+        def fingerprint(self) -> str:
+            return "spy"
 
         def __len__(self) -> int:
             return 10_000
@@ -172,6 +177,33 @@ def test_batches_are_lazy_and_read_only_their_fields(everything: dataformats.Rec
     assert set(spy.read_fields) == {("square",)}
     for _ in range(2):  # a stream can be taken again
         assert arrow.table(spy).num_rows == 10_000
+
+
+def test_values_that_no_file_stores() -> None:
+    class Pictures(dataformats.RecordSource):
+        @property
+        def spec(self) -> Spec:
+            return Spec({"png": "png", "doc": "json?"})
+
+        @property
+        def fingerprint(self) -> str:
+            return "pictures"
+
+        def __len__(self) -> int:
+            return 3
+
+        def read(
+            self, indices: Any, fields: Any = None, on_corrupt: Any = "raise", decode: Any = None
+        ) -> dataformats.RecordBatch:
+            numbers = np.asarray(indices)
+            docs = dataformats.Nullable([[int(i)] if i else None for i in numbers], numbers > 0)
+            columns: dict[str, Any] = {"png": [np.full((2, 2), i, np.uint8) for i in numbers], "doc": docs}
+            return dataformats.RecordBatch({name: columns[name] for name in self.mask(fields)}, numbers)
+
+    table = dataformats.concat([Pictures(), Pictures()[1:]]).to_arrow()
+    assert table.schema == arrow_schema(Pictures().spec)
+    assert table["doc"].to_pylist() == [None, "[1]", "[2]", "[1]", "[2]"]
+    assert all(blob.startswith(b"\x89PNG") for blob in table["png"].to_pylist())
 
 
 def test_media_structs(everything: dataformats.RecordSource) -> None:
