@@ -19,14 +19,15 @@ nitpicky = True
 # Types of other projects and type variables lead nowhere: the build asks no network for inventories.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dataformats\.).*"),
-    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader)\.\w+"),
+    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader|compat\.tfrecord\.iterator_utils)\.\w+"),
 ]
+suppress_warnings = ["ref.python"]  # the names of originals occur in several drop-in modules
 
 myst_heading_anchors = 3
 
 napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["torch", "ray", "pyarrow", "polars", "datasets"]  # hundreds of megabytes, for some signatures
+autodoc_mock_imports = ["torch", "ray", "pyarrow", "polars", "datasets", "grain"]  # large, and only for signatures
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 

@@ -1,4 +1,4 @@
-"""The operations of TensorFlow that input pipelines use, on numpy values. Arrays in the results are `Tensor`s."""
+"""The operations of TensorFlow that input pipelines use, on numpy values. Results are `Tensor` arrays."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["ConcatDataset", "Dataset", "ReaderRegistry", "Subset"]
 
 
 class ReaderRegistry:
-    """An object that knows the `FileReader`s among its attributes."""
+    """An object that knows the `FileReader` objects among its attributes."""
 
     def ffreaders(self) -> list[FileReader]:
         """Return the readers among the attributes, then those of each attribute that is a `ReaderRegistry`."""
