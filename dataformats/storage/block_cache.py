@@ -33,10 +33,9 @@ class FileRange(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """The key of a block: a version of a file, and the number of the block in it."""
+    """The key of a block: `FsspecFile.cache_key`, and the number of the block in the file."""
 
-    url: str
-    identity: tuple[str, ...]
+    file: tuple[str, ...]
     number: int
 
 
@@ -94,7 +93,7 @@ class BlockCache:
 
     def _keys(self, part: FileRange) -> Iterator[_Block]:
         first, last = part.offset // self.block_bytes, (part.offset + len(part.out) - 1) // self.block_bytes
-        return (_Block(part.file.name, part.file.identity, number) for number in range(first, last + 1))
+        return (_Block(part.file.cache_key, number) for number in range(first, last + 1))
 
     def _get(self, wanted: Mapping[_Block, Any]) -> dict[_Block, bytes]:
         """Return these blocks; request those that are neither here nor requested by another thread."""
@@ -158,7 +157,7 @@ class BlockCache:
                 answers |= self._cut(runs[number], answer)
         if disk is not None:
             disk.put({self._name(key): block for key, block in answers.items()
-                      if isinstance(block, bytes) and kept[key] is None and len(key.identity) > 1})  # fmt: skip
+                      if isinstance(block, bytes) and kept[key] is None and missing[key].is_versioned})  # fmt: skip
         return answers
 
     def _runs(self, keys: Sequence[_Block], files: Mapping[_Block, Any]) -> list[list[_Block]]:
@@ -185,11 +184,11 @@ class BlockCache:
         return {key: answer[place * size : (place + 1) * size] for place, key in enumerate(run)}
 
     def _name(self, key: _Block) -> str:
-        return "\n".join([key.url, *key.identity, str(self.block_bytes), str(key.number)])
+        return "\n".join([*key.file, str(self.block_bytes), str(key.number)])
 
 
 def _lost(key: _Block) -> OSError:
-    return OSError(f"{key.url!r}: the request for block {key.number} was interrupted")
+    return OSError(f"{key.file[0]!r}: the request for block {key.number} was interrupted")
 
 
 _CURRENT = threading.local()

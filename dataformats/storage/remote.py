@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +39,9 @@ _PACKAGES = {
     "sftp": "paramiko",
     "ssh": "paramiko",
 }
-_VERSION_KEYS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "Last-Modified", "created")
+_TAGS = ("ETag", "etag", "blob_id", "created")  # `blob_id` of Hugging Face, `created` of files in memory
+_VERSION_KEYS = (*_TAGS, "mtime", "LastModified", "last_modified", "Last-Modified")
+_UNVERSIONED = itertools.count()
 _CHECK_S = 1.0
 _CONNECTIONS = 64
 _DISK_BLOCK_BYTES = 256 * 2**10
@@ -102,6 +105,8 @@ class FsspecFile(StoredFile):
 
     Attributes:
         path: As given.
+        is_versioned: True if no other file, and no other version of this one, has its name and identity.
+        cache_key: Identifies its blocks; without a version, for this object alone.
         cache: The blocks that all reads go through, kept on the local disk as well; `None` if `open` asked for none.
     """
 
@@ -119,6 +124,11 @@ class FsspecFile(StoredFile):
             raise FormatError(what, path=self.name, remedy="Download the file, or put `simplecache::` before the URL.")
         self.size: int = int(info["size"])
         self.identity: tuple[str, ...] = _identity(info)
+        # Paths in two archives, or on two hosts, may have one name: only some versions tell their contents apart.
+        self.is_versioned: bool = (self.name.startswith("http") and len(self.identity) > 1) or _has_tag(info)
+        self.cache_key: tuple[str, ...] = (self.name, *self.identity)
+        if not self.is_versioned:
+            self.cache_key += (str(next(_UNVERSIONED)),)
         self._checked = time.monotonic()
 
     @property
@@ -214,6 +224,10 @@ def _identity(info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the size of a file, and its version: the first that the file system tells, the same in `info` and `ls`."""
     version = next((str(info[key]).strip('"') for key in _VERSION_KEYS if info.get(key) is not None), None)
     return (str(info["size"]),) if version is None else (str(info["size"]), version)
+
+
+def _has_tag(info: Mapping[str, Any]) -> bool:
+    return any(info.get(key) is not None for key in _TAGS)
 
 
 def _file_or_none(fs: Any, path: str) -> FsspecFile | None:

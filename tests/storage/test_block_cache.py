@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import dataformats
 from dataformats.errors import FormatError
 from dataformats.storage import range_requests, remote
 from dataformats.storage.block_cache import BlockCache, FileRange, reading_through
@@ -159,6 +162,22 @@ def test_short_reads_of_headers_share_blocks(store: CountingStore) -> None:
     file = store.file("a", DATA)
     assert [file.pread(at, 10) for at in (0, 1000, 10_045)] == [DATA[:10], DATA[1000:1010], DATA[10_045:]]
     assert store.calls == [[("a", 0, 10_050)]]
+
+
+def test_members_of_two_archives_with_one_name(tmp_path: Path) -> None:
+    """Their names do not tell them apart, nor do their sizes."""
+    sources = []
+    for number in range(2):
+        path = tmp_path / f"{number}.zip"
+        with dataformats.create(tmp_path / "x.tfrecord", overwrite=True) as writer:
+            writer.extend([bytes([number]) * (100 + 10 * number), bytes([number]) * (100 - 10 * number)] * 25)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.write(tmp_path / "x.tfrecord", "x.tfrecord")
+        sources.append(dataformats.open(f"zip://x.tfrecord::{path}"))
+    assert [source[5] for source in sources] == [bytes(100), b"\1" * 90]
+    for number, source in enumerate(sources):
+        with dataformats.Loader(source, 10, shuffle=False) as loader:
+            assert {value[0] for batch in loader for value in batch["value"]} == {number}
 
 
 def test_pickles_are_empty_and_forked_children_too(store: CountingStore) -> None:

@@ -23,6 +23,7 @@ def test_faults_behind_a_url(
     if renames:
         monkeypatch.setattr(type(remote.memory), "protocol", "renames")
     old, new = CASES[case]
+    at, path = 0, ""
     for at in range(80):
         path = f"memory://{at}/{new.name}"
         write_to(path, old)
@@ -47,6 +48,7 @@ def test_faults_behind_a_url(
 @pytest.mark.parametrize("stays", [True, False], ids=["kill", "error"])
 def test_new_data_behind_a_url_do_not_look_complete(case: str, stays: bool, remote: Remote) -> None:
     _, new = CASES[case]
+    at, path = 0, ""
     for at in range(80):
         path = f"memory://{at}/{new.name}"
         remote.fail(at, stays=stays)
