@@ -78,6 +78,38 @@ def test_a_commit_names_the_missing_parts(source: dataformats.RecordSource, tmp_
     assert [record["n"] for record in dataformats.open(path)] == list(range(N))
 
 
+@pytest.mark.parametrize("failing", ["pathlib.Path.rename", "dataformats.storage.atomic.rename_new"])
+@pytest.mark.parametrize("first", [{"commit": True}, {"part": (0, 1)}], ids=["commit", "part"])
+def test_a_commit_that_fails_is_repeated(
+    source: dataformats.RecordSource,
+    failing: str,
+    first: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After an error between two renames of shards, or before that of the folder."""
+    path, calls = tmp_path / "new", []
+    rename = Path.rename
+
+    def fail(old: Path, new: Path) -> Any:
+        calls.append(new)
+        if len(calls) == 4 or "rename_new" in failing:
+            raise OSError("no more")
+        return rename(old, new)
+
+    dataformats.convert(source, path, part=(0, 1), **OPTIONS)
+    with monkeypatch.context() as patched:
+        patched.setattr(failing, fail)
+        with pytest.raises(OSError, match="no more"):
+            dataformats.convert(source, path, commit=True, **OPTIONS)
+    assert not path.exists()
+    report = dataformats.convert(source, path, **first, **OPTIONS)
+    assert (report.records, report.resumed) == (N, N if "part" in first else 0)
+    assert dataformats.convert(source, path, commit=True, **OPTIONS).records == N
+    assert [record["n"] for record in dataformats.open(path)] == list(range(N))
+    assert only_data(tmp_path)
+
+
 def test_parts_of_another_plan_are_refused(source: dataformats.RecordSource, tmp_path: Path) -> None:
     path = tmp_path / "new"
     dataformats.convert(source, path, part=(0, 2), **OPTIONS)

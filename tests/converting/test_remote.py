@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from tests.reading.test_verify_executors import Pickling
 from tests.writing.failing_memory import Remote
 
 SPEC = {"n": "int64", "text": "utf8"}
@@ -74,8 +75,9 @@ def test_an_interrupted_conversion_resumes(source: dataformats.RecordSource, rem
 
     with pytest.raises(KeyboardInterrupt):
         dataformats.convert(source, URL, progress=interrupted, **OPTIONS)
-    report = dataformats.convert(source, URL, resume=True, **OPTIONS)
+    report = dataformats.convert(source, URL, resume=True, executor=Pickling(), **OPTIONS)
     assert (report.records, report.resumed) == (N, 18)
+    assert numbers() == list(range(N))
     assert names(remote) == {"new", "new.dataformats.json"}
 
 

@@ -20,6 +20,7 @@ def test_faults_at_each_step(
 ) -> None:
     """After each, the old data are there, or an error; then the conversion resumes."""
     options: dict[str, Any] = {"format": "tfrecord", "shard_records": 9}
+    at, url = 0, ""
     for at in range(40):
         url = f"memory://{at}/new"
         if old:
