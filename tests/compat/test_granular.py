@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pickle
 import struct
 from collections.abc import Iterator
@@ -150,8 +151,9 @@ def test_without_encoders_values_are_bytes(tmp_path: Path) -> None:
         granular.DatasetReader(tmp_path / "set", granular.decoders)
     with pytest.raises(KeyError, match="zz"):
         granular.DatasetWriter(tmp_path / "other", {"raw": "zz"}, granular.encoders)
-    with pytest.raises(AssertionError, match="lower-case"):
-        granular.DatasetWriter(tmp_path / "other", {"A": "int"}, granular.encoders)
+    for name in ("A", "1", "../a", "a/b", ""):
+        with pytest.raises(AssertionError, match="lower-case"):
+            granular.DatasetWriter(tmp_path / "other", {name: "int"}, granular.encoders)
 
 
 # ---- reading
@@ -237,6 +239,21 @@ def test_sources_of_a_bag(tmp_path: Path) -> None:
         assert reader[0:2] == [b"ab", b"c"]
     with granular.BagReader(path) as reader, pytest.raises(TypeError):
         reader["0"]
+
+
+def test_a_field_may_be_called_refs(tmp_path: Path) -> None:
+    for _ in range(2):
+        with granular.DatasetWriter(tmp_path / "set", {"refs": "int"}, granular.encoders) as writer:
+            writer.append({"refs": 5})
+    assert granular.DatasetReader(tmp_path / "set", granular.decoders)[0:2] == {"refs": [5, 5]}
+
+
+def test_full_shared_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path / "set")
+    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result((4096, 4096, 9, 0, 0, 0, 0, 0, 0, 255)))
+    with pytest.raises(OSError, match="Pass cache_index=False"):
+        granular.DatasetReader(folder, granular.decoders)
+    assert granular.DatasetReader(folder, granular.decoders, cache_index=False)[1] == point(1)
 
 
 def test_damaged_ends_are_errors_of_their_records(tmp_path: Path) -> None:
@@ -332,6 +349,7 @@ def test_bags_of_one_file(tmp_path: Path, version: int) -> None:
     assert path.read_bytes() == b"abc" + ends(*[0, 2, 3][version - 1 :])
     assert [file.name for file in tmp_path.iterdir()] == ["x.bag"]
     assert writer.size == path.stat().st_size
+    options: Any
     for options in ((False,), (True, True), (None, None, True, True)):
         with granular.BagReader(path, *options) as reader:
             assert (reader[0], reader[0:5], len(reader), reader.size) == (b"ab", [b"ab", b"c"], 2, writer.size)

@@ -143,11 +143,11 @@ def test_rows_of_a_batch_have_one_type() -> None:
     wrong = [{"n": 1.5, "text": "a"}, {"n": 1, "text": "abc"}, {"n": [1], "text": "a"}]
     loader = granular.Loader([*points, *wrong, {"n": 1}], 2)
     build = _Rows(loader.source, loader.spec)
-    batch = build(FixedTask(np.array([0, 1]), np.zeros(0, int)), lambda step: None).batch
+    batch = build(FixedTask(np.array([0, 1]), np.zeros(0, int)), lambda position: None).batch
     assert {name: array.tolist() for name, array in batch.items()} == {"n": [1, 2], "text": ["ab", "c"]}
     for step in range(2, 6):
         with pytest.raises(SpecError, match=f"step {step}"):
-            build(FixedTask(np.array([step]), np.zeros(0, int)), lambda step: None)
+            build(FixedTask(np.array([step]), np.zeros(0, int)), lambda position: None)
 
 
 def test_shared_arrays() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 from contextlib import suppress
 from io import BytesIO
@@ -109,6 +110,8 @@ class SharedBuffer:
         atexit.register(self.close)  # not when it is collected: a pickle of it may be used later
 
     def _attach(self, name: str | None) -> None:
+        if name is None:
+            _check_room(self.size)
         self.shm = None if not self.size else SharedMemory(name, create=name is None, size=self.size)
         self.name: str = "" if self.shm is None else self.shm.name
         self.buf: Any = bytearray() if self.shm is None else self.shm.buf
@@ -147,6 +150,17 @@ class SharedBuffer:
         name, self.size = state
         self._owner = 0
         self._attach(name)
+
+
+def _check_room(size: int) -> None:
+    """Raise `OSError` if shared memory is too small: to fill it would end the process."""
+    folder = "/dev/shm"
+    if os.path.isdir(folder):
+        about = os.statvfs(folder)
+        free = about.f_bavail * about.f_frsize
+        if size > free:
+            remedy = "Pass cache_index=False and no cache_keys, or enlarge it (docker run --shm-size)"
+            raise OSError(errno.ENOSPC, f"{folder} has {free} bytes left, and {size} are needed. {remedy}")
 
 
 def content_of(source: Any) -> Content:

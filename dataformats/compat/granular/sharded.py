@@ -22,7 +22,8 @@ from itertools import accumulate
 from typing import Any, Self
 
 from dataformats.compat.granular.bag import rows_of
-from dataformats.compat.granular.dataset import DatasetReader, DatasetWriter, Functions
+from dataformats.compat.granular.dataset import DatasetReader, DatasetWriter
+from dataformats.compat.granular.dataset_spec import Functions
 from dataformats.compat.granular.utils import ArgumentError, Closing, path_of
 from dataformats.storage.paths import is_local
 from dataformats.storage.threads import concurrent_map

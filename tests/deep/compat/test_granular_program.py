@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -61,23 +60,27 @@ def train(loader: Any, weights: Any, steps: int) -> Any:
     return weights
 
 
+def close(*things: Any) -> None:
+    for thing in things:
+        thing.close()
+
+
 def run(module: Any, folder: Path) -> list[Any]:
     """Return all numbers of a program that trains, stops, collects more, and resumes."""
     replay, offline = folder / "replay", folder / "offline"
     folder.mkdir()
     collect(module, offline, 100, 107)
     collect(module, replay, 0, 14)
-    close = functools.partial(map, lambda thing: thing.close())
     loader, readers = stream(module, replay, offline)
     weights = train(loader, np.zeros(WINDOW * 12 * 3 + WINDOW * 4), 5)
     collect(module, replay, 4, 21)  # the shards are continued, while the readers are open
     found = [weights, train(loader, weights, 2)]
     state = loader.save()
-    list(close([loader, *readers]))
+    close(loader, *readers)
     loader, readers = stream(module, replay, offline)
     loader.load(state)
     found += [state["step"], len(readers[0]), train(loader, found[-1], 4), loader.consumed]
-    list(close([loader, *readers]))
+    close(loader, *readers)
     return found
 
 

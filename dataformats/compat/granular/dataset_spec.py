@@ -1,0 +1,60 @@
+"""What readers and writers of datasets know of a spec: `spec.json`, sequences, and a function for each type."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dataformats.errors import FormatError
+
+__all__ = ["REFS", "Functions", "functions_of", "has_refs", "is_sequence", "read_spec"]
+
+REFS = "refs"
+"""The bag that is no field, in the files of granular 0.21."""
+
+Functions = Mapping[str, Callable[..., Any]] | None
+"""Type to encoder or decoder; `None`: values are the stored bytes."""
+
+
+def is_sequence(kind: str) -> bool:
+    """True for the types of granular 0.21 with any number of values in a row."""
+    return kind.endswith("[]")
+
+
+def has_refs(directory: Any, spec: Mapping[str, str]) -> bool:
+    """True for a folder with the files of granular 0.21."""
+    return REFS not in spec and bool((directory / f"{REFS}.bag").exists())
+
+
+def functions_of(functions: Functions, spec: Mapping[str, str]) -> dict[str, Callable[..., Any] | None]:
+    """Return the function of each field.
+
+    Raises:
+        KeyError: There is none for a type.
+    """
+    if functions is None:
+        return dict.fromkeys(spec)
+    return {name: functions[kind.removesuffix("[]")] for name, kind in spec.items()}
+
+
+def read_spec(directory: Any) -> dict[str, str]:
+    """Return the spec in `spec.json`.
+
+    Raises:
+        FormatError: It is not an object of field to type, or a name leads out of the folder.
+    """
+    path = directory / "spec.json"
+    with path.open("rb") as file:
+        text = file.read()
+    try:
+        spec: Any = json.loads(text)
+    except ValueError as error:
+        raise FormatError(f"spec.json does not parse: {error}", path=str(path)) from None
+    if not isinstance(spec, dict) or not all(isinstance(kind, str) for kind in spec.values()):
+        raise FormatError("spec.json is not a spec", path=str(path), expected="an object of field to type", found=spec)
+    wrong = [name for name in spec if not name or re.search(r"[/\\\0]", name)]
+    if wrong:
+        raise FormatError("a field is not the name of a file in the folder", path=str(path), found=wrong[0])
+    return spec
