@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | Except
                 again.append(number)
         if wait_s is None or not again:
             break
-        time.sleep(wait_s)
+        _pause(wait_s)
         waiting = again
     return answers
 
@@ -70,8 +71,13 @@ def patiently(ask: Callable[[], T]) -> T:
         except Exception as error:
             if not is_transient(error):
                 raise
-        time.sleep(wait_s)
+        _pause(wait_s)
     return ask()
+
+
+def _pause(seconds: float) -> None:
+    """Wait half to one and a half times as long, so that many processes do not ask again at once."""
+    time.sleep(seconds * random.SystemRandom().uniform(0.5, 1.5))  # leaves the generator of `random` as it is
 
 
 def _checked(request: RangeRequest, answer: Any) -> bytes | Exception:

@@ -26,6 +26,7 @@ from dataformats.writing.remote_destination import ObjectDestination, RemoteDest
 __all__ = ["Destination", "InPlace", "SharedFolder", "destination"]
 
 _LOG = logging.getLogger("dataformats")
+_OTHER_NAME = "Give the new file or folder a name of its own"
 
 
 class _LocalDestination(Destination):
@@ -211,10 +212,20 @@ def destination(path: Any, storage_options: dict[str, Any] | None = None) -> Des
         return _LocalDestination(_new_path(path))
     if isinstance(path, str) and is_url(path):
         fs, name = file_system(path, storage_options or {})
-        return _LocalDestination(_new_path(name)) if is_local_system(fs) else RemoteDestination(path, fs, name)
+        if is_local_system(fs):
+            return _LocalDestination(_new_path(name))
+        _check_suffix(name)
+        return RemoteDestination(path, fs, name)
     if hasattr(path, "open") and hasattr(path, "exists"):
         return ObjectDestination(path)
     raise TypeError(f"cannot write: expected a path, a URL or a path object, found {type(path).__name__}")
+
+
+def _check_suffix(name: str) -> None:
+    """Raise `ValueError` for a name that a writer of another name would delete."""
+    if name.rstrip("/").endswith(OWN_SUFFIXES):
+        what = f"{name!r} ends as a file that a writer of another name makes beside its data"
+        raise ValueError(f"{what}. {_OTHER_NAME}")
 
 
 def _new_path(path: Any) -> Path:
@@ -225,11 +236,9 @@ def _new_path(path: Any) -> Path:
             must never be replaced.
     """
     found = local_path(path)
-    remedy = "Give the new file or folder a name of its own"
     if found.name in ("", ".."):
-        raise TargetExistsError(f"{str(found)!r} is a folder", remedy=remedy)
-    if found.name.endswith(OWN_SUFFIXES):  # a writer of another name would delete them
-        raise ValueError(f"{str(found)!r} ends as a file that a writer of another name makes beside its data. {remedy}")
+        raise TargetExistsError(f"{str(found)!r} is a folder", remedy=_OTHER_NAME)
+    _check_suffix(str(found))
     if found.exists() and not (found.is_file() or found.is_dir()):
-        raise TargetExistsError(f"{str(found)!r} is a device, a pipe or a socket", remedy=remedy)
+        raise TargetExistsError(f"{str(found)!r} is a device, a pipe or a socket", remedy=_OTHER_NAME)
     return found

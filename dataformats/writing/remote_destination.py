@@ -13,6 +13,7 @@ from typing import Any
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.paths import resolve
+from dataformats.storage.range_requests import patiently
 from dataformats.storage.remote import FsspecFile, FsspecFolder
 from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.storage.threads import concurrent_map
@@ -74,9 +75,13 @@ class RemoteDestination(_TemporaryFolder):
         self._is_object_store = bool(protocols & _OBJECT_STORES)
 
     def exists(self) -> bool:
-        with errors_as_os_error(self.name):
-            self.fs.invalidate_cache(self.path)
-            return bool(self.fs.exists(self.path))
+        self.fs.invalidate_cache(self.path)
+        with errors_as_os_error(self.name):  # missing credentials are an error before anything is written
+            try:
+                patiently(lambda: self.fs.info(self.path))
+            except (FileNotFoundError, PermissionError):  # the latter of a role that may only write
+                return False
+            return True
 
     def unrelated_entry(self) -> str | None:
         if not self.fs.isdir(self.path):
@@ -198,7 +203,8 @@ class RemoteDestination(_TemporaryFolder):
     def _delete_partial(self, names: Iterable[str]) -> None:
         self.delete(names)
         folder = f"{self.path}.partial"
-        if self.fs.isdir(folder):  # of a file system that has folders, or of an interrupted writer
+        # Of a file system that has folders, or of an interrupted writer; other objects are left alone.
+        if self.fs.isdir(folder) and unrelated_object(FsspecFolder(self.fs, folder), self.fs.find(folder)) is None:
             self.fs.rm(folder, recursive=True)
 
     def put_bytes(self, name: str, content: bytes) -> None:

@@ -276,6 +276,20 @@ def test_old_objects_stay_until_all_new_ones_are_sent(remote: Remote) -> None:
     assert [step for step, _ in remote.steps].count("cp_file") == 3
 
 
+def test_leftovers_are_deleted_and_other_objects_are_not(remote: Remote) -> None:
+    """Of `NAME.partial/`, which an interrupted writer may have left, or the user."""
+    old, new = CASES["shards"]
+    write_to("memory://a/x", old)
+    remote.memory.pipe_file("/a/x.partial/x-00008-of-00009.tfrecord", b"")
+    write_to("memory://a/x", new, overwrite=True)
+    assert not remote.memory.exists("/a/x.partial")
+    remote.memory.pipe_file("/a/x.partial/notes.txt", b"mine")
+    write_to("memory://a/x", old, overwrite=True)
+    assert remote.memory.find("/a/x.partial") == ["/a/x.partial/notes.txt"]
+    with pytest.raises(ValueError, match=r"x\.partial"):
+        dataformats.create("memory://a/x.partial", "ffrecord")
+
+
 def test_other_objects_are_not_deleted(remote: Remote) -> None:
     """A folder that is overwritten must hold nothing but data."""
     write_to("memory://a/x", CASES["shards"][0])

@@ -99,8 +99,7 @@ def test_epochs(server: Server, url: str) -> None:
     assert len(server.requests()) <= 65
 
 
-@pytest.mark.parametrize("format", ["granular", "tfrecord", "syrah"])
-@pytest.mark.parametrize("shards", [None, 7])
+@pytest.mark.parametrize(("format", "shards"), [("granular", None), ("granular", 7), ("tfrecord", 7), ("syrah", None)])
 def test_writing(format: str, shards: int | None, server: Server) -> None:
     url = f"s3://bucket/{format}-{shards}"
     for first in (0, 100):
@@ -127,8 +126,9 @@ def test_errors(server: Server, url: str, monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/none")
-    with pytest.raises(PermissionError, match="AWS_ACCESS_KEY_ID"):
-        dataformats.open(url, storage_options={"endpoint_url": server.options["endpoint_url"]})
+    for use in (dataformats.open, dataformats.create):
+        with pytest.raises(PermissionError, match="AWS_ACCESS_KEY_ID"):
+            use(url, storage_options={"endpoint_url": server.options["endpoint_url"]})
 
 
 def _read(source: Any, queue: Any) -> None:
