@@ -56,7 +56,8 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
     scaled = pixels * have.type(np.iinfo(kind).max + 0.5)
     if saturate:
         scaled = np.clip(scaled, np.iinfo(kind).min, np.iinfo(kind).max)
-    return as_tensor(scaled.astype(kind))
+    with np.errstate(invalid="ignore"):  # out of range: documented by `saturate`
+        return as_tensor(scaled.astype(kind))
 
 
 def _in_float(image: Any, change: Any) -> Any:

@@ -33,7 +33,6 @@ __all__ = [
     "expand_dims",
     "fill",
     "floor",
-    "floordiv",
     "function",
     "gather",
     "greater",
@@ -44,7 +43,6 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
-    "map_structure",
     "maximum",
     "minimum",
     "multiply",
@@ -369,8 +367,9 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
 
 
 def _range(first: Any, last: Any, delta: Any) -> Any:
-    dtype = np.result_type(*(_array(one).dtype for one in (first, last, delta)))
-    return np.arange(first, last, delta).astype(dtype)
+    parts = [_array(one).dtype for one in (first, last, delta)]
+    floats = [dtype for dtype in parts if dtype.kind == "f"]  # a Python integer beside a float is one, too
+    return np.arange(first, last, delta).astype(np.result_type(*(floats or parts)))
 
 
 def one_hot(

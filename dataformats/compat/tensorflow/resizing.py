@@ -98,17 +98,22 @@ def _nearest(length: int, wanted: int) -> NDArray[np.int64]:
 
 def _bilinear(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[np.float32]:
     """Interpolate across, then down, in float32: the order of operations is TensorFlow's."""
-    upper, lower, down = _between(pixels.shape[0], rows)
-    left, right, across = _between(pixels.shape[1], columns)
-    if 2 * rows < pixels.shape[0]:
-        needed = np.concatenate([upper, lower])
-        pixels, upper, lower = pixels[needed], np.arange(rows), np.arange(rows, 2 * rows)
-    wide = _blend(_columns(pixels, left), _columns(pixels, right), across[:, None])
-    return _blend(wide[upper], wide[lower], down[:, None, None])
+    height, width, channels = pixels.shape
+    upper, lower, down = _between(height, rows)
+    left, right, across = _between(width, columns)
+    if 2 * rows < height:
+        pixels, upper, lower = pixels[np.concatenate([upper, lower])], np.arange(rows), np.arange(rows, 2 * rows)
+    # Rows of numbers, not of pixels: numpy's loops over three channels take four times as long.
+    lines = np.ascontiguousarray(pixels).reshape(-1, width * channels)
+    first, second = (_numbers(lines, at, channels) for at in (left, right))
+    wide = _blend(first, second, np.repeat(across, channels))
+    return _blend(wide[upper], wide[lower], down[:, None]).reshape(rows, columns, channels)
 
 
-def _columns(pixels: NDArray[Any], at: NDArray[np.int64]) -> NDArray[np.float32]:
-    return pixels.take(at, axis=1).astype(np.float32)
+def _numbers(lines: NDArray[Any], at: NDArray[np.int64], channels: int) -> NDArray[np.float32]:
+    """Return these pixels of all rows."""
+    places = (at[:, None] * channels + np.arange(channels)).reshape(-1)
+    return lines.take(places, axis=1, mode="clip").astype(np.float32)
 
 
 def _blend(first: NDArray[np.float32], second: NDArray[np.float32], part: NDArray[np.float32]) -> NDArray[np.float32]:

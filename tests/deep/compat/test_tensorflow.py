@@ -1,0 +1,489 @@
+"""`compat.tensorflow` beside TensorFlow, on the same calls over random inputs, good and bad."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dataformats.compat.tensorflow as ours
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+pytest.importorskip("tensorflow", reason="the extra bench installs it")
+theirs: Any = importlib.import_module("tensorflow")
+BOTH = (theirs, ours)
+
+REFUSED = (
+    "InvalidArgumentError",
+    "UnicodeDecodeError",
+    "ValueError",
+    "NotFoundError",
+    "FileNotFoundError",
+    "DataLossError",
+)
+
+
+def plain(value: Any) -> Any:
+    """Return values, shapes and dtypes, the same of both modules."""
+    if isinstance(value, theirs.SparseTensor | ours.SparseTensor):
+        return ("sparse", *(plain(np.asarray(part)) for part in (value.indices, value.values, value.dense_shape)))
+    if isinstance(value, theirs.RaggedTensor | ours.RaggedTensor):
+        return ("ragged", plain(value.values), plain(value.row_splits))
+    if isinstance(value, theirs.Tensor):
+        return plain(value.numpy())
+    if isinstance(value, tuple | list):
+        return tuple(map(plain, value))
+    if isinstance(value, dict):
+        return {name: plain(value[name]) for name in sorted(value)}
+    if isinstance(value, bytes):
+        return value
+    return (str(value.dtype), value.shape, value.tolist())
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return plain(call())
+    except Exception as error:
+        if type(error).__name__ not in REFUSED:
+            raise
+        return "refused"
+
+
+def agree(call: Callable[[Any], Any]) -> Any:
+    expected, found = (outcome(lambda module=module: call(module)) for module in BOTH)  # type: ignore[misc]
+    assert repr(found) == repr(expected)  # NaN equals NaN
+    return found
+
+
+# ---- parsing
+
+DTYPES = {"i": "int64", "f": "float32", "s": "string"}
+SHAPES: tuple[list[int], ...] = ([], [], [1], [2], [2, 3], [1, 1])
+Configuration = tuple[str, int, Callable[[Any], Any]]
+
+
+def feature(draw: random.Random, letter: str, n: int | None) -> Any:
+    found = theirs.train.Feature()
+    n = draw.choice([0, 1, 1, 1, 2, 3, 4, 6]) if n is None else n
+    if letter == "i":
+        found.int64_list.value.extend([draw.randrange(-(2**63), 2**63) for _ in range(n)])
+        found.int64_list.SetInParent()
+    elif letter == "f":
+        found.float_list.value.extend([draw.uniform(-9, 9) for _ in range(n)])
+        found.float_list.SetInParent()
+    elif letter == "s":
+        found.bytes_list.value.extend([draw.randbytes(draw.choice([0, 1, 4, 8])) for _ in range(n)])
+        found.bytes_list.SetInParent()
+    return found
+
+
+def configuration(draw: random.Random, kinds: tuple[str, ...]) -> tuple[str, str, int, Callable[[Any], Any]]:
+    letter, shape, kind = draw.choice("ifs"), draw.choice(SHAPES), draw.choice(kinds)
+    size, wide = int(np.prod(shape)), draw.random() < 0.5
+    default = {"i": 5, "f": 0.5, "s": b"x"}[letter]
+
+    def made(module: Any) -> Any:
+        dtype = getattr(module, DTYPES[letter])
+        if kind == "fixed":
+            return module.io.FixedLenFeature(shape, dtype)
+        if kind == "default":
+            filler = np.full(shape, default, object if letter == "s" else DTYPES[letter]).tolist()
+            return module.io.FixedLenFeature(shape, dtype, filler)
+        if kind == "sparse":
+            return module.io.VarLenFeature(dtype)
+        if kind == "ragged":
+            return module.io.RaggedFeature(dtype, row_splits_dtype=module.int64 if wide else module.int32)
+        return module.io.FixedLenSequenceFeature(shape, dtype, allow_missing=kind != "steps")
+
+    return kind, letter, size, made
+
+
+def values(draw: random.Random, kind: str, letter: str, size: int, good: bool) -> Any:
+    if not good:
+        return feature(draw, draw.choice(["i", "f", "s", ""]), None)
+    counts = {"fixed": size, "default": size, "padded": size * draw.randint(0, 3), "steps": size}
+    return feature(draw, letter, counts.get(kind))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_parsing(seed: int) -> None:
+    draw = random.Random(seed)
+    names, good = ["a", "b", "c"][: draw.randint(1, 3)], seed % 5 < 3
+    features = {name: configuration(draw, ("fixed", "default", "sparse", "padded", "ragged")) for name in names}
+    records = []
+    for _ in range(draw.randint(1, 4)):
+        record = theirs.train.Example()
+        for name, (kind, letter, size, _) in features.items():
+            if draw.random() > (0.05 if good else 0.2):
+                record.features.feature[name].CopyFrom(values(draw, kind, letter, size, good))
+        records.append(record.SerializeToString())
+    if not good and seed % 2:
+        records[-1] = records[-1][:-1] + b"\xff"
+
+    def made(module: Any) -> Any:
+        return {name: make(module) for name, (*_, make) in features.items()}
+
+    agree(lambda module: module.io.parse_example(records, made(module)))
+    agree(lambda module: module.io.parse_single_example(records[0], made(module)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parsing_sequences(seed: int) -> None:
+    draw = random.Random(seed)
+    names, good = ["a", "b"][: draw.randint(1, 2)], seed % 5 < 3
+    context = {name: configuration(draw, ("fixed", "default", "sparse", "ragged")) for name in names}
+    lists = {name: configuration(draw, ("steps", "padded", "sparse", "ragged")) for name in names}
+    records = []
+    for _ in range(draw.randint(1, 3)):
+        record = theirs.train.SequenceExample()
+        for name in names:
+            if draw.random() > 0.1:
+                kind, letter, size, _ = context[name]
+                found = values(draw, kind, letter, size, good)
+                if found.WhichOneof("kind"):  # TensorFlow refuses one without, but in Examples it is a missing one
+                    record.context.feature[name].CopyFrom(found)
+            if draw.random() > 0.1:
+                steps = record.feature_lists.feature_list[name].feature
+                record.feature_lists.feature_list[name].SetInParent()
+                kind, letter, size, _ = lists[name]
+                kind = "steps" if kind == "padded" else kind
+                steps.extend([values(draw, kind, letter, size, good) for _ in range(draw.randint(0, 3))])
+        records.append(record.SerializeToString())
+
+    def made(module: Any, configurations: dict[str, Any]) -> Any:
+        return {name: make(module) for name, (*_, make) in configurations.items()}
+
+    agree(lambda module: module.io.parse_sequence_example(records, made(module, context), made(module, lists)))
+    agree(
+        lambda module: module.io.parse_single_sequence_example(records[0], made(module, context), made(module, lists))
+    )
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_partitions(batch: bool) -> None:
+    draw = random.Random(1)
+    for _ in range(20):
+        rows = [draw.randint(0, 3) for _ in range(draw.randint(1, 4))]
+        outer = draw.randint(0, len(rows))
+        record = theirs.train.Example()
+        for name, numbers in {
+            "v": range(sum(rows)),
+            "lengths": rows,
+            "splits": np.cumsum([0, *rows]),
+            "starts": np.cumsum(rows) - rows,
+            "limits": np.cumsum(rows),
+            "outer": [outer, len(rows) - outer],
+        }.items():
+            record.features.feature[name].int64_list.value.extend(list(numbers))
+        blob = record.SerializeToString()
+        for kind, key in (
+            ("RowLengths", "lengths"),
+            ("RowSplits", "splits"),
+            ("RowStarts", "starts"),
+            ("RowLimits", "limits"),
+        ):
+
+            def call(module: Any, kind: str = kind, key: str = key, blob: bytes = blob) -> Any:
+                part = getattr(module.io.RaggedFeature, kind)(key)
+                first = module.io.RaggedFeature(module.int64, "v", [part])
+                both = module.io.RaggedFeature(module.int64, "v", [module.io.RaggedFeature.RowLengths("outer"), part])
+                parse = module.io.parse_example if batch else module.io.parse_single_example
+                return parse([blob, blob] if batch else blob, {"one": first, "two": both})
+
+            assert agree(call) != "refused"
+
+
+# ---- datasets
+
+
+def elements(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of a module that lists a dataset and its cardinality."""
+
+    def call(module: Any) -> Any:
+        dataset = make(module)
+        return (*dataset.take(60).as_numpy_iterator(), np.int64(dataset.cardinality()))
+
+    return call
+
+
+def numbers(module: Any, n: int) -> Any:
+    return module.data.Dataset.range(n)
+
+
+DATASETS: list[Callable[[Any], Any]] = [
+    lambda m: m.data.Dataset.range(10, 2, -3),
+    lambda m: m.data.Dataset.from_tensor_slices({"a": [1, 2], "b": ([1.5, 2], ["x", "y"])}),
+    lambda m: m.data.Dataset.from_tensor_slices([["a", "bc"], ["d", "e"]]),
+    lambda m: m.data.Dataset.from_tensor_slices(([1, 2], [1, 2, 3])),
+    lambda m: m.data.Dataset.from_tensor_slices(3),
+    lambda m: m.data.Dataset.from_tensors(([1, 2], 3.0, "s")),
+    lambda m: numbers(m, 4).map(lambda x: (x, x + 1)).map(lambda a, b: {"x": a * b, "y": [a, b]}),
+    lambda m: numbers(m, 3).map(lambda x: [x, x]),
+    lambda m: numbers(m, 3).map(lambda x: (1, 2.5, "s", True)).batch(2),
+    lambda m: numbers(m, 20).map(lambda x: x * 2, num_parallel_calls=3),
+    lambda m: numbers(m, 20).map(lambda x: x * 2, num_parallel_calls=0),
+    lambda m: numbers(m, 9).filter(lambda x: x % 3 == 0),
+    lambda m: numbers(m, 3).repeat(2).concatenate(numbers(m, 2).repeat()),
+    lambda m: numbers(m, 0).repeat(),
+    lambda m: numbers(m, 3).repeat(0),
+    lambda m: numbers(m, 12).batch(5).batch(2),
+    lambda m: numbers(m, 12).batch(5, drop_remainder=True),
+    lambda m: numbers(m, 12).batch(0),
+    lambda m: numbers(m, 3).map(lambda x: m.range(x)).batch(2),
+    lambda m: numbers(m, 5).map(lambda x: m.range(x)).padded_batch(2),
+    lambda m: numbers(m, 5).map(lambda x: m.range(x)).padded_batch(2, padded_shapes=[6], padding_values=np.int64(-1)),
+    lambda m: numbers(m, 5).map(lambda x: m.range(x)).padded_batch(2, padded_shapes=[2]),
+    lambda m: numbers(m, 5).map(lambda x: (m.range(x), x)).padded_batch(2, ([None], []), drop_remainder=True),
+    lambda m: numbers(m, 4).map(lambda x: {"a": m.range(x), "b": m.fill([x, 2], 1.5)}).padded_batch(
+        3, padded_shapes={"a": [None], "b": [None, 3]}
+    ),
+    lambda m: m.data.Dataset.from_tensor_slices(["a b", "c"]).map(lambda s: m.strings.split(s)).padded_batch(2),
+    lambda m: numbers(m, 9).take(-1).skip(2).shard(4, 1),
+    lambda m: numbers(m, 9).shard(4, 4),
+    lambda m: numbers(m, 3).skip(9),
+    lambda m: m.data.Dataset.zip({"a": numbers(m, 3), "b": (numbers(m, 9).repeat(),)}),
+    lambda m: m.data.Dataset.zip(numbers(m, 3), numbers(m, 2)).enumerate(5).cache().repeat(2),
+    lambda m: numbers(m, 7).map(lambda x: (x, "a")).batch(3).unbatch(),
+    lambda m: numbers(m, 4).flat_map(lambda x: m.data.Dataset.range(x)).prefetch(2),
+    lambda m: numbers(m, 9).take_while(lambda x: x < 4),
+    lambda m: m.data.Dataset.from_generator(lambda: iter([(1, "a"), (2, "b")]), output_types=(m.int64, m.string)),
+    lambda m: m.data.Dataset.from_generator(lambda: [[1], [2, 3]], output_signature=m.TensorSpec([None], m.float32)),
+    lambda m: m.data.Dataset.from_generator(lambda: [[1], [2, 3]], output_signature=m.TensorSpec([1], m.float32)),
+    lambda m: numbers(m, 4).map(lambda x: m.SparseTensor([[x, 0]], [x], [5, 2])).batch(2),
+    lambda m: numbers(m, 4).map(lambda x: m.sparse.to_dense(m.SparseTensor([[x, 0]], [x], [5, 2]))).batch(2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(DATASETS)))
+def test_datasets(number: int) -> None:
+    agree(elements(DATASETS[number]))
+
+
+@pytest.mark.parametrize("cycle", [1, 2, 3, 5])
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_orders_of_interleaved_datasets(cycle: int, block: int) -> None:
+    def made(module: Any) -> Any:
+        return numbers(module, 7).interleave(
+            lambda x: module.data.Dataset.range(x * 10, x * 10 + ((x * 3) % 7)), cycle_length=cycle, block_length=block
+        )
+
+    assert agree(elements(made)) != "refused"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("records")
+    for number, count in enumerate((3, 0, 5, 2, 4)):
+        module = BOTH[number % 2]
+        with module.io.TFRecordWriter(str(folder / str(number))) as writer:
+            for place in range(count):
+                writer.write(b"%d/%d" % (number, place))
+    return sorted(map(str, folder.iterdir()))
+
+
+@pytest.mark.parametrize("reads", [None, 1, 2, 3, 5, 9])
+def test_orders_of_files(files: list[str], reads: int | None) -> None:
+    assert agree(elements(lambda module: module.data.TFRecordDataset(files, num_parallel_reads=reads))) != "refused"
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_files_are_exchanged(tmp_path: Path, compression: str) -> None:
+    for number, module in enumerate(BOTH):
+        path = str(tmp_path / str(number))
+        with module.io.TFRecordWriter(path, module.io.TFRecordOptions(compression)) as writer:
+            for record in (b"one", b"", bytes(100_000)):
+                writer.write(record)
+        agree(elements(lambda module, path=path: module.data.TFRecordDataset(path, compression)))  # type: ignore[misc]
+    if not compression:
+        assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    pattern = str(tmp_path / "a*")
+    assert agree(elements(lambda module: module.data.TFRecordDataset(pattern))) == "refused"
+    assert agree(elements(lambda module: module.data.Dataset.list_files(pattern, shuffle=False))) == "refused"
+
+
+# ---- images and operations
+
+SMOOTH = (np.add.outer(np.arange(37), np.arange(53)) * 2 % 256).astype(np.uint8)
+COLORS = np.stack([SMOOTH, SMOOTH[::-1], SMOOTH[:, ::-1]], 2)
+NOISE = np.random.default_rng(0).integers(0, 256, (33, 47, 3), np.uint8)
+
+
+def saved(pixels: Any, kind: str, **options: Any) -> bytes:
+    stream = BytesIO()
+    Image.fromarray(pixels).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+FILES = {
+    **{f"4:{4 - 2 * number}:x": saved(NOISE, "JPEG", subsampling=number) for number in (0, 1, 2)},
+    "progressive": saved(COLORS, "JPEG", progressive=True),
+    "gray": saved(SMOOTH, "JPEG"),
+    "png": saved(COLORS, "PNG"),
+    "gray png": saved(SMOOTH, "PNG"),
+    "rgba": saved(np.dstack([COLORS, SMOOTH]), "PNG"),
+    "gray and alpha": saved(np.dstack([SMOOTH, SMOOTH]), "PNG"),
+    "16 bits": saved(SMOOTH.astype(np.uint16) * 257 + 3, "PNG"),
+    "no image": b"nothing",
+    "empty": b"",
+    "cut": saved(NOISE, "JPEG")[:900],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("channels", [0, 1, 3, 4])
+def test_decoding(name: str, channels: int) -> None:
+    blob = FILES[name]
+    for function in ("decode_jpeg", "decode_png", "decode_image"):
+        agree(lambda module, function=function: getattr(module.io, function)(blob, channels=channels))  # type: ignore[misc]
+    agree(lambda module: module.io.decode_png(blob, channels=channels, dtype=module.uint16))
+    if channels == 0:
+        for ratio in (2, 4, 8):
+            agree(lambda module, ratio=ratio: module.io.decode_jpeg(blob, ratio=ratio))  # type: ignore[misc]
+        for method in ("INTEGER_ACCURATE", "INTEGER_FAST"):
+            agree(
+                lambda module, method=method: module.io.decode_jpeg(blob, dct_method=method, fancy_upscaling=False)  # type: ignore[misc]
+            )
+        agree(lambda module: module.io.extract_jpeg_shape(blob))
+
+
+def sizes() -> Iterator[tuple[Any, list[int]]]:
+    for size in ([10, 12], [50, 80], [33, 20], [1, 1], [66, 94], [5, 100]):
+        for pixels in (NOISE, NOISE[..., :1], NOISE / np.float32(255), np.stack([NOISE, NOISE[::-1]])):
+            yield pixels, size
+
+
+def test_resizing() -> None:
+    for pixels, size in sizes():
+        for method in ("bilinear", "nearest"):
+            for keep in (False, True):
+                calls = [
+                    module.image.resize(pixels, size, method, preserve_aspect_ratio=keep).numpy() for module in BOTH
+                ]
+                assert calls[0].dtype == calls[1].dtype
+                np.testing.assert_array_equal(*calls)
+        for method, smooth, tolerance in (("bilinear", True, 1e-3), ("bicubic", True, 1e-3), ("bicubic", False, 0.2)):
+            pair = [module.image.resize(pixels, size, method, antialias=smooth).numpy() for module in BOTH]
+            scale = 1 if pixels.dtype == np.uint8 else 1 / 200
+            np.testing.assert_allclose(pair[1], pair[0], atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int16", "uint16"])
+def test_dtypes_of_images(dtype: str) -> None:
+    for pixels in (NOISE, NOISE / np.float32(255)):
+        for saturate in (False, True):
+            agree(lambda m, p=pixels, s=saturate: m.image.convert_image_dtype(p, dtype, saturate=s))  # type: ignore[misc]
+
+
+CHANGES: list[Callable[[Any, Any], Any]] = [
+    lambda m, x: m.image.central_crop(x, 0.875),
+    lambda m, x: m.image.central_crop(x, 0.33),
+    lambda m, x: m.image.resize_with_crop_or_pad(x, 10, 60),
+    lambda m, x: m.image.resize_with_crop_or_pad(x, 40, 20),
+    lambda m, x: m.image.pad_to_bounding_box(x, 1, 2, 60, 60),
+    lambda m, x: m.image.crop_to_bounding_box(x, 1, 2, 3, 4),
+    lambda m, x: m.image.crop_to_bounding_box(x, 1, 2, 300, 4),
+    lambda m, x: m.image.flip_left_right(x),
+    lambda m, x: m.image.flip_up_down(x),
+    lambda m, x: m.image.rot90(x),
+    lambda m, x: m.image.transpose(x),
+    lambda m, x: m.image.grayscale_to_rgb(x[..., :1]),
+]
+NEAR: list[Callable[[Any, Any], Any]] = [
+    lambda m, x: m.image.rgb_to_grayscale(x),
+    lambda m, x: m.image.per_image_standardization(x),
+    lambda m, x: m.image.adjust_brightness(x, -0.3),
+    lambda m, x: m.image.adjust_contrast(x, 1.7),
+    lambda m, x: m.image.adjust_saturation(x, 0.5),
+    lambda m, x: m.image.adjust_hue(x, 0.2),
+]
+
+
+def test_changes_of_images() -> None:
+    for change in CHANGES:
+        for pixels in (NOISE, np.stack([NOISE, NOISE[::-1]])):
+            agree(lambda module, pixels=pixels, change=change: change(module, module.constant(pixels)))  # type: ignore[misc]
+    for change in NEAR:
+        for pixels, tolerance in ((NOISE, 1), (NOISE / np.float32(255), 1e-4)):
+            expected, found = (np.asarray(change(module, module.constant(pixels))) for module in BOTH)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "value", [3, 2.5, [1, 2], [["a", "bc"]], np.zeros((2, 0), np.int64), np.array([1, 2], np.float16), True, 1j]
+)
+def test_tensors_as_bytes(value: Any) -> None:
+    dtype = ours.constant(value).dtype
+    assert ours.io.serialize_tensor(value) == theirs.io.serialize_tensor(theirs.constant(value)).numpy()
+    proto = theirs.make_tensor_proto(theirs.constant(value).numpy()).SerializeToString()
+    for blob in (ours.io.serialize_tensor(value), proto, proto[:-1]):
+        agree(lambda module, blob=blob: module.io.parse_tensor(blob, ours.as_dtype(dtype).name))  # type: ignore[misc]
+        agree(lambda module, blob=blob: module.io.parse_tensor(blob, module.int8))  # type: ignore[misc]
+
+
+OPERATIONS: list[Callable[[Any], Any]] = [
+    lambda m: m.cast([1.9, -1.9], m.int32),
+    lambda m: m.cast([0, 2], m.bool),
+    lambda m: m.constant([1, 2], shape=[2, 1]),
+    lambda m: m.constant(2**40),
+    lambda m: m.constant([[1.5], [2]]),
+    lambda m: m.reshape(m.range(6), [2, -1]),
+    lambda m: m.reshape(m.range(6), [4, -1]),
+    lambda m: m.transpose(m.zeros([2, 3, 4])),
+    lambda m: m.squeeze([[[1], [2]]], [2]),
+    lambda m: m.split([1, 2, 3, 4], [1, -1]),
+    lambda m: m.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [-1, 2]),
+    lambda m: m.pad([[1, 2]], [[1, 0], [0, 2]], constant_values=7),
+    lambda m: m.pad([1, 2, 3], [[2, 1]], mode="REFLECT"),
+    lambda m: m.one_hot([[0, 5], [2, -1]], 3, axis=1),
+    lambda m: m.where([[True, False], [True, True]]),
+    lambda m: m.where([True, False], [1, 2], 3),
+    lambda m: m.clip_by_value([-1, 5, 30], 0, 10),
+    lambda m: m.range(1, 2, 0.25),
+    lambda m: m.range(5, dtype=m.float32),
+    lambda m: m.fill([2], "a"),
+    lambda m: m.zeros([2], m.string),
+    lambda m: m.reduce_mean([1, 2]),
+    lambda m: m.reduce_sum([[1.0, 2.0]], axis=[0, 1]),
+    lambda m: m.reduce_max([[1, 2], [3, 0]], axis=1, keepdims=True),
+    lambda m: m.divide([1, 2], 4),
+    lambda m: m.math.floordiv([5, -5], 2),
+    lambda m: m.round([0.5, 1.5, 2.5]),
+    lambda m: m.shape([[1, 2]]),
+    lambda m: m.size([[1, 2]], out_type=m.int64),
+    lambda m: m.strings.split("a  b"),
+    lambda m: m.strings.split(["a,b", "c"], sep=","),
+    lambda m: m.strings.to_number(["1", "2"], m.int64),
+    lambda m: m.strings.as_string([1, 20]),
+    lambda m: m.strings.length(["é", ""], unit="UTF8_CHAR"),
+    lambda m: m.strings.regex_replace(["a1b22"], "[0-9]+", "."),
+    lambda m: m.io.decode_raw(b"abcd", m.int16),
+    lambda m: m.io.decode_raw([b"ab", b"c"], m.uint8),
+    lambda m: m.io.decode_raw([b"abcd", b"ab"], m.uint16, fixed_length=4),
+    lambda m: m.RaggedTensor.from_row_lengths([1, 2, 3], [2, 0, 1]).to_tensor(9, shape=[None, 3]),
+    lambda m: m.RaggedTensor.from_row_lengths([1, 2, 3], [2, 0, 1])[1:],
+]
+
+
+@pytest.mark.parametrize("number", range(len(OPERATIONS)))
+def test_operations(number: int) -> None:
+    agree(OPERATIONS[number])
+
+
+def test_all_names_of_a_module_are_tensorflows() -> None:
+    for ours_, theirs_ in ((ours.io, theirs.io), (ours.data, theirs.data), (ours.image, theirs.image)):
+        assert [name for name in ours_.__all__ if not hasattr(theirs_, name)] == [
+            name for name in ours_.__all__ if name in ("TFRecordCompressionType",)
+        ]
+    assert [name for name in ours.__all__ if not hasattr(theirs, name)] == ["python_io"]
