@@ -60,6 +60,8 @@ class DiskBlocks:
     def put(self, blocks: Mapping[str, bytes]) -> None:
         """Keep these blocks, as far as the disk has room; an error of the disk is no error of the read."""
         for name, block in blocks.items():
+            if self._unchecked_bytes >= self.limit_bytes // 16 and not self._evict():
+                return  # another process deletes files at this moment
             path = self._path(name)
             temporary = path.with_suffix(f".{os.getpid()}-{next(_NUMBERS)}.partial")
             try:
@@ -70,16 +72,21 @@ class DiskBlocks:
                     temporary.unlink()
                 return
             self._unchecked_bytes += len(block)
-        if self._unchecked_bytes >= self.limit_bytes // 16:
-            self._unchecked_bytes = 0
-            with suppress(OSError):  # another process deletes, or the folder is gone
-                lock = FileLock(self.folder / "lock", create=True)
-                try:
-                    self._evict()
-                finally:
-                    lock.release()
 
-    def _evict(self) -> None:
+    def _evict(self) -> bool:
+        """Bring the files below the limit, unless another process does; return True if this one did."""
+        try:
+            lock = FileLock(self.folder / "lock", create=True)
+        except OSError:
+            return False
+        try:
+            self._unchecked_bytes = 0
+            self._delete_oldest()
+        finally:
+            lock.release()
+        return True
+
+    def _delete_oldest(self) -> None:
         """Delete the least recently used files until a sixteenth of the limit is free."""
         files = []
         for entry in os.scandir(self.folder):

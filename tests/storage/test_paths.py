@@ -64,6 +64,7 @@ def test_local_or_not() -> None:
         ("simplecache::gs://x/y", "gcsfs", "pip install 'dataformats[gcs]'"),
         ("http://x/y", "aiohttp", "pip install aiohttp"),
         ("abfs://x/y", "adlfs", "pip install adlfs"),
+        ("hf://datasets/x/y", "huggingface_hub", "pip install huggingface_hub"),
     ],
 )
 def test_a_missing_package_is_named_by_a_line_that_installs_it(
