@@ -127,6 +127,30 @@ def test_a_torn_end_is_dropped_and_a_short_bag_refused(tmp_path: Path) -> None:
         reader[1]
 
 
+def test_a_flush_that_failed_is_repeated(tmp_path: Path) -> None:
+    class Full(io.FileIO):
+        """A file on a disk that is full after three bytes."""
+
+        def write(self, data: Any) -> int:
+            super().write(bytes(data)[:3])
+            raise OSError("no space")
+
+    path = tmp_path / "x.bag"
+    with granular.BagWriter(path) as writer:
+        writer.append(b"first")
+        for name in ("idx", "bag"):
+            file = getattr(writer, name)
+            setattr(writer, name, Full(file.name, "ab"))
+            with pytest.raises(OSError, match="no space"):
+                writer.append(b"second")
+            getattr(writer, name).close()
+            setattr(writer, name, file)
+        writer.flush()
+        assert writer.append(b"last") == 3
+    assert path.read_bytes() == b"firstsecondsecondlast"
+    assert path.with_suffix(".idx").read_bytes() == ends(5, 11, 17, 21)
+
+
 def test_a_row_that_does_not_encode_leaves_nothing(tmp_path: Path) -> None:
     with granular.DatasetWriter(tmp_path / "set", SPEC, granular.encoders) as writer:
         with pytest.raises(AttributeError, match="encode") as caught:

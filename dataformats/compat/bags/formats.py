@@ -85,7 +85,7 @@ def mp4_decode(buffer: bytes, *args: Any) -> NDArray[np.uint8]:
     return decode_video(buffer)
 
 
-encoders: dict[str, Callable[..., bytes]] = {
+encoders: dict[str, Callable[..., Any]] = {
     "bytes": granular_encoders["bytes"],
     "utf8": granular_encoders["utf8"],
     "msgpack": msgpack.packb,

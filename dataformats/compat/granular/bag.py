@@ -118,7 +118,7 @@ class BagWriter(Closing):
         if not self._pending or self.closed:
             return
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
-        new = data if self._is_clean else data[self._present(data) :]
+        new = data if self._is_clean else data[self._repaired(data) :]
         self._is_clean = False
         _write(self.bag, new)
         if self.idx is not None:
@@ -127,7 +127,7 @@ class BagWriter(Closing):
             ends.clear()
         self._pending.clear()
         self._written += len(data)
-        self._is_clean = self._written == self._end and len(new) == len(data)
+        self._is_clean = len(new) == len(data)
 
     def close(self) -> None:
         """Flush and close; in versions 1 and 2 this writes the ends."""
@@ -145,21 +145,21 @@ class BagWriter(Closing):
             super().close()
 
     def _resume(self) -> tuple[int, int]:
-        """Return the records of the bag, and the end of the last one; drop an end that was torn."""
+        """Return the records of the bag, and the end of the last one."""
         idx, bag = content_of(self.idx_path), content_of(self.bag_path)
-        length, torn = divmod(idx.size, ENTRY_BYTES)
+        length = idx.size // ENTRY_BYTES
         end = int.from_bytes(idx.pread(ENTRY_BYTES * (length - 1), ENTRY_BYTES), "little") if length else 0
         idx.close()
         size = bag.size if self.bag_path.exists() else 0
         if size < end:
             problem = "the bag is shorter than its ends say"
             raise TruncatedError(problem, path=str(self.bag_path), expected=f"{end} bytes", found=f"{size} bytes")
-        if torn:
-            os.truncate(self.idx_path, ENTRY_BYTES * length)
         return length, end
 
-    def _present(self, data: bytes) -> int:
-        """Return how many of these bytes the bag has already behind its last end."""
+    def _repaired(self, data: bytes) -> int:
+        """Drop an end that was torn; return how many of these bytes the bag has already behind its last end."""
+        if isinstance(self.idx, FileIO):
+            self.idx.truncate(ENTRY_BYTES * (self.length - len(self._ends)))
         size = self.bag.seek(0, os.SEEK_END)
         if size == self._written:
             return 0

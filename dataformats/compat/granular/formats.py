@@ -157,7 +157,7 @@ def _decode_utf8(buffer: bytes) -> str:
     return buffer.decode()
 
 
-encoders: dict[str, Callable[[Any], bytes]] = {
+encoders: dict[str, Callable[..., Any]] = {
     "bytes": _as_is,
     "utf8": _encode_utf8,
     "msgpack": msgpack.packb,
@@ -173,7 +173,7 @@ encoders: dict[str, Callable[[Any], bytes]] = {
 }
 """Type to the function from a value to bytes."""
 
-decoders: dict[str, Callable[[bytes], Any]] = {
+decoders: dict[str, Callable[..., Any]] = {
     "bytes": _as_is,
     "utf8": _decode_utf8,
     "msgpack": msgpack.unpackb,

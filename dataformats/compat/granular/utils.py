@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -56,6 +57,4 @@ class Closing:
 
 def path_of(path: Any) -> Any:
     """Return a path object: a `str` becomes a `pathlib.Path`."""
-    from pathlib import Path
-
     return Path(path) if isinstance(path, str) else path
