@@ -85,7 +85,22 @@ def test_a_field_that_is_ahead_must_agree(tmp_path: Path) -> None:
         assert writer.append(point(2)) == 2
         with pytest.raises(ValueError, match="Record mismatch in column 'n' at index 3"):
             writer.append(point(9))
-    assert (folder / "n.idx").read_bytes() == ends(1, 2, 3, 4)
+        assert writer.append(point(3)) == 3
+        assert writer.append(point(4)) == 4
+    with granular.DatasetReader(folder, granular.decoders) as reader:
+        assert [reader[n] for n in range(5)] == [point(n) for n in range(5)]
+
+
+def test_a_mismatch_leaves_the_other_fields_as_they_are(tmp_path: Path) -> None:
+    folder = written(tmp_path / "set", 1)
+    with granular.BagWriter(folder / "text.bag") as ahead:  # the last field
+        ahead.append(b"row 1")
+    with granular.DatasetWriter(folder, SPEC, granular.encoders) as writer:
+        with pytest.raises(ValueError, match="Record mismatch"):
+            writer.append(point(7))
+        assert [writer.append(point(n)) for n in (1, 2)] == [1, 2]
+    with granular.DatasetReader(folder, granular.decoders) as reader:
+        assert [reader[n] for n in range(3)] == [point(n) for n in range(3)]
 
 
 @pytest.mark.parametrize("left", [b"", b"th", b"third", b"thirdfou"])
@@ -175,6 +190,8 @@ def test_without_encoders_values_are_bytes(tmp_path: Path) -> None:
         granular.DatasetReader(tmp_path / "set", granular.decoders)
     with pytest.raises(KeyError, match="zz"):
         granular.DatasetWriter(tmp_path / "other", {"raw": "zz"}, granular.encoders)
+    with pytest.raises(AssertionError, match="at least one field"):
+        granular.DatasetWriter(tmp_path / "other", {}, granular.encoders)
     for name in ("A", "1", "../a", "a/b", ""):
         with pytest.raises(AssertionError, match="lower-case"):
             granular.DatasetWriter(tmp_path / "other", {name: "int"}, granular.encoders)
@@ -415,14 +432,24 @@ def test_the_files_of_an_older_version_on_request(tmp_path: Path) -> None:
         assert reader.available(0) == {"n": True, "text": True}
 
 
-def test_damaged_refs_are_errors_of_their_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("row", [b"\x92\1\xc0", b"\x92\1\x63", b"\x91\1\1", b"\xc1\1\1", b"\x92\1\xff"])
+def test_damaged_refs_are_errors_of_their_rows(tmp_path: Path, row: bytes) -> None:
     folder = written(tmp_path / "set", 3, version=2)
     refs = (folder / "refs.bag").read_bytes()
-    (folder / "refs.bag").write_bytes(refs.replace(b"\x92\1\1", b"\x92\1\xc0"))
+    (folder / "refs.bag").write_bytes(refs.replace(b"\x92\1\1", row))
     with granular.DatasetReader(folder, granular.decoders) as reader:
         assert [reader[0], reader[2]] == [point(0), point(2)]
-        with pytest.raises(FormatError, match=r"refs\.bag does not parse"):
-            reader[1]
+        for wrong in (1, slice(0, 3)):
+            with pytest.raises(FormatError, match=r"refs\.bag(.*)does not parse"):
+                reader[wrong]
+
+
+def test_slices_of_rows_that_lie_apart(tmp_path: Path) -> None:
+    folder = written(tmp_path / "set", 3, version=2)
+    refs = (folder / "refs.bag").read_bytes()
+    (folder / "refs.bag").write_bytes(refs.replace(b"\x92\1\1", b"\x92\2\0"))
+    with granular.DatasetReader(folder, granular.decoders) as reader:
+        assert reader[0:3] == {"n": [0, 2, 2], "text": ["row 0", "row 0", "row 2"]}
 
 
 # ---- shards

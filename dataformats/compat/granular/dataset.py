@@ -166,13 +166,20 @@ class DatasetReader(Closing):
         wanted: Mapping[str, Any]
         if self._refs is None or not rows:
             wanted = dict.fromkeys(mask, rows)
-        elif self._sequences.intersection(mask):
-            points = [self[index, mask] for index in rows]
-            return {name: [point[name] for point in points] for name in mask}
         else:
-            first, last = self._row(rows[0]), self._row(rows[-1])
-            wanted = {name: range(first[name], last[name] + 1) for name in mask}
+            points = [self._row(index) for index in rows]
+            wanted = {}
+            for name in mask:
+                numbers = [point[name] for point in points]
+                if name in self._sequences or numbers != list(range(numbers[0], numbers[0] + len(rows))):
+                    return self._transposed(rows, mask)
+                wanted[name] = range(numbers[0], numbers[0] + len(rows))
         return self._read(wanted)
+
+    def _transposed(self, rows: range, mask: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of rows that lie apart in their bags, or that have sequences."""
+        points = [self[index, mask] for index in rows]
+        return {name: [point[name] for point in points] for name in mask}
 
     def _checked_mask(self, mask: Any) -> Mapping[str, Any]:
         if not isinstance(mask, (tuple, list, dict)) or not {*mask} <= self._spec.keys():
@@ -191,7 +198,12 @@ class DatasetReader(Closing):
         """Return the number of the record of each field in a row, or the range of a sequence's."""
         if self._refs is None:
             return dict.fromkeys(self._spec, index)
-        stored = msgpack.unpackb(self._refs[index])
+        try:
+            stored = msgpack.unpackb(self._refs[index])
+        except FormatError:
+            raise
+        except ValueError as error:  # of msgpack
+            stored = error
         if isinstance(stored, list) and len(stored) == len(self._spec):
             row = {name: self._numbers(name, ref) for name, ref in zip(self._spec, stored, strict=True)}
             if None not in row.values():
@@ -206,7 +218,7 @@ class DatasetReader(Closing):
 
     def _numbers(self, name: str, ref: Any) -> int | range | None:
         if name not in self._sequences:
-            return ref if type(ref) is int else None
+            return ref if type(ref) is int and 0 <= ref < len(self.readers[name]) else None
         if ref == []:
             return range(0)
         fits = isinstance(ref, list) and len(ref) == 2 and all(type(part) is int and part >= 0 for part in ref)

@@ -40,6 +40,8 @@ class DatasetWriter(Closing):
     def __init__(
         self, directory: Any, spec: Mapping[str, str], encoders: Functions, version: int | None = None
     ) -> None:
+        if not spec:
+            raise ArgumentError("a dataset needs at least one field")
         self._check_names((*spec, *spec.values()))
         self.directory = path_of(directory)
         self._spec = dict(sorted(spec.items()))
@@ -129,16 +131,18 @@ class DatasetWriter(Closing):
             raise ArgumentError(f"cannot append to {str(self.directory)!r} with the spec {self._spec}: it has {what}")
 
     def _add(self, encoded: Sequence[Any]) -> None:
+        bags = self._all
         if self._is_uneven:
-            lengths = [len(bag) for bag in self._all]
-            for bag, name, value in zip(self._all, self._spec, encoded, strict=True):
-                if len(bag) > self.length:
+            ahead = [bag for bag in bags if len(bag) > self.length]
+            for bag, name, value in zip(bags, self._spec, encoded, strict=True):
+                if bag in ahead:
                     self._check_equal(name, value)
-                else:
+            for bag, value in zip(bags, encoded, strict=True):
+                if bag not in ahead:
                     bag.add(value)
-            self._is_uneven = max(lengths) > self.length + 1
+            self._is_uneven = max(map(len, ahead), default=0) > self.length + 1
             return
-        for bag, value in zip(self._all, encoded, strict=True):
+        for bag, value in zip(bags, encoded, strict=True):
             bag.add(value)
 
     def _add_sequences(self, encoded: Sequence[Any], refs: BagWriter) -> None:
