@@ -66,9 +66,9 @@ class Numbers:
         if self._dtype.kind == "b" and blob.strip(b"\0\1"):
             raise ValueError("bools are 0 or 1")
         values = np.frombuffer(blob, self._dtype)
-        if self._sequence or self._inner:
+        if self._inner:
             return values.reshape(-1, *self._inner) if self._sequence else values.reshape(self._inner)
-        return plain(values.reshape(1)[0])
+        return values if self._sequence else plain(values.reshape(1)[0])
 
     def blobs(self, column: Column) -> Blobs | None:
         """Return the blobs of a column of this type, in place, or of a list of values.

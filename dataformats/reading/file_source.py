@@ -284,20 +284,38 @@ class FileSource(DecodingSource):
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         return list(self.read_blobs(indices))
 
-    @_comparing_indexes
     def read_blobs(self, indices: ArrayLike) -> Blobs:
         """Return the stored payloads of these records in one buffer; raises the errors of `read_bytes`."""
         if self._reader.spec is not None:
             raise SpecError(f"records of {self.format} have no stored bytes: the fields are stored apart. Use read().")
+        return self._read_fields(indices, _WHOLE)[0]
+
+    def stored_record(self, number: int, fields: tuple[str, ...] = _WHOLE) -> list[bytearray]:
+        """Return what is stored for one record: its payload, or the blob of each of these fields.
+
+        Args:
+            number: In `[0, len)`.
+            fields: Fields that are stored apart, with one blob a record each.
+
+        Raises:
+            FormatError: The record is damaged.
+        """
+        stored = self._blobs.read_record(number, fields)
+        return [bytearray(blobs[0]) for blobs in self._read_fields([number], fields)] if stored is None else stored
+
+    @_comparing_indexes
+    def _read_fields(self, indices: ArrayLike, fields: tuple[str, ...]) -> list[Blobs]:
+        """Return the blobs of these stored fields; raises the error of the first damaged record."""
         records = as_numbers(indices)
-        located = self._blobs.table.locate(records, _WHOLE)
-        stored = None if located is None else self._blobs.read(located)
+        pinned = self._blobs.table.locate(records, fields)
+        stored = None if pinned is None else self._blobs.read(pinned)
         if stored is not None:
-            return whole(stored[VALUE][0])
-        fetched = self._blobs.fetch(within(records, indices, len(self)))[VALUE]
-        for position in sorted(fetched.problems)[:1]:
-            raise fetched.problems[position].at(int(records[position]))
-        return fetched.blobs
+            return [whole(blobs) for blobs, _ in stored.values()]
+        located = self._locate(records, indices, dict.fromkeys(fields, True))
+        places = BlobLocations(self._reader.files, located, self._blobs.fetch_located(located))
+        for _, error in sorted(places.problems(records).items()):
+            raise error
+        return [blobs for blobs, _ in places.stored().values()]
 
     def available(self, index: int) -> dict[str, bool | range]:
         number = range(len(self))[index]

@@ -363,9 +363,8 @@ class DatasetWriter(RecordWriter):
         table = TableRecords(records, self._schema, self._codecs)
         encode, self._encode = self._encode, table.encode
         try:
-            for batch in table:
-                stored = table.stored(batch)
-                self._extend_records(list(batch)) if stored is None else self.append_stored(stored)
+            for part in table:
+                self._extend_records(part)
         finally:
             self._encode = encode
 

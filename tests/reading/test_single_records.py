@@ -20,6 +20,7 @@ from dataformats.errors import DataFormatsError, FormatError
 from dataformats.indexing import extent_table
 from dataformats.kernels import reads_batches
 from dataformats.reading import blob_reader
+from dataformats.reading.file_source import FileSource
 from dataformats.testing.records import same
 from tests.cases import GOLDEN
 
@@ -277,3 +278,21 @@ def test_errors_of_memory_pass_through(many: Path, monkeypatch: pytest.MonkeyPat
                 monkeypatch.setattr(kind, name, refuse)
     with pytest.raises(MemoryError):
         source[0]
+
+
+@pytest.mark.parametrize("name", ["ffrecord/base.ffr", "ffrecord/corrupt/data_bit.ffr", "tfrecord/many_1000.tfrecord"])
+def test_stored_records_are_the_stored_bytes_by_either_path(name: str) -> None:
+    with dataformats.open(GOLDEN / name, payload="bytes") as source:
+        assert isinstance(source, FileSource)
+        for number in range(min(len(source), MOST_RECORDS)):
+            expected = outcome(lambda number=number: [source.read_bytes([number])[0]])  # type: ignore[misc]
+            for _ in range(2):  # the second call has a table of extents
+                assert outcome(lambda number=number: source.stored_record(number)) == expected  # type: ignore[misc]
+
+
+def test_stored_records_have_the_blobs_of_fields() -> None:
+    with dataformats.open(GOLDEN / "syrah" / "base.syr") as source:
+        assert isinstance(source, FileSource)
+        for _ in range(2):
+            text, number = source.stored_record(2, ("s", "id"))
+            assert (text.decode(), int.from_bytes(number, "little")) == ("text 2 é", 2)

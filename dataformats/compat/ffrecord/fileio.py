@@ -68,7 +68,7 @@ class FileReader:
             self._source = OpenArguments(
                 path=self._fnames,
                 format="ffrecord",
-                payload="uint8[]",
+                payload="bytes",
                 verify_checksums=bool(check_data),
                 max_record_bytes=_NO_LIMIT,
             ).open()
@@ -117,7 +117,7 @@ class FileReader:
         if not 0 <= number < self._n:
             raise RecordIndexError(f"index {number} is out of range for {self._n} records")
         try:
-            return self._source[number]
+            return np.frombuffer(self._source.stored_record(number)[0], np.uint8)
         except FormatError as error:
             raise _read_error(error) from error
 

@@ -107,7 +107,8 @@ class File:
             IndexError: There is no such item.
             OSError: The file is closed, or open for writing.
         """
-        return self._stored.item(index)
+        items = self._stored
+        return dict(zip(items.dtypes, items.arrays(index, items.names), strict=True))
 
     def get_array(self, index: SupportsIndex, array_name: str, dtype: str | None = None) -> NDArray[Any]:
         """Return one array of an item.
@@ -115,20 +116,20 @@ class File:
         Args:
             index: The number of the item.
             array_name: The name of the array.
-            dtype: Read the bytes as another dtype; the array is then read-only.
+            dtype: Read the bytes as another dtype.
 
         Raises:
             TypeError: The format has no such `dtype`.
             UnknownArrayError: There is no array of this name; it is a `KeyError`. Further errors as of `get_item`.
         """
+        items = self._stored
         if dtype:
-            return deserialize_array(self._stored.blob(index, array_name), dtype)
-        return self._stored.item(index, (array_name,))[array_name]
+            return deserialize_array(items.blobs(index, (array_name,))[0], dtype)
+        return items.arrays(index, (array_name,))[0]
 
     def get_arrays(self, index: SupportsIndex, names: tuple[str, ...]) -> tuple[NDArray[Any], ...]:
         """Return some arrays of an item, read together: not in the original."""
-        record = self._stored.item(index, names)
-        return tuple([record[name] for name in names])
+        return tuple(self._stored.arrays(index, names))
 
     def read_arrays(self, indices: Sequence[int], names: tuple[str, ...]) -> list[tuple[NDArray[Any], ...]]:
         """Return some arrays of several items, read together: not in the original."""
@@ -175,6 +176,7 @@ class _StoredItems:
     Attributes:
         version: Identifies the file, and that it is unchanged.
         dtypes: Array name to the dtype in the file.
+        names: The names of the arrays.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -182,35 +184,31 @@ class _StoredItems:
         source = OpenArguments(path=[path], format="syrah", max_record_bytes=_NO_LIMIT).open()
         stored = source.reader.stored_spec
         self.dtypes: dict[str, str] = {name: kind.codec for name, kind in (stored or {}).items()}
+        self.names = tuple(self.dtypes)
         self._source = source.with_spec({name: _type_of(dtype) for name, dtype in self.dtypes.items()})
-        self._texts = [name for name, dtype in self.dtypes.items() if dtype == "str"]
 
     def __len__(self) -> int:
         return len(self._source)
 
-    def item(self, index: SupportsIndex, names: tuple[str, ...] | None = None) -> dict[str, NDArray[Any]]:
-        """Return an item, or some arrays of it."""
-        if names is not None:
-            self._check_names(names)
-        record: dict[str, Any] = self._source[self._number(index), names]
-        for name in self._texts:
-            if name in record:
-                record[name] = np.array([record[name]])
-        return record
+    def arrays(self, index: SupportsIndex, names: tuple[str, ...]) -> list[NDArray[Any]]:
+        """Return some arrays of an item."""
+        blobs = self.blobs(index, names)
+        return [deserialize_array(blob, self.dtypes[name]) for blob, name in zip(blobs, names, strict=True)]
 
     def rows(self, indices: Sequence[int], names: tuple[str, ...]) -> list[tuple[NDArray[Any], ...]]:
         """Return some arrays of several items, read together."""
         self._check_names(names)
         batch = self._source.read(indices, names)
-        columns = {name: [np.array([text]) for text in batch[name]] for name in self._texts if name in names}
-        return list(zip(*(columns.get(name) or batch[name] for name in names), strict=True))
+        texts = {name: [np.array([text]) for text in batch[name]] for name in names if self.dtypes[name] == "str"}
+        return list(zip(*(texts.get(name) or batch[name] for name in names), strict=True))
 
-    def blob(self, index: SupportsIndex, name: str) -> bytes:
-        """Return the bytes of an array."""
-        self._check_names((name,))
-        as_bytes = self._source.with_spec(dict.fromkeys(self.dtypes, "bytes"))
-        blob: bytes = as_bytes[self._number(index), (name,)][name]
-        return blob
+    def blobs(self, index: SupportsIndex, names: tuple[str, ...]) -> list[bytearray]:
+        """Return the bytes of some arrays of an item."""
+        self._check_names(names)
+        number = operator.index(index)
+        if not 0 <= number < len(self._source):
+            raise IndexError(f"item {number} is out of range for {len(self._source)} items of {self.version[0]!r}")
+        return self._source.stored_record(number, names)
 
     def close(self) -> None:
         self._source.close()
@@ -219,12 +217,6 @@ class _StoredItems:
         for name in names:
             if name not in self.dtypes:
                 raise UnknownArrayError("array", name=name, known=self.dtypes)
-
-    def _number(self, index: SupportsIndex) -> int:
-        number = operator.index(index)
-        if not 0 <= number < len(self._source):
-            raise IndexError(f"item {number} is out of range for {len(self._source)} items of {self.version[0]!r}")
-        return number
 
 
 class _NewItems:

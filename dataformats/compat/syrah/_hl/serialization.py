@@ -47,15 +47,19 @@ def serialize_array(array: NDArray[Any]) -> tuple[bytes, str]:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes(), name
 
 
-def deserialize_array(array_serialized: bytes, data_type: str) -> NDArray[Any]:
+def deserialize_array(array_serialized: bytes | bytearray, data_type: str) -> NDArray[Any]:
     """Return bytes as an array of one dimension, without a copy; text as an array of one string.
 
     Raises:
         TypeError: The format has no such dtype.
         ValueError: The bytes are not a whole number of values, or not UTF-8.
     """
-    if data_type not in dtype_names:
+    dtype = _DTYPES.get(data_type)
+    if dtype is not None:
+        return np.frombuffer(array_serialized, dtype)
+    if data_type != "str":
         raise TypeError(f"Syrah has no dtype {data_type!r}: expected one of {', '.join(dtype_names)}")
-    if data_type == "str":
-        return np.array([str(array_serialized, "utf-8")])
-    return np.frombuffer(array_serialized, np.dtype(data_type).newbyteorder("<"))
+    return np.array([str(array_serialized, "utf-8")])
+
+
+_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in dtype_names if name != "str"}
