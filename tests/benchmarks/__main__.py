@@ -22,6 +22,7 @@ from tests.benchmarks import (
     conversion,
     costs,
     drop_ins,
+    drop_ins_unpublished,
     examples,
     ffrecord,
     granular,
@@ -62,6 +63,7 @@ CASES: tuple[Case, ...] = (
     *merging.CASES,
     *sql.CASES,
     *drop_ins.CASES,
+    *drop_ins_unpublished.CASES,
 )
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125

@@ -58,10 +58,15 @@ def _stacked(items: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
     return {name: array[:, 0] if array.shape[1] == 1 else array for name, array in stacked.items()}
 
 
+def file_of(data: Data) -> tuple[Path, int]:
+    """Return a Syrah file and how many items it has."""
+    n = data.count(10_000, least=BATCH)
+    return data.made(f"items-{n}.syr", lambda path: _write_items(path, n, WIDTH)), n
+
+
 def reading(data: Data) -> Work:
     """Return the work of reading random batches."""
-    n = data.count(10_000, least=BATCH)
-    path = data.made(f"items-{n}.syr", lambda path: _write_items(path, n, WIDTH))
+    path, n = file_of(data)
     steps = at_random(n, BATCH, data.count(2_000))
     return Work(
         f"Syrah, {n:,} × {WIDTH:,} float64 and label, random batches of {BATCH}",
