@@ -118,7 +118,12 @@ def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
 
 def _from_url_glob(text: str, fs: Any, pattern: str) -> list[StoredFile | Folder]:
     found = fs.glob(pattern, detail=True)
-    files = {name: FsspecFile(fs, name, about) for name, about in found.items() if about["type"] == "file"}
+    parents = {parent: FsspecFolder(fs, parent) for parent in map(fs._parent, found)}
+    files = {
+        name: FsspecFile(fs, name, about, parents[fs._parent(name)])
+        for name, about in found.items()
+        if about["type"] == "file"
+    }
     folders = [FsspecFolder(fs, name) for name, about in found.items() if about["type"] == "directory"]
     return _glob_entries(text, files, folders)
 

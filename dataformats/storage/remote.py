@@ -102,6 +102,7 @@ class FsspecFile(StoredFile):
         fs: The file system.
         path: The file in it.
         info: What the file system has said of it; `None` asks for it.
+        folder: Lists its siblings, in one request; `None` asks for each.
 
     Attributes:
         path: As given.
@@ -112,8 +113,11 @@ class FsspecFile(StoredFile):
 
     cache: BlockCache | None = None
 
-    def __init__(self, fs: Any, path: str, info: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, fs: Any, path: str, info: Mapping[str, Any] | None = None, folder: FsspecFolder | None = None
+    ) -> None:
         self._system = _FileSystem(fs)
+        self._folder = folder
         self.path = path
         self.name: str = str(fs.unstrip_protocol(path))
         info = self._info() if info is None else info
@@ -185,6 +189,8 @@ class FsspecFile(StoredFile):
         return FsspecFolder(self.fs, self.fs._parent(self.path))
 
     def sibling(self, name: str) -> StoredFile | None:
+        if self._folder is not None and name not in self._folder.listing:
+            return None
         return _file_or_none(self.fs, f"{self.fs._parent(self.path)}/{name}")
 
 
@@ -247,25 +253,28 @@ class FsspecFolder(Folder):
         self.name: str = str(fs.unstrip_protocol(path)).rstrip("/")
 
     @functools.cached_property
-    def _entries(self) -> dict[str, Mapping[str, Any]]:
-        """The name of each file and folder in it that may be data, and what the file system says of it."""
+    def listing(self) -> dict[str, Mapping[str, Any]]:
+        """The name of each file and folder in it, and what the file system says of it."""
         fs = self._system.current
         with errors_as_os_error(self.name):
             entries = patiently(lambda: fs.ls(self._path, detail=True))
         named = {entry["name"].rstrip("/").rsplit("/", 1)[-1]: entry for entry in entries}
-        return {name: named[name] for name in sorted(named) if is_data(name)}
+        return {name: named[name] for name in sorted(named)}
 
     def names(self) -> list[str]:
-        return [name for name, entry in self._entries.items() if entry["type"] == "file"]
+        return self._names("file")
 
     def file(self, name: str) -> StoredFile:
-        entry = self._entries.get(name)
+        entry = self.listing.get(name)
         # The pages of an HTTP server list names without sizes.
         known = entry if entry is not None and entry.get("size") is not None else None
-        return FsspecFile(self._system.current, f"{self._path}/{name}", known)
+        return FsspecFile(self._system.current, f"{self._path}/{name}", known, self)
 
     def folders(self) -> list[str]:
-        return [name for name, entry in self._entries.items() if entry["type"] == "directory"]
+        return self._names("directory")
+
+    def _names(self, kind: str) -> list[str]:
+        return [name for name, entry in self.listing.items() if entry["type"] == kind and is_data(name)]
 
     def folder(self, name: str) -> Folder:
         return FsspecFolder(self._system.current, f"{self._path}/{name}")

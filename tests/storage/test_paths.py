@@ -8,8 +8,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
+import dataformats
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
@@ -81,6 +83,25 @@ def test_a_missing_package_is_named_by_a_line_that_installs_it(
 def test_extras_in_errors_exist() -> None:
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
     assert {*_EXTRAS.values()} <= declared["project"]["optional-dependencies"].keys()
+
+
+def test_files_of_a_folder_are_asked_for_in_one_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes, versions, and which indexes lie beside them."""
+    with dataformats.create("memory://listed/x", "tfrecord", shard_records=1, overwrite=True) as writer:
+        writer.extend([b"x"] * 20)
+    memory = fsspec.filesystem("memory")
+    asked: list[str] = []
+    real = type(memory).info
+
+    def info(self: Any, path: str, **options: Any) -> Any:
+        asked.append(path)
+        return real(self, path, **options)
+
+    monkeypatch.setattr(type(memory), "info", info)
+    for url in ("memory://listed/x", "memory://listed/x/*.tfrecord"):
+        asked.clear()
+        assert len(dataformats.open(url)) == 20
+        assert len(asked) <= 4
 
 
 def test_an_unknown_scheme() -> None:
