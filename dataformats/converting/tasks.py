@@ -23,7 +23,6 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.scan import as_numbers, steps
 from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.spec import VALUE
-from dataformats.storage.prefetch import prefetch
 from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, WriteSchema, refuse
 
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
@@ -222,8 +221,8 @@ def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] |
         path = folder / result.shard
         file = conversion.schema_of(len(task.records)).create(path, resume=False)
         try:
-            n_waiting, found = 0, conversion.encoded(task.records)
-            for records, failures in found if advance is None else prefetch(found):
+            n_waiting = 0
+            for records, failures in conversion.encoded(task.records):
                 if len(records):
                     file.append_stored(records)
                 result.add(records, failures)
