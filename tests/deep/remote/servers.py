@@ -17,6 +17,11 @@ __all__ = ["RangeServer", "plain_server"]
 Fault = Callable[[int, str], str | None]
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256  # of five, the clients of one batch would wait seconds for a connection
+    daemon_threads = True
+
+
 class RangeServer:
     """Serves one file with ranges, and counts requests.
 
@@ -36,8 +41,7 @@ class RangeServer:
         self.ranges: list[str] = []
         self.fault: Fault = lambda number, asked: None
         handler = type("Handler", (_Handler,), {"store": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/x.tfrecord"
 
     @contextmanager
@@ -103,7 +107,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 @contextmanager
 def plain_server(folder: Path) -> Iterator[str]:
     """Serve a folder by Python's own server, which knows no ranges; yield its URL."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+    with _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
