@@ -23,7 +23,7 @@ from dataformats.kernels.batch import (
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, mask, masked_crc32c
 from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import gather
-from dataformats.kernels.images import png_unfilter, resample, unfilters_pngs
+from dataformats.kernels.images import bilinear, png_unfilter, resample, unfilters_pngs
 from dataformats.kernels.permutation import permute, permute_back
 from dataformats.kernels.scan import ENDS, FULL, UNSOUND, scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
@@ -35,6 +35,7 @@ __all__ = [
     "UNSOUND",
     "FrameCheck",
     "Out",
+    "bilinear",
     "crc32",
     "crc32_extents",
     "crc32c",

@@ -67,6 +67,14 @@ def gather(
     buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /
 ) -> int: ...
 def png_unfilter(rows: BytesLike, row_bytes: int, channels: int, out: NDArray[np.uint8], /) -> bool: ...
+def bilinear(
+    image: BytesLike,
+    shape: tuple[int, int, int],
+    size: tuple[int, int],
+    is_float: bool,
+    out: NDArray[np.uint8],
+    /,
+) -> bool: ...
 def resample(
     image: BytesLike,
     shape: tuple[int, int],

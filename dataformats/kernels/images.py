@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels import reference
+from dataformats.kernels.buffers import empty
 from dataformats.kernels.dispatch import implementation, kernels
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
-__all__ = ["png_unfilter", "resample", "unfilters_pngs"]
+__all__ = ["bilinear", "png_unfilter", "resample", "unfilters_pngs"]
 
 
 def unfilters_pngs() -> bool:
@@ -50,3 +51,20 @@ def resample(
     arguments = (image.reshape(-1), (image.shape[0], image.shape[1]), box, size, part, flip, planes, out.reshape(-1))
     if not kernels().resample(*arguments):
         reference.resample(*arguments)
+
+
+def bilinear(image: NDArray[np.uint8] | NDArray[np.float32], rows: int, columns: int) -> NDArray[np.float32]:
+    """Resize an image without antialiasing, as TensorFlow does: see `reference.images.bilinear`.
+
+    Args:
+        image: uint8 or float32 (h, w, channels), contiguous, at least one pixel.
+        rows: Height of the result.
+        columns: Its width.
+    """
+    height, width, channels = image.shape
+    out = empty(rows * columns * channels * 4)
+    octets, is_float = image.reshape(-1).view(np.uint8), image.dtype == np.float32
+    arguments = (octets, (height, width, channels), (rows, columns), is_float, out)
+    if not kernels().bilinear(*arguments):
+        reference.bilinear(*arguments)
+    return out.view(np.float32).reshape(rows, columns, channels)

@@ -111,7 +111,8 @@ def load_photos(tf: Any, path: Path) -> Iterator[dict[str, Any]]:
     def parse(record: Any) -> dict[str, Any]:
         values = tf.io.parse_single_example(record, features)
         image = tf.image.decode_and_crop_jpeg(values["image"], [20, 40, 320, 401], channels=3)
-        image = tf.image.flip_left_right(tf.image.resize(image, [224, 224]))
+        image = tf.image.resize(image, [224, 224])
+        image = tf.cond(values["label"] % 2 == 0, lambda: image, lambda: tf.image.flip_left_right(image))
         return {"image": tf.cast(image, tf.uint8), "label": values["label"]}
 
     parsed = tf.data.TFRecordDataset(str(path)).map(parse, num_parallel_calls=tf.data.AUTOTUNE)

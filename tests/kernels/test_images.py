@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dataformats.kernels import reference
-from dataformats.kernels.images import resample
+from dataformats.kernels.images import bilinear, resample
 
 try:
     _native: Any = importlib.import_module("dataformats.kernels._native")
@@ -103,3 +103,35 @@ def test_resampling_larger_images(height: int, width: int, size: tuple[int, int]
 )
 def test_resampling_numbers_out_of_range(shape: Any, box: Any, size: Any, part: Any, n_out: int) -> None:
     assert _native.resample(bytes(12), shape, box, size, part, False, False, np.zeros(n_out, np.uint8)) is False
+
+
+@given(st.data())
+def test_bilinear_kernels_agree(data: st.DataObject) -> None:
+    height, width, rows, columns = (data.draw(SIZES) for _ in range(4))
+    channels, is_float = data.draw(st.integers(1, 4)), data.draw(st.booleans())
+    image = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 256, height * width * channels, np.uint8)
+    stored = (image / np.float32(7)).astype(np.float32) if is_float else image
+    found = []
+    for kernel in KERNELS:
+        out = np.zeros(rows * columns * channels * 4, np.uint8)
+        shape, size = (height, width, channels), (rows, columns)
+        assert kernel.bilinear(stored.view(np.uint8), shape, size, is_float, out)
+        assert not kernel.bilinear(stored.view(np.uint8), shape, size, is_float, out[:-4])
+        found.append(out.tobytes())
+    assert set(found) == {found[0]}
+    if (height, width) == (rows, columns):
+        assert np.frombuffer(found[0], np.float32).tolist() == stored.tolist()
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"), [((0, 2, 1), (1, 1)), ((2, 2, 1), (0, 1)), ((2, 2, 0), (1, 1)), ((2, -2, 1), (1, 1))]
+)
+def test_bilinear_sizes_that_do_not_fit(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
+    for kernel in KERNELS:
+        assert kernel.bilinear(bytes(4), shape, size, False, np.zeros(4, np.uint8)) is False
+
+
+def test_bilinear_across_an_edge() -> None:
+    image = np.array([0, 4, 8, 12], np.uint8).reshape(1, 4, 1)
+    assert bilinear(image, 1, 2).ravel().tolist() == [2, 10]
+    assert bilinear(image, 2, 8)[1].ravel().tolist() == [0, 1, 3, 5, 7, 9, 11, 12]

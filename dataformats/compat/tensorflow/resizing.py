@@ -10,6 +10,7 @@ import numpy as np
 
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.tensor import as_tensor
+from dataformats.kernels import bilinear
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,51 +88,14 @@ def _resized(pixels: NDArray[Any], rows: int, columns: int, method: str, antiali
         kernel, support = _KERNELS[method]
         across = _weighted(pixels, 1, *_taps(width, columns, kernel, support, antialias))
         return _weighted(across, 0, *_taps(height, rows, kernel, support, antialias))
-    return _bilinear(pixels, rows, columns)
+    exact = pixels if pixels.dtype in (np.uint8, np.float32) else pixels.astype(np.float32)
+    return bilinear(np.ascontiguousarray(exact), rows, columns)
 
 
 def _nearest(length: int, wanted: int) -> NDArray[np.int64]:
     places = np.floor((np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * np.float32(length / wanted))
     at: NDArray[np.int64] = np.minimum(places.astype(np.int64), length - 1)
     return at
-
-
-def _bilinear(pixels: NDArray[Any], rows: int, columns: int) -> NDArray[np.float32]:
-    """Interpolate across, then down, in float32: the order of operations is TensorFlow's."""
-    height, width, channels = pixels.shape
-    upper, lower, down = _between(height, rows)
-    left, right, across = _between(width, columns)
-    if 2 * rows < height:
-        pixels, upper, lower = pixels[np.concatenate([upper, lower])], np.arange(rows), np.arange(rows, 2 * rows)
-    # Rows of numbers, not of pixels: numpy's loops over three channels take four times as long.
-    lines = np.ascontiguousarray(pixels).reshape(-1, width * channels)
-    first, second = (_numbers(lines, at, channels) for at in (left, right))
-    wide = _blend(first, second, np.repeat(across, channels))
-    return _blend(wide[upper], wide[lower], down[:, None]).reshape(rows, columns, channels)
-
-
-def _numbers(lines: NDArray[Any], at: NDArray[np.int64], channels: int) -> NDArray[np.float32]:
-    """Return these pixels of all rows."""
-    places = (at[:, None] * channels + np.arange(channels)).reshape(-1)
-    return lines.take(places, axis=1, mode="clip").astype(np.float32)
-
-
-def _blend(first: NDArray[np.float32], second: NDArray[np.float32], part: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return `first + (second - first) * part`, in the memory of `second`."""
-    second -= first
-    second *= part
-    second += first
-    return second
-
-
-def _between(length: int, wanted: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Return the two neighbors of each place, and its distance from the first."""
-    scale = np.float32(length / wanted)
-    places = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
-    floor = np.floor(places)
-    first = np.maximum(floor.astype(np.int64), 0)
-    second = np.minimum(np.ceil(places).astype(np.int64), length - 1)
-    return first, np.maximum(second, 0), (places - floor).astype(np.float32)
 
 
 # ---- other kernels

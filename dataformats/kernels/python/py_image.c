@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/bilinear.h"
 #include "image/png.h"
 #include "image/resample.h"
 
@@ -65,7 +66,38 @@ static PyObject *native_resample(PyObject *module, PyObject *args) {
     return done < 0 ? NULL : PyBool_FromLong(done);
 }
 
+static PyObject *native_bilinear(PyObject *module, PyObject *args) {
+    (void)module;
+    Py_buffer image, out;
+    Py_ssize_t n[5];
+    bilinear_job job;
+    memset(&job, 0, sizeof job);
+    if (!PyArg_ParseTuple(args, "y*(nnn)(nn)pw*:bilinear", &image, &n[0], &n[1], &n[2], &n[3], &n[4], &job.is_float,
+                          &out)) {
+        return NULL;
+    }
+    job.height = n[0], job.width = n[1], job.channels = n[2], job.rows = n[3], job.columns = n[4];
+    const int64_t n_bytes = bilinear_scratch(&job), width = job.is_float ? (int64_t)sizeof(float) : 1;
+    int done = n_bytes >= 0 && image.len == job.height * job.width * job.channels * width &&
+               out.len == job.rows * job.columns * job.channels * (int64_t)sizeof(float);
+    void *scratch = done ? room_for(n_bytes, 1) : NULL;
+    if (scratch != NULL) {
+        job.image = image.buf;
+        Py_BEGIN_ALLOW_THREADS bilinear(&job, scratch, out.buf);
+        Py_END_ALLOW_THREADS
+        free(scratch);
+    } else if (done) {
+        done = -1; /* no memory: an exception is set */
+    }
+    PyBuffer_Release(&image);
+    PyBuffer_Release(&out);
+    return done < 0 ? NULL : PyBool_FromLong(done);
+}
+
 PyMethodDef image_methods[] = {
+    {"bilinear", native_bilinear, METH_VARARGS,
+     "bilinear(image, shape, size, is_float, out, /)\n--\n\n"
+     "Resize an image without antialiasing; return False if a number is out of range."},
     {"png_unfilter", native_png_unfilter, METH_VARARGS,
      "png_unfilter(rows, row_bytes, channels, out, /)\n--\n\n"
      "Undo the filters of a PNG's rows; return False if they are not valid."},

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
 from dataformats.kernels.reference.gather import gather
-from dataformats.kernels.reference.images import png_unfilter, resample
+from dataformats.kernels.reference.images import bilinear, png_unfilter, resample
 from dataformats.kernels.reference.permutation import permute, permute_back
 from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
 
 __all__ = [
+    "bilinear",
     "crc32",
     "crc32_extents",
     "crc32c",
