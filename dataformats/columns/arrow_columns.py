@@ -146,7 +146,10 @@ def _column(array: Any, kind: Type, field: str) -> NDArray[Any] | Ragged | list[
         return _blobs(array, kind)
     if kind.codec == "array":
         parts = zip(*(array.field(name).to_pylist() for name in ("dtype", "shape", "data")), strict=True)
-        return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in parts]
+        try:
+            return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in parts]
+        except (TypeError, ValueError) as error:
+            raise SpecError(f"expected dtype, shape and data of an array: {error}", field=field) from error
     values: list[Any] = array.to_pylist()
     return values
 

@@ -147,13 +147,14 @@ def worker_pool(workers: int) -> Iterator[Executor | None]:
 def _context() -> BaseContext:
     """Return the way to start workers: never by a fork of this process, which would copy locks that threads hold.
 
-    A fork server imports the modules of the tasks once, and stays for the next conversion.
+    A fork server imports NumPy once, and stays for the next conversion. It does not import this package, because it
+    looks for modules where this program may not: workers import it, with the path of this program.
     """
     if sys.platform == "linux":
         from multiprocessing import forkserver  # Windows has none
 
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["dataformats.converting.tasks"])
+        context.set_forkserver_preload(["numpy"])
         with contextlib.suppress(ChildProcessError):  # it belongs to the process from which this one was forked
             forkserver.ensure_running()
             return context

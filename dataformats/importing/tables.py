@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Column
 from dataformats.batch.arrow import pyarrow
 from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
-from dataformats.errors import FormatError, SpecError
+from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.importing.source import ImportedSource
 from dataformats.indexing.file_digest import file_digest
@@ -25,6 +25,7 @@ from dataformats.storage.file_object import FileObject
 
 __all__ = ["TABLES", "TableSource"]
 
+_CHECKED_BYTES = 2**16
 _PARQUET = (".parquet", ".pq")
 _IPC = (".arrow", ".feather", ".ipc")
 _JSON = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
@@ -145,8 +146,7 @@ class _Table:
         name = file.name.lower()
         with _damage_named(file):
             opened = _parquet if name.endswith(_PARQUET) else _ipc if name.endswith(_IPC) else partial(_text, name)
-            self.schema, self.counts, lacking, self.read = opened(FileObject(file))
-            self.lacking: set[str] = set(lacking)
+            self.schema, self.counts, self.lacking, self.read = opened(FileObject(file))
 
 
 @contextmanager
@@ -154,13 +154,13 @@ def _damage_named(file: StoredFile) -> Iterator[None]:
     """Raise the errors of pyarrow as those of a damaged file."""
     try:
         yield
-    except (pyarrow().ArrowException, OSError) as error:
-        if isinstance(error, FormatError) or getattr(error, "errno", None) is not None:
+    except (pyarrow().ArrowException, OSError, ValueError) as error:
+        if isinstance(error, DataFormatsError) or getattr(error, "errno", None) is not None:
             raise
         raise FormatError(f"not a sound table: {error}", path=file.name) from error
 
 
-_Opened = tuple[Any, list[int], Iterator[str], Callable[[int, list[str]], Any]]
+_Opened = tuple[Any, list[int], set[str], Callable[[int, list[str]], Any]]
 
 
 def _parquet(stream: io.RawIOBase) -> _Opened:
@@ -168,15 +168,23 @@ def _parquet(stream: io.RawIOBase) -> _Opened:
 
     file = pyarrow.parquet.ParquetFile(stream)
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    # pyarrow ends the process if `column` finds damage that a read reports as an error: so read a row of each first.
+    checked = pyarrow.parquet.ParquetFile(stream, metadata=file.metadata, buffer_size=_CHECKED_BYTES)
+    for number in range(len(groups)):
+        next(checked.iter_batches(1, row_groups=[number]), None)
+    nullable = {field.name for field in file.schema_arrow if field.nullable}
+    lacking: set[str] = set()
+    for group in groups:
+        columns = [group.column(number) for number in range(group.num_columns)]
+        full = {_field_of(one) for one in columns if one.statistics is not None and one.statistics.null_count == 0}
+        lacking |= nullable - full  # a null struct is a null in all its columns, and so is a null or empty list
 
-    def lacking() -> Iterator[str]:
-        nullable = {field.name for field in file.schema_arrow if field.nullable}
-        for group in groups:
-            columns = [group.column(number) for number in range(group.num_columns)]
-            full = {_field_of(one) for one in columns if one.statistics is not None and one.statistics.null_count == 0}
-            yield from nullable - full  # a null struct is a null in all its columns, and so is a null or empty list
+    def read(number: int, names: list[str]) -> Any:
+        found = file.read_row_group(number, names)
+        found.validate(full=True)
+        return found
 
-    return file.schema_arrow, [group.num_rows for group in groups], lacking(), file.read_row_group
+    return file.schema_arrow, [group.num_rows for group in groups], lacking, read
 
 
 def _field_of(column: Any) -> str:
@@ -193,12 +201,16 @@ def _ipc(stream: io.RawIOBase) -> _Opened:
         stream.seek(0)
         return _whole(arrow.ipc.open_stream(stream).read_all())
 
-    def read(number: int, names: list[str]) -> Any:
-        return arrow.Table.from_batches([file.get_batch(number)]).select(names)
+    def batch(number: int) -> Any:
+        found = file.get_batch(number)
+        found.validate(full=True)  # before anything follows its offsets
+        return found
 
-    batches = [file.get_batch(number) for number in range(file.num_record_batches)]
-    lacking = (name for batch in batches for name in batch.schema.names if batch.column(name).null_count)
-    return file.schema, [batch.num_rows for batch in batches], lacking, read
+    counts, lacking = [], set()
+    for found in map(batch, range(file.num_record_batches)):
+        counts.append(found.num_rows)
+        lacking |= {name for name in found.schema.names if found.column(name).null_count}
+    return file.schema, counts, lacking, lambda number, names: arrow.Table.from_batches([batch(number)]).select(names)
 
 
 def _text(name: str, stream: io.RawIOBase) -> _Opened:
@@ -214,5 +226,6 @@ def _text(name: str, stream: io.RawIOBase) -> _Opened:
 
 
 def _whole(table: Any) -> _Opened:
-    lacking = (name for name in table.schema.names if table.column(name).null_count)
+    table.validate(full=True)
+    lacking = {name for name in table.schema.names if table.column(name).null_count}
     return table.schema, [table.num_rows], lacking, lambda _, names: table.select(names)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs
 from dataformats.columns.batch_decoder import BatchDecoder, bind
-from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
@@ -139,8 +139,9 @@ class DatasetSchema:
             return ()
         samples = list(self._samples())
         with contextlib.suppress(CorruptRecordError, SpecError, CodecError):
-            closed = codec.bind(self.spec, self._declared.codecs, inferred=True)
-            closed.decode_batch(Blobs.join(samples), dict.fromkeys(self.spec, True))  # raises if there are others
+            unread = as_bytes(self.spec, [name for name, kind in self.spec.items() if kind.dtype is None])
+            closed = codec.bind(unread, self._declared.codecs, inferred=True)
+            closed.decode_batch(Blobs.join(samples), dict.fromkeys(unread, True))  # raises if there are others
             return ()
         return tuple(name for name in codec.infer(_parsing(codec, samples)) if name not in self.spec)
 

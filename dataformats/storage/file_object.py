@@ -30,6 +30,12 @@ class FileObject(io.RawIOBase):
         self._position = max(0, base + offset)
         return self._position
 
+    def read(self, size: int = -1) -> bytes:
+        """Return so many bytes, fewer at the end: never allocates more than the file has."""
+        found = self._file.pread(self._position, self._file.size if size < 0 else size)
+        self._position += len(found)
+        return found
+
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed wants any buffer
         out = memoryview(buffer).cast("B")
         length = max(0, min(len(out), self._file.size - self._position))

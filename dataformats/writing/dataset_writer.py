@@ -363,8 +363,9 @@ class DatasetWriter(RecordWriter):
         table = TableRecords(records, self._schema, self._codecs)
         encode, self._encode = self._encode, table.encode
         try:
-            for part in table:
-                self._extend_records(part)
+            for batch in table:
+                stored = table.stored(batch)
+                self._extend_records(list(batch)) if stored is None else self.append_stored(stored)
         finally:
             self._encode = encode
 

@@ -6,15 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dataformats.batch import RecordBatch, StoredRecords
 from dataformats.batch.arrow import pyarrow
 from dataformats.batch.arrow_types import MEDIA, type_for_arrow
 from dataformats.columns.arrow_columns import batch_of_arrow, spec_of_arrow
+from dataformats.errors import CodecError, SpecError
 from dataformats.spec import VALUE, Spec, Type
-from dataformats.writing.encoding import Encode, WriteSchema
+from dataformats.writing.encoding import Encode, FieldsEncoder, WriteSchema
 
 __all__ = ["TableRecords", "is_table"]
 
 _RECORDS = 1024
+_BYTES = 4 * 2**20
 
 
 def is_table(records: Any) -> bool:
@@ -23,7 +26,7 @@ def is_table(records: Any) -> bool:
 
 
 class TableRecords:
-    """The rows of a table as lists of records, to be encoded for new data.
+    """The rows of a table in batches, to be encoded for new data.
 
     Values are those that `to_arrow` gives: text and bytes of a field whose type has no Arrow type, such as `json` or
     `tree`, are its stored bytes.
@@ -39,6 +42,7 @@ class TableRecords:
 
     def __init__(self, table: Any, schema: WriteSchema, codecs: Mapping[str, Any] | None) -> None:
         self._reader = pyarrow().RecordBatchReader.from_stream(table)
+        self._format = schema.backend.name
         declared: Mapping[str, Type] = schema.spec or {VALUE: Type.parse(str(schema.payload))}
         spec = spec_of_arrow(self._reader.schema)
         stored = [name for name, kind in spec.items() if name in declared and _is_stored(kind, declared[name])]
@@ -50,10 +54,27 @@ class TableRecords:
             carried = {n: replace(k, codec="bytes", args=()) if n in stored else k for n, k in declared.items()}
             self.encode = schema.encoder(codecs, Spec(carried))
 
-    def __iter__(self) -> Iterator[list[Any]]:
+    def __iter__(self) -> Iterator[RecordBatch]:
         for batch in self._reader:
-            for first in range(0, batch.num_rows, _RECORDS):
-                yield list(batch_of_arrow(batch.slice(first, _RECORDS), self._spec))
+            try:
+                batch.validate(full=True)  # text is UTF-8, and offsets stay within the data
+            except pyarrow().ArrowInvalid as error:
+                raise SpecError(f"not a valid table: {error}") from error
+            step = max(1, min(_RECORDS, _BYTES * batch.num_rows // max(1, batch.nbytes)))
+            for first in range(0, batch.num_rows, step):
+                rows = batch.slice(first, step)
+                lacking = {name: rows.column(name).null_count > 0 for name in self._spec}
+                spec = {name: replace(kind, optional=lacking[name]) for name, kind in self._spec.items()}
+                yield batch_of_arrow(rows, Spec(spec))
+
+    def stored(self, batch: RecordBatch) -> StoredRecords | None:
+        """Return the records as they are stored; `None` if they must be encoded one by one."""
+        if not isinstance(self.encode, FieldsEncoder):
+            return None
+        try:
+            return self.encode.columns(self._format, batch.columns)
+        except (SpecError, CodecError):  # one by one, those before it are written
+            return None
 
 
 def _is_stored(found: Type, declared: Type) -> bool:

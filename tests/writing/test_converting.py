@@ -123,3 +123,12 @@ def test_fields_that_only_late_samples_hold_are_left_out(tmp_path: Path) -> None
     assert dataformats.open(tmp_path / "a.tfrecord", **options).hidden_fields == ("extra",)
     report = dataformats.convert(tmp_path / "a.tfrecord", tmp_path / "b", "granular", source_options=options)
     assert report.left_out == ("extra",)
+
+
+def test_the_search_for_hidden_fields_decodes_no_values(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "a.tfrecord", spec={"x": "bytes"}) as writer:
+        writer.extend([{"x": b"a"}] * 20)
+    decoded: list[bytes] = []
+    codecs: dict[str, Any] = {"slow": (bytes, decoded.append)}
+    source = dataformats.open(tmp_path / "a.tfrecord", spec={"x": "slow"}, payload="example", codecs=codecs)
+    assert (source.hidden_fields, decoded) == ((), [])
