@@ -290,8 +290,8 @@ class FileSource(DecodingSource):
             raise SpecError(f"records of {self.format} have no stored bytes: the fields are stored apart. Use read().")
         return self._read_fields(indices, _WHOLE)[0]
 
-    def stored_record(self, number: int, fields: tuple[str, ...] = _WHOLE) -> list[bytearray]:
-        """Return what is stored for one record: its payload, or the blob of each of these fields.
+    def stored_record(self, number: int, fields: tuple[str, ...] = _WHOLE) -> list[Any]:
+        """Return what is stored for one record, in writable buffers: its payload, or the blob of each of these fields.
 
         Args:
             number: In `[0, len)`.
@@ -301,7 +301,7 @@ class FileSource(DecodingSource):
             FormatError: The record is damaged.
         """
         stored = self._blobs.read_record(number, fields)
-        return [bytearray(blobs[0]) for blobs in self._read_fields([number], fields)] if stored is None else stored
+        return [blobs.contiguous()[0] for blobs in self._read_fields([number], fields)] if stored is None else stored
 
     @_comparing_indexes
     def _read_fields(self, indices: ArrayLike, fields: tuple[str, ...]) -> list[Blobs]:

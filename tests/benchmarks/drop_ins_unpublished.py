@@ -234,7 +234,7 @@ def _case(name: str, build: Callable[[Data], Work], at_least: float, original: s
 
 
 CASES = (
-    _case("ffrecord-1kb", lambda data: of_batches(data, KB), 3, "ffrecord"),
+    _case("ffrecord-1kb", lambda data: of_batches(data, KB), 2.5, "ffrecord"),
     _case("ffrecord-128kb", lambda data: of_batches(data, 128 * KB), 2.5, "ffrecord"),
     _case("ffrecord-single", of_single_records, 1, "ffrecord"),
     _case("ffrecord-loading", of_pickled_pictures, 1, "ffrecord"),
@@ -245,5 +245,5 @@ CASES = (
         1,
         "syrah",
     ),
-    _case("syrah-loading", of_item_batches, 1.5, "syrah"),
+    _case("syrah-loading", of_item_batches, 1.3, "syrah"),
 )

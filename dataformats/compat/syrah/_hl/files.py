@@ -202,7 +202,7 @@ class _StoredItems:
         texts = {name: [np.array([text]) for text in batch[name]] for name in names if self.dtypes[name] == "str"}
         return list(zip(*(texts.get(name) or batch[name] for name in names), strict=True))
 
-    def blobs(self, index: SupportsIndex, names: tuple[str, ...]) -> list[bytearray]:
+    def blobs(self, index: SupportsIndex, names: tuple[str, ...]) -> list[Any]:
         """Return the bytes of some arrays of an item."""
         self._check_names(names)
         number = operator.index(index)

@@ -47,8 +47,8 @@ def serialize_array(array: NDArray[Any]) -> tuple[bytes, str]:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes(), name
 
 
-def deserialize_array(array_serialized: bytes | bytearray, data_type: str) -> NDArray[Any]:
-    """Return bytes as an array of one dimension, without a copy; text as an array of one string.
+def deserialize_array(array_serialized: Any, data_type: str) -> NDArray[Any]:
+    """Return the bytes of a buffer as an array of one dimension, without a copy; text as an array of one string.
 
     Raises:
         TypeError: The format has no such dtype.
