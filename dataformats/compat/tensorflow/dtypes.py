@@ -131,8 +131,9 @@ def as_dtype(type_value: Any) -> DType:
         return numbered[type_value]
     if type_value is int or type_value is float:
         return DTYPES["int32" if type_value is int else "float32"]
+    kind: Any = type_value
     try:
-        found = np.dtype(type_value)
+        found = np.dtype(kind)
     except TypeError:
         _unknown(type_value)
     name = "string" if found.kind in "OSU" else found.name

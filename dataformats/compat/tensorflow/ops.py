@@ -18,6 +18,7 @@ from dataformats.compat.tensorflow.tensor import as_tensor, plain, same_shape
 __all__ = [
     "abs",
     "add",
+    "broadcast_to",
     "cast",
     "clip_by_value",
     "concat",
@@ -291,6 +292,19 @@ def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: Any = None, n
 def tile(input: Any, multiples: Any, name: Any = None) -> Any:
     """Return an array repeated along its dimensions."""
     return _result(np.tile(_array(input), tuple(multiples)))
+
+
+def broadcast_to(input: Any, shape: Any, name: Any = None) -> Any:
+    """Return an array repeated to a shape.
+
+    Raises:
+        InvalidArgumentError: It cannot be.
+    """
+    wanted = tuple(np.asarray(shape, np.int64).tolist())
+    try:
+        return _result(np.broadcast_to(_array(input), wanted))
+    except ValueError as error:
+        raise InvalidArgumentError(f"cannot repeat the shape {_array(input).shape} to {wanted}") from error
 
 
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: Any = None) -> Any:

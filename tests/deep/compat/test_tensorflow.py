@@ -487,3 +487,42 @@ def test_all_names_of_a_module_are_tensorflows() -> None:
             name for name in ours_.__all__ if name in ("TFRecordCompressionType",)
         ]
     assert [name for name in ours.__all__ if not hasattr(theirs, name)] == ["python_io"]
+
+
+# ---- a program
+
+PHOTOS = Path(__file__).parents[2] / "golden" / "real" / "photos.tfrecord"
+
+
+def photos(module: Any) -> Any:
+    """The evaluation of an ImageNet example: the shorter side is resized, the center cropped, the mean subtracted."""
+    features = {
+        "image": module.io.FixedLenFeature((), module.string, ""),
+        "width": module.io.FixedLenFeature([], module.int64, -1),
+        "box": module.io.VarLenFeature(module.float32),
+    }
+
+    def parse(record: Any) -> Any:
+        values = module.io.parse_single_example(serialized=record, features=features)
+        image = module.image.decode_jpeg(values["image"], channels=3)
+        shape = module.shape(input=image)
+        ratio = module.cast(80, module.float32) / module.cast(module.minimum(shape[0], shape[1]), module.float32)
+        size = [module.cast(module.cast(shape[at], module.float32) * ratio, module.int32) for at in (0, 1)]
+        image = module.image.resize(image, size, method=module.image.ResizeMethod.BILINEAR)
+        image = module.slice(image, [(size[0] - 64) // 2, (size[1] - 64) // 2, 0], [64, 64, -1])
+        image.set_shape([64, 64, 3])
+        image -= module.broadcast_to([123.68, 116.78, 103.94], module.shape(image))
+        return image, module.cast(values["width"], module.int32), module.sparse.to_dense(values["box"])
+
+    dataset = module.data.Dataset.list_files(str(PHOTOS), shuffle=False)
+    dataset = dataset.interleave(module.data.TFRecordDataset, num_parallel_calls=module.data.AUTOTUNE)
+    return dataset.map(parse, num_parallel_calls=module.data.AUTOTUNE).batch(3).prefetch(module.data.AUTOTUNE)
+
+
+def test_a_program_gives_the_same_batches() -> None:
+    batches = [[tuple(part.numpy() for part in batch) for batch in photos(module)] for module in BOTH]
+    assert len(batches[0]) == len(batches[1]) > 0
+    for expected, found in zip(*batches, strict=True):
+        for one, other in zip(expected, found, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
