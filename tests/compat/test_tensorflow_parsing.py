@@ -110,6 +110,11 @@ def test_one_record(left_out: tuple[str, ...]) -> None:
     ]
 
 
+def test_a_default_string_is_plain_bytes() -> None:
+    found = tf.io.parse_single_example(b"", {"a": tf.io.FixedLenFeature([], tf.string, "none")})["a"]
+    assert (found, isinstance(found, np.generic)) == (b"none", False)
+
+
 def test_default_values_are_not_shared() -> None:
     features = {"a": tf.io.FixedLenFeature([2], tf.int64, default_value=[1, 2])}
     tf.io.parse_single_example(b"", features)["a"][:] = 9

@@ -331,7 +331,7 @@ def _records(lists: FeatureColumn) -> NDArray[np.int64]:
 
 def _default(value: Any, field: Field) -> NDArray[Any] | None:
     """Return a default value; one without elements is none."""
-    default = None if value is None else np.asarray(convert(value, field.dtype))
+    default = None if value is None else np.asarray(convert(value, field.dtype), field.dtype.dtype)
     return default if default is not None and default.size else None
 
 
