@@ -26,6 +26,8 @@ EXTRAS = {
     "gcs": "gcsfs",
     "video": "av",
     "ray": "ray",
+    "grain": "grain",
+    "jax": "jax",
 }
 """Extra to the distribution that it installs."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dataformats.batch import Blobs
 from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
-from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
+from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError, UnknownNameError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
@@ -138,7 +138,7 @@ class DatasetSchema:
         if self._declared.spec is None or not isinstance(codec, RecordCodec):
             return ()
         samples = list(self._samples())
-        with contextlib.suppress(CorruptRecordError, SpecError, CodecError):
+        with contextlib.suppress(CorruptRecordError, SpecError, CodecError, UnknownNameError):
             unread = as_bytes(self.spec, [name for name, kind in self.spec.items() if kind.dtype is None])
             closed = codec.bind(unread, self._declared.codecs, inferred=True)
             closed.decode_batch(Blobs.join(samples), dict.fromkeys(unread, True))  # raises if there are others
