@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import re
@@ -45,6 +46,18 @@ def test_included_code_exists(page: Path) -> None:
     assert included
     missing = [name for path, name in included if f" {name}(" not in (page.parent / path).read_text("utf-8")]
     assert missing == []
+
+
+BLOCK = re.compile(r"^```(?:python|\{code-block\} python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [*PAGES, CHECKOUT / "README.md"], ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_blocks_end_and_are_python(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert [line for line in text.splitlines() if "```" in line and not line.lstrip(" >").startswith("```")] == []
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) % 2 == 0
+    for block in BLOCK.findall(text):
+        ast.parse(block)
 
 
 # CONTRIBUTING.md, "Prose": private phrases, and British spelling.
