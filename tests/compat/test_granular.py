@@ -383,7 +383,6 @@ def test_bags_of_one_file(tmp_path: Path, version: int) -> None:
     path = tmp_path / "x.bag"
     with granular.BagWriter(path, version=version) as writer:
         assert [writer.append(b"ab"), writer.append(b"c", flush=False)] == [0, 1]
-        assert path.read_bytes() == b"ab"
         if version == 2:
             with pytest.raises(AssertionError, match="not empty"):
                 writer.append(b"")

@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import pickle
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BagReader", "BagWriter", "SharedBuffer", "rows_of"]
 
-_END, _TWO_ENDS = struct.Struct("<Q"), struct.Struct("<QQ")
+_TWO_ENDS = struct.Struct("<QQ")
+_BUFFER_BYTES = 2**16
 _SINGLE_FILE = (1, 2)  # the generations with their table at the end of the bag
 
 
@@ -112,18 +114,28 @@ class BagWriter(Closing):
     def flush(self) -> None:
         """Hand the records, then their ends, to the operating system.
 
+        In versions 1 and 2 this waits for more: before `close` writes the ends, a bag cannot be read.
+
         Raises:
             ValueError: The bag has other bytes behind its last end.
         """
-        if not self._pending or self.closed:
+        if not self.closed and (self.version == 3 or self._end - self._written >= _BUFFER_BYTES):
+            self._write_pending()
+
+    def _write_pending(self) -> None:
+        if not self._pending:
             return
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         new = data if self._is_clean else data[self._repaired(data) :]
         self._is_clean = False
         _write(self.bag, new)
         if self.idx is not None:
+            if not isinstance(self.bag, FileIO):
+                self.bag.flush()
             ends = self._ends
-            _write(self.idx, _END.pack(*ends) if len(ends) == 1 else struct.pack(f"<{len(ends)}Q", *ends))
+            _write(self.idx, _ends_of(len(ends)).pack(*ends))
+            if not isinstance(self.idx, FileIO):
+                self.idx.flush()
             ends.clear()
         self._pending.clear()
         self._written += len(data)
@@ -134,10 +146,10 @@ class BagWriter(Closing):
         if self.closed:
             return
         try:
-            self.flush()
+            self._write_pending()
             if self.idx is None:
                 first = [0] if self.version == 1 else []
-                _write(self.bag, struct.pack(f"<{len(first + self._ends)}Q", *first, *self._ends))
+                _write(self.bag, _ends_of(len(first + self._ends)).pack(*first, *self._ends))
         finally:
             for file in (self.bag, self.idx):
                 if file is not None:
@@ -185,8 +197,6 @@ def _write(file: Any, data: bytes) -> None:
     written = file.write(data)
     while written < len(data):  # an unbuffered file may take a part
         written += file.write(data[written:])
-    if not isinstance(file, FileIO):
-        file.flush()
 
 
 class BagReader(Closing):
@@ -250,14 +260,18 @@ class BagReader(Closing):
         """
         if self.closed:
             raise ArgumentError("the reader is closed")
-        if isinstance(index, (slice, range)):
-            data, limits = self.read(rows_of(index, self.length))
-            return [data[start:stop] for start, stop in pairwise(limits)]
-        number = operator.index(index)
+        number = index
+        if type(index) is not int:
+            if isinstance(index, (slice, range)):
+                data, limits = self.read(rows_of(index, self.length))
+                return [data[start:stop] for start, stop in pairwise(limits)]
+            number = operator.index(index)
         if not 0 <= number < self.length:
             raise IndexError(f"record {number} is out of range for {self.length} records")
         if number:
-            start, stop = _TWO_ENDS.unpack(self._idx.pread(self._table + ENTRY_BYTES * (number - 1), 16))
+            at, memory = self._table + ENTRY_BYTES * (number - 1), self._idx.buf
+            ends = self._idx.pread(at, 2 * ENTRY_BYTES) if memory is None else memory[at : at + 2 * ENTRY_BYTES]
+            start, stop = _TWO_ENDS.unpack(ends)
         else:
             start, stop = self._limits(0, 1)
         return self._read(number, start, stop)
@@ -267,11 +281,11 @@ class BagReader(Closing):
         if not rows:
             return b"", (0,)
         limits = self._limits(rows.start, rows.stop)
-        if not all(map(le, limits, islice(limits, 1, None))):
+        first, last = limits[0], limits[-1]
+        if len(rows) > 1 and not all(map(le, limits, islice(limits, 1, None))):
             for number, (start, stop) in zip(rows, pairwise(limits), strict=True):
                 self._read(number, start, stop)  # one of them raises
-        first = limits[0]
-        return self._read(rows.start, first, limits[-1]), [end - first for end in limits] if first else limits
+        return self._read(rows.start, first, last), [end - first for end in limits] if first else limits
 
     def copy(self) -> Self:
         """Return another reader of the same bag."""
@@ -288,7 +302,7 @@ class BagReader(Closing):
         """Return the starts of records `start` to `stop - 1`, and the end of the last one."""
         first = max(0, start - 1)
         table = self._idx.pread(self._table + ENTRY_BYTES * first, ENTRY_BYTES * (stop - first))
-        ends = struct.unpack(f"<{len(table) // ENTRY_BYTES}Q", table)
+        ends = _ends_of(len(table) // ENTRY_BYTES).unpack(table)
         return ends if start else (0, *ends)
 
     def _read(self, number: int, start: int, stop: int) -> bytes:
@@ -315,6 +329,11 @@ class BagReader(Closing):
                 found=f"{len(data)} bytes",
             )
         return data
+
+
+@functools.lru_cache(256)
+def _ends_of(n: int) -> struct.Struct:
+    return struct.Struct(f"<{n}Q")
 
 
 def _idx_beside(bag: Any) -> Any:

@@ -17,10 +17,19 @@ from dataformats.storage.paths import is_local
 __all__ = ["Content", "GrowingFile", "PathFile", "SharedBuffer", "content_of"]
 
 
+_AHEAD_BYTES = 8192
+
+
 class Content(Protocol):
-    """Bytes that are read by position, by several threads. Pickles."""
+    """Bytes that are read by position, by several threads. Pickles.
+
+    Attributes:
+        name: The path, for messages.
+        buf: The bytes, if they are in memory; or `None`.
+    """
 
     name: str
+    buf: Any
 
     @property
     def size(self) -> int:
@@ -37,7 +46,14 @@ class Content(Protocol):
 
 
 class GrowingFile:
-    """A local file. It may grow while it is read, because writers of bags append to them in place."""
+    """A local file. It may grow while it is read, because writers of bags append to them in place.
+
+    If it is read in order, a few kilobytes are read at once: a writer never changes bytes that have an end.
+    """
+
+    buf: Any = None
+    _ahead: tuple[int, bytes] = -1, b""  # where it begins, and the bytes
+    _next = -1  # the end of the last read
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name: str = os.fspath(path)
@@ -49,8 +65,20 @@ class GrowingFile:
 
     def pread(self, offset: int, length: int) -> bytes:
         """Return these bytes, fewer only at the end."""
+        begin, ahead = self._ahead
+        if offset >= begin:
+            part = ahead[offset - begin : offset - begin + length]
+            if len(part) == length:
+                return part
         descriptor = vars(self).get("_descriptor")
-        return os.pread(self._open() if descriptor is None else descriptor, length, offset)
+        if descriptor is None:
+            descriptor = self._open()
+        if length < _AHEAD_BYTES and (offset == self._next or begin <= offset <= begin + len(ahead)):
+            ahead = os.pread(descriptor, _AHEAD_BYTES, offset)
+            self._ahead = offset, ahead
+            return ahead[:length]
+        self._next = offset + length
+        return os.pread(descriptor, length, offset)
 
     def _open(self) -> int:
         opened = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
@@ -61,6 +89,7 @@ class GrowingFile:
 
     def close(self) -> None:
         """Close the file."""
+        vars(self).pop("_ahead", None)
         descriptor = vars(self).pop("_descriptor", None)
         if descriptor is not None:
             os.close(descriptor)
@@ -73,6 +102,8 @@ class GrowingFile:
 
 class PathFile(ObjectFile):
     """A file behind a path object with `open`."""
+
+    buf: Any = None
 
     def close(self) -> None:
         """Close the file."""

@@ -127,11 +127,9 @@ class DatasetReader(Closing):
             return self._slice(rows_of(index, self.length), mask)
         index = _checked(index, self.length)
         if self._refs is None:
-            wanted = dict.fromkeys(mask, index)
-        else:
-            row = self._row(index)
-            wanted = {name: _part(row[name], mask[name]) for name in mask}
-        return self._read(wanted)
+            return self._read(dict.fromkeys(mask, index))
+        row = self._row(index)
+        return self._read({name: _part(row[name], part) for name, part in mask.items()})
 
     def copy(self) -> Self:
         """Return another reader of the same dataset."""
@@ -217,12 +215,12 @@ class DatasetReader(Closing):
         )
 
     def _numbers(self, name: str, ref: Any) -> int | range | None:
-        if name not in self._sequences:
-            return ref if type(ref) is int and 0 <= ref < len(self.readers[name]) else None
-        if ref == []:
-            return range(0)
-        fits = isinstance(ref, list) and len(ref) == 2 and all(type(part) is int and part >= 0 for part in ref)
-        return range(ref[0], min(ref[0] + ref[1], len(self.readers[name]))) if fits else None
+        if type(ref) is int:
+            return ref if name not in self._sequences and 0 <= ref < self.readers[name].length else None
+        if name not in self._sequences or type(ref) is not list or (ref and list(map(type, ref)) != [int, int]):
+            return None
+        first, count = ref or (0, 0)
+        return range(first, first + count) if 0 <= first <= first + count <= self.readers[name].length else None
 
 
 class MaskError(ArgumentError, TypeError):

@@ -147,12 +147,14 @@ class DatasetWriter(Closing):
 
     def _add_sequences(self, encoded: Sequence[Any], refs: BagWriter) -> None:
         row: list[Any] = []
-        for (name, kind), value in zip(self._spec.items(), encoded, strict=True):
-            bag = self.writers[name]
-            values = value if is_sequence(kind) else (value,)
-            row.append(([len(bag), len(values)] if values else []) if is_sequence(kind) else len(bag))
-            for one in values:
-                bag.add(one)
+        for bag, value in zip(self._all, encoded, strict=False):
+            if isinstance(value, bytes):
+                row.append(bag.length)
+                bag.add(value)
+            else:
+                row.append([bag.length, len(value)] if value else [])
+                for one in value:
+                    bag.add(one)
         refs.add(cast("bytes", msgpack.packb(row)))
 
     def _check_equal(self, name: str, value: bytes) -> None:
