@@ -56,8 +56,25 @@ class SentOnce:
         return _received, (self._pickled,)
 
 
-@functools.lru_cache(4)
+class _NotReceived:
+    """Stands for an object that failed to unpickle: its use in a task raises the error, which would end the worker."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
+
+
 def _received(data: bytes) -> Any:
+    try:
+        return _unpickled(data)
+    except Exception as error:
+        return _NotReceived(error)
+
+
+@functools.lru_cache(4)
+def _unpickled(data: bytes) -> Any:
     kind, values = pickle.loads(data)
     return kind(**values)
 
