@@ -19,7 +19,7 @@ from dataclasses import fields
 from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
-from dataformats.errors import WorkerError
+from dataformats.errors import DataFormatsError, WorkerError
 from dataformats.storage.threads import N_THREADS, declare_readers
 
 __all__ = ["SentOnce", "chosen_executor", "results", "worker_pool"]
@@ -38,9 +38,11 @@ class SentOnce:
     """A dataclass that many tasks have in common: a process that receives it with each of them unpickles it once."""
 
     def check_pickles(self) -> None:
-        """Raise `TypeError` if no other process can receive it, such as one of a lambda."""
+        """Raise `TypeError` if no other process can receive it, such as one of a lambda; or the source's own error."""
         try:
             _ = self._pickled
+        except (DataFormatsError, OSError):  # a source looks at its files
+            raise
         except Exception as error:
             raise TypeError(f"cannot send the source or a function to worker processes: {error}") from error
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dataformats import StateMismatchError
 from dataformats.converting.executors import SentOnce
 
 
@@ -27,3 +28,18 @@ def test_object_that_does_not_unpickle_raises_in_the_task(tmp_path: Path) -> Non
         _ = received.path
     path.touch()
     assert pickle.loads(sent).path == path
+
+
+@dataclass(frozen=True, eq=False)
+class Truncated(SentOnce):
+    def __getattribute__(self, name: str) -> object:
+        if name == "path":
+            raise StateMismatchError("size of a file", expected=2, found=1, remedy="Open it again")
+        return super().__getattribute__(name)
+
+    path: Path
+
+
+def test_error_of_a_source_is_not_one_of_pickling(tmp_path: Path) -> None:
+    with pytest.raises(StateMismatchError, match="size of a file"):
+        Truncated(tmp_path).check_pickles()
