@@ -192,7 +192,7 @@ class FixedArray(Codec):
     def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.dtype = dtype
         self.shape = shape
-        self.blob_bytes = dtype.itemsize * math.prod(shape)
+        self.blob_bytes: int | None = dtype.itemsize * math.prod(shape)
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of an array that fits exactly; numbers follow the rules of `exact`."""

@@ -119,7 +119,7 @@ class SizedInt(Codec):
 
     def __init__(self, size: int, order: Literal["little", "big"] = "little") -> None:
         self.size = size
-        self.blob_bytes = size
+        self.blob_bytes: int | None = size
         self.order: Literal["little", "big"] = order
 
     def encode(self, value: Any) -> bytes:
@@ -139,7 +139,7 @@ class SizedInt(Codec):
 class _Word(Codec):
     """Eight bytes, little-endian: Granular's name for the number type of the same range."""
 
-    blob_bytes = _WORD
+    blob_bytes: int | None = _WORD
 
     def __init__(self, name: str, number: str) -> None:
         self.name = name

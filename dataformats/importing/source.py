@@ -39,7 +39,7 @@ class ImportedSource(DecodingSource):
     def __init__(self, stored: Spec, spec: Spec | None = None) -> None:
         self._stored = stored
         self._spec = spec or stored
-        self.codecs = CodecResolver(trusted=True)  # no file names a type here
+        self.codecs: CodecResolver = CodecResolver(trusted=True)  # no file names a type here
 
     @abstractmethod
     def _stored_columns(self, numbers: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:

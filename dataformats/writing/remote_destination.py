@@ -225,7 +225,7 @@ class ObjectDestination(_TemporaryFolder):
         if not hasattr(path, "parent"):
             raise TypeError(f"cannot write sidecars beside {str(path)!r}: expected a path object with `parent`")
         self._path = path
-        self.name = str(path)
+        self.name: str = str(path)
 
     def exists(self) -> bool:
         return bool(self._path.exists())

@@ -207,12 +207,12 @@ def peer(name: str) -> Any:
     """Return the module of another program.
 
     Raises:
-        UnavailableError: It is not installed.
+        UnavailableError: It is not installed, or not beside another one: two register the same protobuf messages.
     """
     try:
         return importlib.import_module(name)
-    except ImportError as error:
-        raise UnavailableError(f"{name} is not installed") from error
+    except (ImportError, TypeError) as error:
+        raise UnavailableError(f"{name} is not installed, or not beside the others: {error}") from error
 
 
 def _opened(work: Work, missing: dict[str, str]) -> dict[str, Side]:

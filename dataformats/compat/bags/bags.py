@@ -187,7 +187,8 @@ class ShardedDatasetWriter(sharded.ShardedDatasetWriter):
             raise ArgumentError(f"expected shard_start >= 0, shard_step >= 1, found {shard_start}, {shard_step}")
         self.shardlength = shard_length
         self.shardsize = shard_size
-        self.shardstart = self.shardnum = shard_start
+        self.shardstart = shard_start
+        self.shardnum: int = shard_start
         self.shardstep = shard_step
 
     def _opened(self, folder: Any) -> DatasetWriter:

@@ -63,9 +63,10 @@ class BagWriter(Closing):
             idx_path, version = None, idx_path
         if version not in (*_SINGLE_FILE, 3):
             raise ArgumentError(f"expected version 1, 2 or 3, found {version!r}")
-        self.bag_path = path_of(bag_path)
+        self.bag_path: Any = path_of(bag_path)
         self.version = version
-        self._written = self._end = self.length = 0
+        self.length: int = 0
+        self._written = self._end = 0
         self._pending: list[bytes] = []
         self._ends: list[int] = []  # of pending records; of a single file, of all
         self.idx_path: Any = None
@@ -76,8 +77,8 @@ class BagWriter(Closing):
                 self._written = self._end
         elif self.bag_path.exists():
             raise ArgumentError(f"{str(self.bag_path)!r} exists, and bags of version {version} are written once")
-        self.bag = _opened(self.bag_path)
-        self.idx = None if self.idx_path is None else _opened(self.idx_path)
+        self.bag: Any = _opened(self.bag_path)
+        self.idx: Any = None if self.idx_path is None else _opened(self.idx_path)
         self._is_clean = version != 3  # else the bag may have bytes behind the last end
 
     @property
@@ -229,6 +230,7 @@ class BagReader(Closing):
         self._idx = self._bag if idx_source is None else content_of(path_of(idx_source))
         self._table = 0  # where the ends begin
         self._single_size = 0  # of a bag with its ends
+        self.length: int
         if idx_source is None:
             self._single_size = self._bag.size
             layout = layout_of(cast("StoredFile", self._bag), None)

@@ -68,12 +68,12 @@ class DatasetReader(Closing):
         is_old = has_refs(directory, self._spec)
         if not isinstance(cache_keys, (tuple, list)) or not {*cache_keys} <= {REFS, *self._spec}:
             raise ArgumentError(f"expected cache_keys to be a list of {', '.join(self._spec)}, found {cache_keys!r}")
-        self.decoders = functions_of(decoders, self._spec)
+        self.decoders: Any = functions_of(decoders, self._spec)
         self._sequences = frozenset(name for name, kind in self._spec.items() if is_old and is_sequence(kind))
         self._every_field = dict.fromkeys(self._spec, True)
         self._masks: dict[tuple[str, ...], Mapping[str, Any]] = {}
         self._is_parallel = parallel and not is_local(directory)
-        self.readers = {
+        self.readers: dict[str, BagReader] = {
             name: BagReader(
                 directory / f"{name}.bag", cache_index=cache_index, cache_data=name in cache_keys, single_file=is_old
             )
@@ -81,7 +81,7 @@ class DatasetReader(Closing):
         }
         self._refs = self.readers[REFS] if is_old else None
         lengths = {name: len(bag) for name, bag in self.readers.items() if self._refs in (None, bag)}
-        self.length = min(lengths.values(), default=0)
+        self.length: int = min(lengths.values(), default=0)
         if len({*lengths.values()}) > 1:
             self.close()
             remedy = "Append the missing values with DatasetWriter, or open it by dataformats.open"

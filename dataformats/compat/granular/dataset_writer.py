@@ -43,10 +43,10 @@ class DatasetWriter(Closing):
         if not spec:
             raise ArgumentError("a dataset needs at least one field")
         self._check_names((*spec, *spec.values()))
-        self.directory = path_of(directory)
+        self.directory: Any = path_of(directory)
         self._spec = dict(sorted(spec.items()))
-        self.encoders = functions_of(encoders, self._spec)
-        self.version = version or (2 if any(map(is_sequence, self._spec.values())) else 3)
+        self.encoders: Any = functions_of(encoders, self._spec)
+        self.version: int = version or (2 if any(map(is_sequence, self._spec.values())) else 3)
         self._prepare_folder()
         bags = {name: BagWriter(self.directory / f"{name}.bag", version=self.version) for name in self._spec}
         self.writers = bags
@@ -56,7 +56,7 @@ class DatasetWriter(Closing):
         encode = {name: _Encode(name, kind, self.encoders[name], least) for name, kind in self._spec.items()}
         self._encode = [(name, encode[name].all if is_sequence(self._spec[name]) else encode[name]) for name in encode]
         lengths = [len(bag) for bag in bags.values()]
-        self.length = min(lengths, default=0)
+        self.length: int = min(lengths, default=0)
         self._is_uneven = len({*lengths}) > 1
 
     @property

@@ -69,13 +69,13 @@ class Loader:
                 "expected batch >= 1, workers >= 1, prefetch >= 0 and 0 <= shard_id < num_shards, found "
                 f"{batch}, {workers}, {prefetch}, {shard_id} and {num_shards}"
             )
-        self.source = convert(source)
+        self.source: Any = convert(source)
         self.batch = batch
         self.prefetch = prefetch
         self.shard_id = shard_id
         self.num_shards = num_shards
-        self.consumed = 0
-        self.started = False
+        self.consumed: int = 0
+        self.started: bool = False
         self._workers = workers
         self._method: str | None = None if mp is None else mp.get_start_method()
         self._prefetcher: ProcessPrefetcher | None = None
@@ -220,7 +220,7 @@ class SharedArray:
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, name: str | None = None) -> None:
         size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
-        self.shm = SharedMemory(name, create=name is None, size=size)
+        self.shm: SharedMemory = SharedMemory(name, create=name is None, size=size)
         self.arr: Any = np.ndarray(shape, dtype, self.shm.buf)
         weakref.finalize(self.arr, self.shm.close)
 

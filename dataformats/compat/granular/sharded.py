@@ -60,14 +60,15 @@ class ShardedDatasetWriter(Closing):
         if shardstart < 0 or shardstep < 1 or not (shardlen or (shardstart, shardstep) == (0, 1)):
             found = f"{shardstart}, {shardstep} and {shardlen}"
             raise ArgumentError(f"expected shardstart >= 0, shardstep >= 1, and with them shardlen, found {found}")
-        self.directory = path_of(directory)
+        self.directory: Any = path_of(directory)
         if not self.directory.exists():
             self.directory.mkdir()
         self.spec = spec
         self.encoders = encoders
         self.version = version
         self.shardlength = shardlen
-        self.shardstart = self.shardnum = shardstart
+        self.shardstart = shardstart
+        self.shardnum: int = shardstart
         self.shardstep = shardstep
         self.writer: DatasetWriter | None = None
         self._before = _Totals()
@@ -169,10 +170,12 @@ class ShardedDatasetReader(Closing):
             return DatasetReader(folder, decoders, cache_index, cache_keys, parallel)
 
         both = parallel and not is_local(directory)
-        self.readers = list(concurrent_map(opened, selected, local=False) if both else map(opened, selected))
-        self.stops = list(accumulate(map(len, self.readers)))
-        self.starts = [0, *self.stops[:-1]]
-        self.length = self.stops[-1]
+        self.readers: list[DatasetReader] = list(
+            concurrent_map(opened, selected, local=False) if both else map(opened, selected)
+        )
+        self.stops: list[int] = list(accumulate(map(len, self.readers)))
+        self.starts: list[int] = [0, *self.stops[:-1]]
+        self.length: int = self.stops[-1]
 
     @property
     def spec(self) -> dict[str, str]:

@@ -49,7 +49,7 @@ class Transform:
     """
 
     def __init__(self, source: Any, fn: Callable[..., Any], seed: int = 0) -> None:
-        self.source = convert(source)
+        self.source: Callable[[int], Any] = convert(source)
         self.fn = fn
         self.seed = seed
 
@@ -67,8 +67,8 @@ class Sample:
     """
 
     def __init__(self, source: Any, length: int | None = None, seed: int = 0) -> None:
-        self.length = _length(source, length)
-        self.source = convert(source)
+        self.length: int = _length(source, length)
+        self.source: Callable[[int], Any] = convert(source)
         self.seed = seed
 
     def __call__(self, step: int) -> Any:
@@ -86,8 +86,8 @@ class Epochs:
     """
 
     def __init__(self, source: Any, length: int | None = None, shuffle: bool = True, seed: int = 0) -> None:
-        self.length = _length(source, length)
-        self.source = convert(source)
+        self.length: int = _length(source, length)
+        self.source: Callable[[int], Any] = convert(source)
         self.shuffle = shuffle
         self.seed = 0
         self._order: tuple[int, Any] = _NO_ORDER
@@ -116,8 +116,8 @@ class Truncate:
     """
 
     def __init__(self, source: Any, limit: int, length: int | None = None) -> None:
-        self.limit = min(_length(source, length), limit)
-        self.source = convert(source)
+        self.limit: int = min(_length(source, length), limit)
+        self.source: Callable[[int], Any] = convert(source)
 
     def __call__(self, step: int) -> Any:
         return self.source(step % self.limit)
@@ -131,7 +131,7 @@ class Interleave:
     """
 
     def __init__(self, sources: Sequence[Any]) -> None:
-        self.sources = [convert(source) for source in sources]
+        self.sources: list[Callable[[int], Any]] = [convert(source) for source in sources]
 
     def __call__(self, step: int) -> Any:
         inner, outer = divmod(step, len(self.sources))
@@ -148,7 +148,7 @@ class Mix:
     """
 
     def __init__(self, sources: Sequence[Any], weights: Sequence[float], seed: int = 0) -> None:
-        self.sources = [convert(source) for source in sources]
+        self.sources: list[Callable[[int], Any]] = [convert(source) for source in sources]
         shares = np.array(weights, np.float32)
         if len(shares) != len(self.sources) or not (shares >= 0).all() or not shares.sum() > 0:
             raise ArgumentError(f"expected a weight >= 0 for each of {len(self.sources)} sources, found {weights!r}")

@@ -13,5 +13,5 @@ class _Version(NamedTuple):
     bugfix: int
 
 
-version_tuple = _Version(0, 2, 0)
-version = ".".join(map(str, version_tuple))
+version_tuple: _Version = _Version(0, 2, 0)
+version: str = ".".join(map(str, version_tuple))

@@ -62,9 +62,9 @@ class Field(ABC):
 
     def __init__(self, name: str, feature: Any) -> None:
         self.name = name
-        self.dtype = stored_dtype(feature.dtype, name)
-        self.kind = _KINDS[self.dtype.name]
-        self.keys = [name]
+        self.dtype: Any = stored_dtype(feature.dtype, name)
+        self.kind: Any = _KINDS[self.dtype.name]
+        self.keys: list[str] = [name]
 
     @abstractmethod
     def batch(self, found: Found) -> Any:
@@ -251,8 +251,8 @@ class Rows(Field):
         super().__init__(name, feature)
         self._value_key = feature.value_key or name
         self._partitions = feature.partitions
-        self.splits = feature.row_splits_dtype.dtype
-        self.keys = [
+        self.splits: Any = feature.row_splits_dtype.dtype
+        self.keys: list[str] = [
             self._value_key,
             *(part.key for part in self._partitions if not isinstance(part, UniformRowLength)),
         ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 __all__ = ["experimental", "list_physical_devices", "set_visible_devices"]
 
-experimental = sys.modules[__name__]
+experimental: ModuleType = sys.modules[__name__]
 
 
 def list_physical_devices(device_type: str | None = None) -> list[Any]:

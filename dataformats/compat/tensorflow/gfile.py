@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob as _glob
 import os
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["GFile", "copy", "exists", "glob", "isdir", "listdir", "makedirs", "remove", "rename", "rmtree"]
@@ -34,15 +35,15 @@ def makedirs(path: Any) -> None:
 
 GFile = open
 """Opens a file."""
-exists = os.path.exists
+exists: Callable[..., bool] = os.path.exists
 """Returns True if a path exists."""
-isdir = os.path.isdir
+isdir: Callable[..., bool] = os.path.isdir
 """Returns True for a folder."""
-listdir = os.listdir
+listdir: Callable[..., Any] = os.listdir
 """Returns the names in a folder."""
-remove = os.remove
+remove: Callable[..., Any] = os.remove
 """Deletes a file."""
-rename = os.rename
+rename: Callable[..., Any] = os.rename
 """Renames a file."""
-rmtree = shutil.rmtree
+rmtree: Callable[..., Any] = shutil.rmtree
 """Deletes a folder with all files in it."""

@@ -89,7 +89,7 @@ class TFRecordOptions:
 
     def __init__(self, compression_type: Any = None, *ignored: Any, **named: Any) -> None:
         known = isinstance(compression_type, int)
-        self.compression_type = _COMPRESSIONS.get(compression_type) if known else compression_type
+        self.compression_type: Any = _COMPRESSIONS.get(compression_type) if known else compression_type
         _compression(self.compression_type)
 
     @classmethod

@@ -75,8 +75,8 @@ class StringTensor(bytes):
         b'cat'
     """
 
-    shape = TensorShape()
-    dtype = as_dtype("string")
+    shape: TensorShape = TensorShape()
+    dtype: Any = as_dtype("string")
 
     def numpy(self) -> bytes:
         """Return the plain bytes."""
@@ -102,8 +102,8 @@ class TensorSpec:
     """
 
     def __init__(self, shape: Any, dtype: Any = "float32", name: Any = None) -> None:
-        self.shape = None if shape is None else TensorShape(shape)
-        self.dtype = as_dtype(dtype)
+        self.shape: TensorShape | None = None if shape is None else TensorShape(shape)
+        self.dtype: Any = as_dtype(dtype)
 
     def __repr__(self) -> str:
         return f"TensorSpec(shape={self.shape}, dtype={self.dtype})"

@@ -48,7 +48,7 @@ class TFRecordWriter:
     """
 
     def __init__(self, data_path: Any) -> None:
-        self.file = create(data_path, "tfrecord", payload="bytes", overwrite=True)
+        self.file: Any = create(data_path, "tfrecord", payload="bytes", overwrite=True)
         self._close = weakref.finalize(self, self.file.close)
 
     def close(self) -> None:

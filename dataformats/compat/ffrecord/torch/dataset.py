@@ -52,7 +52,7 @@ class Dataset(torch.utils.data.Dataset[Any], ReaderRegistry):
 
     def __init__(self, fnames: Any, check_data: bool = True) -> None:
         self.fnames = fnames
-        self.reader = FileReader(fnames, check_data)
+        self.reader: FileReader = FileReader(fnames, check_data)
 
     def __len__(self) -> int:
         return self.reader.n

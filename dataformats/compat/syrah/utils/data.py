@@ -54,7 +54,7 @@ class SyrahDataset(torch.utils.data.Dataset[Any]):
         self.file_path = file_path
         self.keys = keys
         self.process_funcs = process_funcs or {}
-        self.syr = File(file_path, "r")
+        self.syr: File = File(file_path, "r")
         self.len: int = self.syr.num_items()
 
     def worker_init_fn(self, worker_id: int = -1) -> None:

@@ -45,7 +45,7 @@ __all__ = [
     "sparse_tensor_to_dense",
 ]
 
-sparse_tensor_to_dense = sparse.to_dense
+sparse_tensor_to_dense: Any = sparse.to_dense
 random_uniform = uniform
 set_random_seed = set_seed
 
@@ -53,12 +53,14 @@ set_random_seed = set_seed
 class gfile:  # noqa: N801  # its name
     """The file functions of TensorFlow 1."""
 
-    GFile = FastGFile = Open = _io.gfile.GFile
-    Glob = staticmethod(glob)
-    Exists = staticmethod(exists)
-    IsDirectory = staticmethod(isdir)
-    ListDirectory = staticmethod(_io.gfile.listdir)
-    MakeDirs = staticmethod(_io.gfile.makedirs)
+    GFile: Any = _io.gfile.GFile
+    FastGFile: Any = GFile
+    Open: Any = GFile
+    Glob: Any = staticmethod(glob)
+    Exists: Any = staticmethod(exists)
+    IsDirectory: Any = staticmethod(isdir)
+    ListDirectory: Any = staticmethod(_io.gfile.listdir)
+    MakeDirs: Any = staticmethod(_io.gfile.makedirs)
 
 
 def enable_eager_execution(*ignored: Any, **named: Any) -> None:
