@@ -84,7 +84,7 @@ def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(
         [*PROGRAM, *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as program:
         deadline = time.monotonic() + 60
-        while not [*tmp_path.glob("digits.partial.attempts.partial/*.json")] and time.monotonic() < deadline:
+        while not [*tmp_path.glob("digits.partial.attempts.partial/0000?.json")] and time.monotonic() < deadline:
             time.sleep(0.05)
         os.killpg(program.pid, signal.SIGINT)  # as a terminal sends it: to all processes
         assert program.stderr is not None
