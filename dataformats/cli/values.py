@@ -5,21 +5,17 @@ from __future__ import annotations
 import base64
 import itertools
 import math
-import re
-import warnings
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from typing import Any
 
 import numpy as np
-from PIL import Image
+
+from dataformats.batch.media import image_facts, media_of
 
 __all__ = ["as_json", "as_text"]
 
 _BYTES, _CHARACTERS, _VALUES, _ITEMS = 32, 120, 8, 4
 _LEVELS, _LINE = 6, 1000  # of nesting, and characters in all
-_IMAGES = {"JPEG": rb"\xff\xd8\xff", "PNG": rb"\x89PNG\r\n\x1a\n", "WEBP": rb"RIFF....WEBP"}
-_VIDEOS = {"MP4": rb"....ftyp", "WebM": rb"\x1a\x45\xdf\xa3"}
 
 
 def as_text(value: Any) -> str:
@@ -72,29 +68,15 @@ def as_json(value: Any) -> Any:
 
 
 def _text_bytes(blob: bytes) -> str:
-    video = _kind(blob, _VIDEOS)
-    media = f"{video} video" if video is not None else _text_image(blob)
-    if media is not None:
-        return f"{media}, {len(blob)} bytes"
-    return repr(blob) if len(blob) <= _BYTES else f"{len(blob)} bytes: {blob[:_BYTES]!r}..."
-
-
-def _kind(blob: bytes, kinds: Mapping[str, bytes]) -> str | None:
-    return next((name for name, start in kinds.items() if re.match(start, blob, re.DOTALL)), None)
-
-
-def _text_image(blob: bytes) -> str | None:
-    """Return format, size and mode of an image from its header; `None` if it is no image."""
-    name = _kind(blob, _IMAGES)
-    if name is None:
-        return None
+    media = media_of(blob)
+    if media is None:
+        return repr(blob) if len(blob) <= _BYTES else f"{len(blob)} bytes: {blob[:_BYTES]!r}..."
+    if media.kind != "image":
+        return f"{media.name} {media.kind}, {len(blob)} bytes"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about its size: no pixel is decoded here
-            with Image.open(BytesIO(blob), formats=[name]) as image:
-                return f"{name} image, {image.width} x {image.height}, {image.mode}"
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return f"{name} image that cannot be opened ({error})"
+        return f"{image_facts(blob)}, {len(blob)} bytes"
+    except ValueError as error:
+        return f"{error}, {len(blob)} bytes"
 
 
 def _text_array(array: np.ndarray[Any, Any]) -> str:

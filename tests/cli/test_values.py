@@ -31,7 +31,7 @@ SHOWN: list[tuple[Any, str]] = [
     (b"short", "b'short'"),
     (b"x" * 33, f"33 bytes: b'{'x' * 32}'..."),
     (png((3, 2), "L"), f"PNG image, 3 x 2, L, {len(png((3, 2), 'L'))} bytes"),
-    (b"RIFF\0\0\0\0WEBP" + bytes(9), "WEBP image that cannot be opened"),
+    (b"RIFF\0\0\0\0WEBP" + bytes(9), "WebP image that cannot be opened"),
     (b"\0\0\0\x20ftypisom" + bytes(50), "MP4 video, 62 bytes"),
     (b"\x1a\x45\xdf\xa3" + bytes(50), "WebM video, 54 bytes"),
     (np.arange(3), "int64[3]: 0 1 2"),
