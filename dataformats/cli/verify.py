@@ -34,7 +34,7 @@ from dataformats.cli.progress import bar
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
-    from dataformats.inspecting import VerifyReport
+    from dataformats.inspecting import FindingGroup, VerifyReport
 
 __all__ = ["verify"]
 
@@ -47,6 +47,9 @@ Against = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Processes; by default this one alone, whose reads use all processors."),
+]
+MaxFindings = Annotated[
+    int, typer.Option(min=1, metavar="N", help="List at most N findings, or groups of equal ones; all are counted.")
 ]
 
 
@@ -64,6 +67,7 @@ def verify(
     from_format: FromFormat = None,
     from_payload: FromPayload = None,
     from_spec: FromSpec = None,
+    max_findings: MaxFindings = 1000,
     workers: Workers = None,
     engine: ClusterEngine = None,
     address: Address = None,
@@ -71,8 +75,9 @@ def verify(
 ) -> None:
     """Check every length, checksum and record; with --against, compare each record with that of its source.
 
-    Records must match their payload and fields. Each bad record is reported with its file, index, and byte or field,
-    and the exit code is 1. Fields that no codec decodes are read and listed.
+    Records must match their payload and fields. A bad record is reported with its file, index, and byte or field;
+    findings that differ only in these are reported once, with their number and the first records. The exit code is then
+    1. Fields that no codec decodes are read and listed.
 
     With --against, record i must be equal to record i of SOURCE: in its stored bytes, or in every value. The first ten
     differences of each field are reported, and all are counted. --fields, --rename, --where, --shuffle and --limit are
@@ -92,7 +97,7 @@ def verify(
         source["against"] = one_or_all(against)
     elif any(value not in (None, {}) for value in source.values()):
         raise typer.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
-    source |= in_workers(engine, address, workers)
+    source |= in_workers(engine, address, workers) | {"max_findings": max_findings}
     with calls(where=source["where"]), bar("verifying") as progress:
         report = verified(one_or_all(paths), progress=progress, **source, **reading(format, payload, spec))
     print_json(report.to_json()) if as_json else _print_report(report)
@@ -109,8 +114,22 @@ def _print_report(report: VerifyReport) -> None:
     fact("bytes", report.nbytes)
     for name, kind in report.opaque.items():
         fact(f"field {name}", f"{why_opaque(Type.named(kind))}; read, not decoded")
-    for finding in report.findings:
-        fact("finding", f"{finding.kind}: {in_options(finding.message, finding.remedy)}")
+    for group in report.groups:
+        _print_group(group)
     for name, n in report.differences.items():
         fact(f"differences in {name}", counted(n, "record"))
-    fact("findings", len(report.findings))
+    unlisted = report.count - sum(group.count for group in report.groups)
+    if unlisted:
+        fact("more findings", f"{unlisted}; --max-findings lists more")
+    fact("findings", report.count)
+
+
+def _print_group(group: FindingGroup) -> None:
+    example, n = group.example, group.count
+    times = "" if n == 1 else f", {n} times"
+    fact("finding", f"{group.kind}{times}: {in_options(example.message, example.remedy)}")
+    if n > 1 and group.indices:
+        more = f" and {n - len(group.indices)} more" if n > len(group.indices) else ""
+        fact("  records", ", ".join(map(str, group.indices)) + more)
+    elif n > 1 and group.paths:
+        fact("  files", ", ".join(group.paths))

@@ -2,6 +2,7 @@
 
 from dataformats.inspecting.description import FileInfo, Info, info
 from dataformats.inspecting.finding import Finding
+from dataformats.inspecting.finding_groups import FindingGroup
 from dataformats.inspecting.verification import VerifyReport, verify
 
-__all__ = ["FileInfo", "Finding", "Info", "VerifyReport", "info", "verify"]
+__all__ = ["FileInfo", "Finding", "FindingGroup", "Info", "VerifyReport", "info", "verify"]

@@ -20,6 +20,7 @@ from dataformats.converting.plan import check_names, copied_type, stores_payload
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.inspecting.difference import difference
 from dataformats.inspecting.finding import Finding
+from dataformats.inspecting.finding_groups import Findings
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.reading.scan import steps
 from dataformats.reading.source import RecordSource
@@ -97,6 +98,7 @@ class Comparison:
         fields: The fields to compare, by their names in the source; `None` compares all fields of both.
         rename: Name in the source to name in the dataset.
         chosen: int64[n], the numbers of these records in the source; `None` for all.
+        limit: The most findings that are kept.
 
     Attributes:
         findings: The fields and numbers of records that differ.
@@ -114,9 +116,11 @@ class Comparison:
         fields: Sequence[str] | None,
         rename: Mapping[str, str],
         chosen: NDArray[np.int64] | None,
+        *,
+        limit: int,
     ) -> None:
         check_names(source, rename)
-        self.findings: list[Finding] = []
+        self.findings = Findings(limit)
         self.numbers = Numbers(0, chosen)
         self._n = len(source) if chosen is None else len(chosen)
         wanted = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
@@ -124,30 +128,33 @@ class Comparison:
         differs = len(common) < len(wanted) or (fields is None and len(common) < len(target.spec))
         by_bytes = fields is None and not rename and _same_payload(target, source)
         if len(target) < self._n:
-            self._omit_damaged(source, len(target), _Payloads(source) if by_bytes else _Columns(source, common))
-        self.findings += _count_findings(self._n, len(target))
+            read = _Payloads(source) if by_bytes else _Columns(source, common)
+            self._omit_damaged(source, len(target), read, limit)
+        self.findings.add(_count_findings(self._n, len(target)))
         self._target = target
         self._ways: list[tuple[_Read, _Read]] = []  # of reading both, from the fastest to the most exact
         if by_bytes:
             self._ways.append((_Payloads(target), _Payloads(source)))
             differs |= bool(target.hidden_fields or source.hidden_fields)
         elif differs:
-            self.findings += _field_findings(wanted, target.spec if fields is None else wanted)
+            self.findings.add(_field_findings(wanted, target.spec if fields is None else wanted))
         if common and not (differs and self._ways):  # bytes alone tell if records with other fields are equal
             self._ways += _ways(target, source, common)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"findings": [], "numbers": Numbers()}  # a task has the numbers of its records
+        return vars(self) | {"findings": Findings(1), "numbers": Numbers()}  # a task has the numbers of its records
 
-    def _omit_damaged(self, source: RecordSource, n: int, read: _Read) -> None:
+    def _omit_damaged(self, source: RecordSource, n: int, read: _Read, limit: int) -> None:
         """Omit the damaged records of the source, if `n` are left: `convert` may have omitted them."""
-        errors: dict[int, Exception] = {}
+        findings, damaged = Findings(limit), np.zeros(self._n, np.bool_)
         for part in steps(source, range(self._n)):
-            errors |= _read(read, np.arange(part.start, part.stop), self.numbers).errors
-        if self._n - len(errors) != n:
+            errors = _read(read, np.arange(part.start, part.stop), self.numbers).errors
+            damaged[list(errors)] = True
+            findings.add(Finding.of(error, index) for index, error in errors.items())
+        if self._n - findings.count != n:
             return
-        self.findings += [Finding.of(error, index) for index, error in errors.items()]
-        self.numbers = Numbers(0, self.numbers(np.setdiff1d(np.arange(self._n), list(errors))))
+        self.findings = findings
+        self.numbers = Numbers(0, self.numbers(np.flatnonzero(~damaged)))
         self._n = n
 
     def read(self, rows: NDArray[np.int64]) -> Part:

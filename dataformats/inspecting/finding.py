@@ -7,6 +7,8 @@ from typing import Any
 
 __all__ = ["Finding"]
 
+_CHARACTERS = 2000  # of a message: names and values in data may have megabytes
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -14,7 +16,7 @@ class Finding:
 
     Attributes:
         kind: The name of the error class; `"Difference"` if the data differ from those of `against=`.
-        message: The whole message of the error.
+        message: The message of the error; a long one is cut, and has no remedy then.
         path: The file; `None` if unknown, and likewise:
         index: The record.
         offset_bytes: The byte offset.
@@ -51,7 +53,14 @@ class Finding:
         names = ("path", "index", "offset_bytes", "field", "remedy")
         facts: dict[str, Any] = {name: getattr(error, name, None) for name in names}
         texts = {name: getattr(error, name, None) for name in ("expected", "found")}
-        facts |= {name: None if value is None else str(value) for name, value in texts.items()}
+        facts |= {name: None if value is None else _cut(str(value)) for name, value in texts.items()}
         if facts["index"] is None:
             facts["index"] = index
-        return cls(type(error).__name__, str(error), **facts)
+        message = str(error)
+        if len(message) > _CHARACTERS:
+            facts["remedy"] = None
+        return cls(type(error).__name__, _cut(message), **facts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}..."

@@ -20,6 +20,7 @@ from dataformats.inspecting.checks import Checks
 from dataformats.inspecting.comparison import Comparison
 from dataformats.inspecting.description import shown_path, shown_types
 from dataformats.inspecting.finding import Finding
+from dataformats.inspecting.finding_groups import FindingGroup, Findings
 from dataformats.interfaces import BlobBackend, OutdatedIndexError
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.file_source import FileSource
@@ -43,12 +44,14 @@ class VerifyReport:
         format: The file format; `None` if the data could not be opened.
         records: The number of records checked.
         nbytes: Size of all files in bytes.
-        findings: The errors, in the order of the records; empty if the data are sound.
+        findings: The first errors, at most `max_findings`, in the order of the records; empty if the data are sound.
         seconds: Wall time.
         opaque: The fields whose types no codec decodes, with these types: read, but not decoded.
         against: The source that the records were compared with; `None` if they were not compared.
         differences: Field to the number of records that differ from the source in it; `"value"` for whole records.
             `findings` has the first ten of each field.
+        count: The number of all errors, those that `findings` leaves out included.
+        groups: The errors by kind, field and message, at most `max_findings` groups.
 
     Example:
         >>> import dataformats
@@ -66,6 +69,8 @@ class VerifyReport:
     opaque: Mapping[str, str] = field(default_factory=dict)
     against: str | None = None
     differences: Mapping[str, int] = field(default_factory=dict)
+    count: int = 0
+    groups: tuple[FindingGroup, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -90,6 +95,7 @@ def verify(
     executor: Executor | None = None,
     workers: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    max_findings: int = 1000,
     **options: Any,
 ) -> VerifyReport:
     """Check every length, checksum and record of a dataset against its payload and spec, or against its source, too.
@@ -113,6 +119,7 @@ def verify(
         executor: Checks the records in parts: any `concurrent.futures.Executor`. The findings are the same for each.
         workers: Use so many processes instead; 0 checks in this one.
         progress: Called with (records done, records in all); each counts twice if the spec is inferred.
+        max_findings: The most findings, and the most groups of them, that the report holds; all are counted.
         **options: Arguments of `open`, if `path` is a path.
 
     Raises:
@@ -121,7 +128,7 @@ def verify(
         SpecError: `spec=` does not parse, or the records of `against` are computed and have no types.
         TypeError: The source or a codec cannot be pickled for `workers`.
         UnknownNameError: No such format, codec or field.
-        ValueError: `executor` and `workers` are both given.
+        ValueError: `executor` and `workers` are both given, or `max_findings` is not positive.
         WorkerError: A process of the executor died.
 
     Example:
@@ -144,12 +151,14 @@ def verify(
         raise TypeError("fields=, rename=, where=, shuffle=, limit= and source_options= need against=")
     with chosen_executor(executor, workers) as used:
         if against is None:
-            return _Verification(path, options, used, bool(workers), progress).report()
+            return _Verification(path, options, used, bool(workers), progress, max_findings).report()
         with opened_source(against, source_options or {}, None, {}) as source:
             selection = Selection(source, where, shuffle, limit, "omit")
             chosen = as_numbers(selection.records(0, len(selection))) if selection.facts else None
-            compare = functools.partial(Comparison, source=source, fields=fields, rename=rename or {}, chosen=chosen)
-            report = _Verification(path, options, used, bool(workers), progress, compare).report()
+            compare = functools.partial(
+                Comparison, source=source, fields=fields, rename=rename or {}, chosen=chosen, limit=max_findings
+            )
+            report = _Verification(path, options, used, bool(workers), progress, max_findings, compare).report()
     return replace(report, against=shown_path(against), seconds=time.perf_counter() - begin)
 
 
@@ -163,7 +172,9 @@ class _Verification:
         executor: Runs the checks; `None` runs them here.
         in_processes: True if other processes must receive the source.
         progress: Called with the records done, and in all.
+        limit: The most findings that a report holds.
         compare: Returns the comparison of the opened dataset; `None` compares nothing.
+        known: Findings that are not reported again.
         begin: When it began.
     """
 
@@ -172,7 +183,9 @@ class _Verification:
     executor: Executor | None
     in_processes: bool
     progress: Callable[[int, int], None] | None
+    limit: int
     compare: Callable[[RecordSource], Comparison] | None = None
+    known: frozenset[Finding] = frozenset()
     begin: float = field(default_factory=time.perf_counter)
 
     def report(self) -> VerifyReport:
@@ -187,40 +200,35 @@ class _Verification:
             return self._report_of_each([Finding.of(error)])
 
     def _report(self) -> VerifyReport:
-        findings: list[Finding] = []
+        before: list[Finding] = []  # of whole files
         try:
-            source = _opened(self.path, self.options, findings)
+            source = _opened(self.path, self.options, before)
             infers = isinstance(source, FileSource) and source.spec_is_inferred
             counter = _Counter(self.progress, len(source) * (2 if infers else 1))
             if isinstance(source, FileSource):
-                findings += _count_findings(self.path, source, self.options.get("storage_options"), findings)
+                before += _count_findings(self.path, source, self.options.get("storage_options"), before)
                 source.infer_fully(counter.add)
         except OutdatedIndexError:
             raise
         except (FormatError, UnknownNameError, SpecError) as error:
             if not isinstance(error, FormatError) and any(self.options.get(name) is not None for name in _NAMED):
                 raise  # the arguments are wrong, not the data
-            return self._report_of_each([*findings, Finding.of(error)])
+            return self._report_of_each([*before, Finding.of(error)])
+        findings = Findings(self.limit)
+        findings.add(finding for finding in before if finding not in self.known)
         comparison = None if self.compare is None else self.compare(source)
-        findings += [] if comparison is None else comparison.findings
+        if comparison is not None:
+            findings.add_all(comparison.findings)
         opaque = source.opaque_fields
         checks = Checks(source.with_spec(as_bytes(source.spec, opaque)) if opaque else source, comparison)
         if self.in_processes:
             checks.check_pickles()
         differences: Counter[str] = Counter()
         for n, found in checks.run(self.executor, differences):
-            findings += found
+            findings.add(found)
             counter.add(n)
-        return VerifyReport(
-            shown_path(self.path),
-            source.format,
-            len(source),
-            source.nbytes,
-            tuple(findings),
-            time.perf_counter() - self.begin,
-            shown_types(opaque),
-            differences=dict(differences),
-        )
+        report = self._report_with(findings, source.format, len(source), source.nbytes, shown_types(opaque))
+        return replace(report, differences=dict(differences))
 
     def _report_of_each(self, known: list[Finding]) -> VerifyReport:
         """Return the report of files that cannot be opened together: each file is verified separately.
@@ -228,19 +236,39 @@ class _Verification:
         Args:
             known: The findings until then; the last one is why the files cannot be opened together.
         """
+        findings = Findings(self.limit)
         names = _file_names(self.path, self.options.get("storage_options"))
         if len(names) < 2:
-            return VerifyReport(shown_path(self.path), None, 0, 0, tuple(known), time.perf_counter() - self.begin)
-        reports = [replace(self, path=name, progress=None, compare=None).report() for name in names]
-        findings = [*known[:-1], *(finding for report in reports for finding in report.findings)]
-        return VerifyReport(
-            shown_path(self.path),
+            findings.add(finding for finding in known if finding not in self.known)
+            return self._report_with(findings, None, 0, 0, {})
+        findings.add(known[:-1])
+        each = replace(self, progress=None, compare=None, known=self.known.union(known[:-1]))
+        reports = [replace(each, path=name).report() for name in names]
+        for report in reports:
+            findings.add_all(report)
+        if not findings.count:
+            findings.add(known)
+        return self._report_with(
+            findings,
             next((report.format for report in reports if report.format is not None), None),
             sum(report.records for report in reports),
             sum(report.nbytes for report in reports),
-            tuple(dict.fromkeys(findings or known)),  # a sidecar's are found twice
-            time.perf_counter() - self.begin,
             {name: kind for report in reports for name, kind in report.opaque.items()},
+        )
+
+    def _report_with(
+        self, findings: Findings, format: str | None, records: int, nbytes: int, opaque: Mapping[str, str]
+    ) -> VerifyReport:
+        return VerifyReport(
+            shown_path(self.path),
+            format,
+            records,
+            nbytes,
+            tuple(findings.findings),
+            time.perf_counter() - self.begin,
+            opaque,
+            count=findings.count,
+            groups=findings.groups,
         )
 
 
