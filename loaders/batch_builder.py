@@ -194,8 +194,10 @@ class BatchBuilder:
         if transform is not None:
             items = self._transform_records(items, positions, progress)
         if collate is None:
-            return stacked(items, records.indices)
+            return stacked(items, records.indices, records.columns)
         self.randomness.of_collate(_first(positions))  # seeds what torch draws there
+        if isinstance(collate, ColumnCollate):
+            return collate(items, records.indices, records.columns)
         return check_returned("collate", collate(items))
 
     def _transform_records(self, records: list[Any], positions: Numbers, progress: Progress) -> list[Any]:

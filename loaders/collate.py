@@ -1,4 +1,7 @@
-"""Collate: stack records to columns. Equal shapes and dtypes stack, other values stay lists; no value is cast."""
+"""Collate: stack records to columns. Fields of the source keep the type of their column.
+
+Of other fields, equal shapes and dtypes stack, and all other values stay lists; no array is cast.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, StackedList, take_column
+from dataformats.columns.field_decoder import spread
 from dataformats.errors import SpecError
+from dataformats.loaders.typed_columns import is_optional, typed_column
 from dataformats.spec import VALUE
 
 __all__ = ["as_array", "plain", "row_name", "rows_of", "stacked"]
@@ -31,33 +36,37 @@ def plain(columns: Mapping[str, Any], indices: NDArray[np.int64] | None = None) 
     return {name: _plain(name, column, indices) for name, column in columns.items()}
 
 
-def stacked(records: Sequence[Any], indices: NDArray[np.int64] | None = None) -> dict[str, Any]:
+def stacked(
+    records: Sequence[Any], indices: NDArray[np.int64] | None = None, like: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the columns of some records: dicts with the same keys, or single values as the column `"value"`.
 
-    Numbers and arrays of one dtype and shape are stacked; Python's `int`, `float` and `bool` become int64, float64 and
-    bool; torch tensors become arrays; text, bytes and all other values become lists.
+    A field of `like` whose values fit the type of its column there gets that type. Of any other field, numbers and
+    arrays of one dtype and shape are stacked; Python's `int`, `float` and `bool` become int64, float64 and bool; torch
+    tensors become arrays; text, bytes and all other values become lists.
 
     Args:
         records: Some records.
         indices: Their indices, for errors.
+        like: The columns that these records had before a transform; records may lack an optional field of them.
 
     Raises:
         SpecError: Keys, shapes or dtypes differ.
     """
     if not records:
         return {}
-    first = records[0]
-    if not isinstance(first, Mapping):
-        return {VALUE: _stack(VALUE, list(records), indices)}
-    for row, record in enumerate(records):
-        if not isinstance(record, Mapping) or record.keys() != first.keys():
-            found = sorted(map(str, record)) if isinstance(record, Mapping) else type(record).__name__
-            raise SpecError(
-                f"fields differ: {row_name(indices, 0)} has the fields {sorted(map(str, first))}, "
-                f"{row_name(indices, row)} has {found}",
-                remedy="Pass collate=, or return the same fields from every transform",
-            )
-    return {name: _stack(name, [record[name] for record in records], indices) for name in first}
+    like = like or {}
+    if not isinstance(records[0], Mapping):
+        return {VALUE: _column(VALUE, list(records), indices, like.get(VALUE))}
+    optional = {name for name, column in like.items() if is_optional(column)}
+    _check_fields(records, indices, optional)
+    if not optional:
+        return {name: _column(name, [one[name] for one in records], indices, like.get(name)) for name in records[0]}
+    names = dict.fromkeys(name for record in records for name in record)
+    unseen = {name for name in optional if not like[name].present.any()}
+    if names.keys() >= like.keys() - unseen:  # the transform drops no field, and so none that these records lack
+        names |= dict.fromkeys(name for name in like if name in unseen)
+    return {name: _column(name, [one.get(name) for one in records], indices, like.get(name)) for name in names}
 
 
 def rows_of(column: Any, rows: NDArray[np.int64]) -> Any:
@@ -82,14 +91,46 @@ def rows_of(column: Any, rows: NDArray[np.int64]) -> Any:
     )
 
 
+def _check_fields(records: Sequence[Any], indices: NDArray[np.int64] | None, optional: set[str]) -> None:
+    first = records[0]
+    for row, record in enumerate(records):
+        if isinstance(record, Mapping):
+            if record.keys() == first.keys() or (optional and record.keys() ^ first.keys() <= optional):
+                continue
+            found: Any = sorted(map(str, record))
+        else:
+            found = type(record).__name__
+        raise SpecError(
+            f"fields differ: {row_name(indices, 0)} has the fields {sorted(map(str, first))}, "
+            f"{row_name(indices, row)} has {found}",
+            remedy="Pass collate=, or return the same fields from every transform",
+        )
+
+
+def _column(name: str, values: list[Any], indices: NDArray[np.int64] | None, like: Any) -> Any:
+    """Return a column of the type of `like` if the values fit it; else as they are stacked."""
+    if not is_optional(like):
+        return _stack(name, values, indices, like)
+    present = np.array([value is not None for value in values], np.bool_)
+    rows = np.flatnonzero(present)
+    there = [values[row] for row in rows]
+    required = like.values if isinstance(like, Nullable) else like
+    if not isinstance(required, list):
+        there = _stack(name, there, rows if indices is None else indices[rows], required)
+    return spread(there, present, optional=isinstance(like, Nullable) or len(rows) < len(values))
+
+
 def _plain(name: str, column: Any, indices: NDArray[np.int64] | None) -> Any:
     if not isinstance(column, list):
         return column
     return column.stacked if isinstance(column, StackedList) else _stack(name, column, indices)
 
 
-def _stack(name: str, values: list[Any], indices: NDArray[np.int64] | None) -> Any:
-    values = [as_array(value) for value in values]
+def _stack(name: str, values: list[Any], indices: NDArray[np.int64] | None, like: Any = None) -> Any:
+    values = _without_tensors(values)
+    found = None if like is None else typed_column(name, values, like)
+    if found is not None:
+        return found
     if any(isinstance(value, tuple) for value in values):
         raise SpecError(
             "tuples cannot be stacked",
@@ -99,11 +140,12 @@ def _stack(name: str, values: list[Any], indices: NDArray[np.int64] | None) -> A
     if not values or not any(isinstance(value, (np.ndarray, np.generic, int, float)) for value in values):
         return values
     arrays = [_number(name, value) for value in values]
-    wanted = _described(arrays[0])
+    wanted = _form(arrays[0])
     for row, array in enumerate(arrays):
-        if (found := _described(array)) != wanted:
+        if _form(array) != wanted:
             raise SpecError(
-                f"values do not stack: {row_name(indices, 0)} has {wanted}, {row_name(indices, row)} has {found}",
+                f"values do not stack: {row_name(indices, 0)} has {_described(arrays[0])}, "
+                f"{row_name(indices, row)} has {_described(array)}",
                 field=name,
                 remedy=_REMEDY,
             )
@@ -121,6 +163,13 @@ def _number(name: str, value: Any) -> Any:
     return np.array(value) if isinstance(value, (float, np.generic)) else value
 
 
+def _without_tensors(values: list[Any]) -> list[Any]:
+    torch = sys.modules.get("torch")
+    if torch is None or not any(issubclass(kind, torch.Tensor) for kind in set(map(type, values))):
+        return values
+    return [as_array(value) for value in values]
+
+
 def as_array(value: Any) -> Any:
     """Return a torch tensor as an array, and any other value unchanged."""
     torch = sys.modules.get("torch")  # imported if the value is a tensor
@@ -130,6 +179,10 @@ def as_array(value: Any) -> Any:
 def row_name(indices: NDArray[np.int64] | None, row: int) -> str:
     """Return the name of a row for errors: its record if the indices are known."""
     return f"row {row}" if indices is None else f"record {indices[row]}"
+
+
+def _form(value: Any) -> Any:
+    return (value.dtype, value.shape) if isinstance(value, np.ndarray) else type(value)
 
 
 def _described(value: Any) -> str:

@@ -77,7 +77,7 @@ class Loader:
         decode: Field to the operation that decodes it instead of its codec, as `{"image": RandomResizedCrop(224)}`:
             see `dataformats.images`. Its random numbers depend on seed and position alone.
         transform: `transform(record)` or `transform(record, rng)`; `rng` is a `numpy.random.Generator` whose
-            numbers depend on seed and position alone.
+            numbers depend on seed and position alone. Fields of the source keep the types of their columns.
         batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with that of the first position.
         collate: Makes the columns of a batch from a list of records; see `dataformats.pad` and `dataformats.pack`.
         on_corrupt: `"raise"` the error of a damaged record, `"skip"` it, or skip it and list it in

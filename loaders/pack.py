@@ -84,18 +84,21 @@ class Pack:
     truncate: bool
     documents: str | None
 
-    def __call__(self, records: Sequence[Any], indices: Indices = None) -> dict[str, Any]:
+    def __call__(
+        self, records: Sequence[Any], indices: Indices = None, like: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return the columns of some records, which are dicts; a record that lacks a field is an empty document.
 
         Args:
             records: Some records.
             indices: Their indices, for errors.
+            like: The columns that they had before a transform: other fields keep their types.
 
         Raises:
             SpecError: The documents need more than `rows`; a document's fields differ in length; or a value cannot be
                 packed, or differs in shape or dtype from the others.
         """
-        return self._packed(self._fields.of_records(records, indices), indices) if records else {}
+        return self._packed(self._fields.of_records(records, indices, like), indices) if records else {}
 
     def of_columns(self, columns: Mapping[str, Any], indices: Indices = None) -> dict[str, Any]:
         """Return the same as a call with the records of these columns, without creating them; same errors."""

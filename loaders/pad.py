@@ -66,7 +66,9 @@ class Pad:
     truncate: bool
     lengths: str | None
 
-    def __call__(self, records: Sequence[Any], indices: Indices = None) -> dict[str, Any]:
+    def __call__(
+        self, records: Sequence[Any], indices: Indices = None, like: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return the columns of some records, which are dicts; a record that lacks a field gets a row of padding.
 
         Empty Python lists have no dtype: if all of a batch are empty, it is float64.
@@ -74,11 +76,12 @@ class Pad:
         Args:
             records: Some records.
             indices: Their indices, for errors.
+            like: The columns that they had before a transform: other fields keep their types.
 
         Raises:
             SpecError: A value is too long, cannot be padded, or differs in shape or dtype from the others.
         """
-        return self._padded(self._fields.of_records(records, indices), indices) if records else {}
+        return self._padded(self._fields.of_records(records, indices, like), indices) if records else {}
 
     def of_columns(self, columns: Mapping[str, Any], indices: Indices = None) -> dict[str, Any]:
         """Return the same as a call with the records of these columns, without creating them; same errors."""

@@ -44,8 +44,13 @@ class SequenceFields:
     names: tuple[str, ...]
     verb: str
 
-    def of_records(self, records: Sequence[Any], indices: Indices) -> Split:
+    def of_records(self, records: Sequence[Any], indices: Indices, like: Mapping[str, Any] | None = None) -> Split:
         """Return the columns of some records, at least one; a record that lacks a sequence gets an empty one.
+
+        Args:
+            records: The records.
+            indices: Their indices, for errors.
+            like: The columns that they had before a transform: other fields than sequences keep their types.
 
         Raises:
             SpecError: The records are not dicts, a field is missing, or values differ in shape or dtype.
@@ -62,12 +67,12 @@ class SequenceFields:
         sequences = {
             name: self._of_values(name, [record.get(name) for record in records], indices) for name in self.names
         }
-        return Split(names, sequences, stacked(others, indices))
+        return Split(names, sequences, stacked(others, indices, _without(self.names, like)))
 
     def of_columns(self, columns: Mapping[str, Any], indices: Indices) -> Split:
         """Return the same as `of_records` with the records of these columns, without creating them; same errors."""
         self._check_present(list(columns))
-        others = {name: column for name, column in columns.items() if name not in self.names}
+        others = _without(self.names, columns)
         sequences = {name: self._of_column(name, columns[name], indices) for name in self.names}
         return Split(list(columns), sequences, plain(others, indices))
 
@@ -122,6 +127,10 @@ class SequenceFields:
 
     def _unfit(self, field: str, what: str, remedy: str) -> SpecError:
         return SpecError(f"expected sequences of numbers to {self.verb}, found {what}", field=field, remedy=remedy)
+
+
+def _without(names: Sequence[str], columns: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: column for name, column in (columns or {}).items() if name not in names}
 
 
 def field_names(names: Sequence[Any], verb: str) -> tuple[str, ...]:

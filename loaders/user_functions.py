@@ -18,8 +18,13 @@ __all__ = ["ColumnCollate", "UserFunctions", "check_returned"]
 class ColumnCollate(Protocol):
     """A collate function that also accepts columns, which is faster if no `transform` needs single records."""
 
-    def __call__(self, records: list[Any]) -> Any:
-        """Return the columns of some records."""
+    def __call__(
+        self,
+        records: list[Any],
+        indices: NDArray[np.int64] | None = None,
+        like: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the columns of some records; `indices` are theirs, and `like` their columns before a transform."""
         ...
 
     def of_columns(self, columns: Mapping[str, Any], indices: NDArray[np.int64]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,14 @@ class Records(Sequence[Any]):
         return iter(self._rows)  # default_collate iterates once per field
 
 
+class _Transformed(list[Any]):
+    """Records that a transform returned, and the batch that they were before."""
+
+    def __init__(self, records: Iterable[Any], batch: RecordBatch) -> None:
+        super().__init__(records)
+        self.batch = batch
+
+
 class RecordDataset(torch.utils.data.Dataset[Any]):
     """The records of a source as a map-style dataset for `torch.utils.data.DataLoader`.
 
@@ -89,7 +97,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         """Return the records at `indices`, in `[0, len)`, read together."""
         dataloader_worker()
         batch = self._source.read(np.asarray(indices, np.int64))
-        return Records(batch) if self._transform is None else [self._transform(record) for record in batch]
+        return Records(batch) if self._transform is None else _Transformed(map(self._transform, batch), batch)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_transform": by_value(self._transform)}
@@ -123,7 +131,9 @@ def collate(records: Sequence[Any]) -> dict[str, Any]:
     if isinstance(records, Records):
         columns: dict[str, Any] = to_torch(plain(records.batch.columns, records.batch.indices))
         return columns
-    batch: dict[str, Any] = to_torch(stacked(records))
+    before = records.batch if isinstance(records, _Transformed) else None
+    like, indices = (None, None) if before is None else (before.columns, before.indices)
+    batch: dict[str, Any] = to_torch(stacked(records, indices, like))
     return batch
 
 

@@ -369,6 +369,17 @@ def processors_of(record: Any) -> int:
     return threads.processors()
 
 
+def test_a_transform_of_map_style_keeps_types(tmp_path: Path) -> None:
+    spec = {"score": "float32", "tokens": "int32[]", "rare": "int16?"}
+    with dataformats.create(tmp_path / "a.tfrecord", "tfrecord", spec=spec) as writer:
+        writer.extend({"score": 0.5, "tokens": np.arange(n), **({"rare": n} if n % 2 else {})} for n in range(4))
+    source = dataformats.open(tmp_path / "a.tfrecord", spec=spec)
+    batch = collate(RecordDataset(source, dict).__getitems__([1, 2, 3]))
+    assert batch["score"].dtype == torch.float32
+    assert (batch["tokens"].values().dtype, batch["tokens"].offsets().tolist()) == (torch.int32, [0, 1, 3, 6])
+    assert list(batch["rare"]) == [1, None, 3]
+
+
 def test_workers_share_the_processors(digits: dataformats.RecordSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise each would start more threads than there are CPU cores for it."""
     monkeypatch.setattr(threads, "N_THREADS", 6)
