@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.kernels import gather
+from dataformats.kernels import bytes_list, gather, join_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +38,7 @@ class Blobs:
     @classmethod
     def join(cls, blobs: Sequence[bytes]) -> Blobs:
         """Return these bytes, copied into one buffer."""
-        lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
-        return cls.back_to_back(np.frombuffer(bytearray().join(blobs), np.uint8), lengths)
+        return cls.back_to_back(*join_bytes(blobs))
 
     @classmethod
     def back_to_back(cls, values: NDArray[Any], lengths: NDArray[np.int64]) -> Blobs:
@@ -61,9 +60,7 @@ class Blobs:
         return bytes(self.view(position))
 
     def __iter__(self) -> Iterator[bytes]:
-        memory = self.buffer.data
-        for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
-            yield bytes(memory[start : start + length])
+        return iter(bytes_list(self.buffer, self.starts, self.lengths))
 
     def view(self, position: int) -> memoryview:
         """Return the bytes of one blob without a copy."""

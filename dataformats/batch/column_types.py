@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dataformats.kernels import bytes_list
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -74,13 +76,13 @@ class Ragged:
     def __iter__(self) -> Iterator[Any]:
         if isinstance(self.values, Ragged):
             return (self[position] for position in range(len(self)))
+        if self.item == "bytes" and isinstance(self.values, np.ndarray):
+            return iter(bytes_list(np.ascontiguousarray(self.values), self.offsets[:-1], self.lengths))
         bounds = itertools.pairwise(self.offsets.tolist())
         values: Any = self.values
         if self.item == "array" or isinstance(values, list):
             return (values[start:stop] for start, stop in bounds)
         memory = np.ascontiguousarray(values).data
-        if self.item == "bytes":
-            return (bytes(memory[start:stop]) for start, stop in bounds)
         return (str(memory[start:stop], "utf-8") for start, stop in bounds)
 
     def __repr__(self) -> str:

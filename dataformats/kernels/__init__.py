@@ -22,7 +22,7 @@ from dataformats.kernels.batch import (
 )
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, mask, masked_crc32c
 from dataformats.kernels.dispatch import describe, implementation
-from dataformats.kernels.gather import gather
+from dataformats.kernels.gather import bytes_list, gather, join_bytes
 from dataformats.kernels.images import bilinear, png_unfilter, resample, unfilters_pngs
 from dataformats.kernels.permutation import permute, permute_back
 from dataformats.kernels.scan import ENDS, FULL, UNSOUND, scan_ofrecord, scan_tfrecord, scan_tfrecord_header
@@ -36,6 +36,7 @@ __all__ = [
     "FrameCheck",
     "Out",
     "bilinear",
+    "bytes_list",
     "crc32",
     "crc32_extents",
     "crc32c",
@@ -45,6 +46,7 @@ __all__ = [
     "hold_extents",
     "hold_files",
     "implementation",
+    "join_bytes",
     "lay_out",
     "mask",
     "masked_crc32c",

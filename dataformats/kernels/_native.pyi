@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,8 @@ def engine_read(
 def gather(
     buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /
 ) -> int: ...
+def bytes_list(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], /) -> list[bytes]: ...
+def join_bytes(items: Sequence[bytes], out: NDArray[np.uint8], /) -> None: ...
 def png_unfilter(rows: BytesLike, row_bytes: int, channels: int, out: NDArray[np.uint8], /) -> bool: ...
 def bilinear(
     image: BytesLike,

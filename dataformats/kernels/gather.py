@@ -1,7 +1,8 @@
-"""Gather many extents of one buffer, back to back."""
+"""Copy many extents of one buffer, back to back or as bytes objects."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from dataformats.kernels.dispatch import kernels
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
-__all__ = ["gather"]
+__all__ = ["bytes_list", "gather", "join_bytes"]
 
 
 def gather(
@@ -33,3 +34,26 @@ def gather(
         where = f"start {starts[failed]}, length {lengths[failed]}" if failed < len(starts) else "the sum of all"
         raise ValueError(f"extent {failed} ({where}) is outside the buffer")
     return values, offsets
+
+
+def bytes_list(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[bytes]:
+    """Return a copy of each `buffer[starts[i] : starts[i] + lengths[i]]` as bytes.
+
+    Raises:
+        ValueError: An extent does not lie in `buffer`; the message has its number.
+    """
+    starts, lengths = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(lengths, np.int64)
+    found: list[bytes] = kernels().bytes_list(buffer, starts, lengths)
+    return found
+
+
+def join_bytes(items: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return a copy of all items, back to back, and their lengths int64[n].
+
+    Raises:
+        TypeError: An item is not bytes.
+    """
+    lengths = np.fromiter(map(len, items), np.int64, len(items))
+    values = empty(int(lengths.sum()))
+    kernels().join_bytes(items, values)
+    return values, lengths

@@ -40,9 +40,9 @@ static PyMethodDef methods[] = {
 
 /* The functions of each kind of kernel, one file of the wrapper each. */
 static PyMethodDef *const tables[] = {
-    checksum_methods,   batch_methods,       engine_methods, gather_methods, thread_pool_methods, layout_methods,
-    permutation_methods, scan_methods, wire_methods,   wire_columns_methods, wire_write_methods,
-    image_methods,
+    batch_methods,       bytes_methods, checksum_methods, engine_methods,       gather_methods,
+    image_methods,       layout_methods, permutation_methods, scan_methods,     thread_pool_methods,
+    wire_columns_methods, wire_methods, wire_write_methods,
 };
 
 static int native_exec(PyObject *module) {

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
-from dataformats.kernels.reference.gather import gather
+from dataformats.kernels.reference.gather import bytes_list, gather, join_bytes
 from dataformats.kernels.reference.images import bilinear, png_unfilter, resample
 from dataformats.kernels.reference.permutation import permute, permute_back
 from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bilinear",
+    "bytes_list",
     "crc32",
     "crc32_extents",
     "crc32c",
     "crc32c_extents",
     "gather",
+    "join_bytes",
     "permute",
     "permute_back",
     "png_unfilter",

@@ -1,7 +1,8 @@
-"""Gather in plain Python: the specification of the C kernel."""
+"""Gather, and copy bytes objects, in plain Python: the specification of the C kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike
 
-__all__ = ["gather"]
+__all__ = ["bytes_list", "gather", "join_bytes"]
 
 
 def gather(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /) -> int:
@@ -32,3 +33,33 @@ def gather(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int
         out[done : done + length] = np.frombuffer(data[start : start + length], np.uint8)
         done += length
     return -1 if done == len(out) else len(starts)
+
+
+def bytes_list(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], /) -> list[bytes]:
+    """Return `buffer[starts[i] : starts[i] + lengths[i]]` of each extent.
+
+    Raises:
+        ValueError: `starts` and `lengths` are not equally long, or an extent is outside `buffer`.
+    """
+    if len(starts) != len(lengths):
+        raise ValueError(f"starts and lengths must be equally long, found {len(starts)} and {len(lengths)}")
+    data = memoryview(cast("Any", buffer)).cast("B")
+    for i, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+        if start < 0 or length < 0 or start + length > len(data):
+            raise ValueError(f"extent {i} (start {start}, length {length}) is outside the buffer")
+    return [bytes(data[start : start + n]) for start, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
+
+
+def join_bytes(items: Sequence[bytes], out: NDArray[np.uint8], /) -> None:
+    """Copy all items to `out`, back to back.
+
+    Raises:
+        TypeError: An item is not bytes.
+        ValueError: They have more or fewer bytes than `out`.
+    """
+    if not all(isinstance(item, bytes) for item in items):
+        raise TypeError("expected bytes")
+    joined = b"".join(items)
+    if len(joined) != len(out):
+        raise ValueError(f"out must have as many bytes as all items, found {len(out)}")
+    out[:] = np.frombuffer(joined, np.uint8)

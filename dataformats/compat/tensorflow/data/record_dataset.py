@@ -65,12 +65,11 @@ class TFRecordDataset(Dataset):
 
 
 def records_of(path: Any, compression: str) -> Iterator[bytes]:
-    """Yield the records of a file.
+    """Return the records of a file, in order.
 
     Args:
         path: Its path.
         compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`: as its first bytes say.
     """
     name = os.fsdecode(path) if isinstance(path, bytes) else path
-    for batch in open([name], format="tfrecord", payload="bytes", compression=compression).scan():
-        yield from batch
+    return open([name], format="tfrecord", payload="bytes", compression=compression).scan_bytes()
