@@ -58,6 +58,7 @@ def convert(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
     source_options: Mapping[str, Any] | None = None,
+    storage_options: dict[str, Any] | None = None,
     **backend_options: Any,
 ) -> ConvertReport:
     """Write the records of a source in another format.
@@ -107,6 +108,7 @@ def convert(
         dry_run: Check the arguments and the first records, write nothing, and report what would be done.
         progress: Called with (records done, records in all). The last records of a shard are done when it is complete.
         source_options: Arguments of `open`, if `source` is a path.
+        storage_options: Of the new data, as in `create`; those of the source are in `source_options`.
         **backend_options: Options of the new format.
 
     Returns:
@@ -172,6 +174,7 @@ def convert(
                 or resume
                 or commit
                 or workers
+                or storage_options
                 or any(one is not None for one in given_options)
             ):
                 raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
@@ -192,7 +195,9 @@ def convert(
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
             resume = resume or part is not None or commit
-            target = Target(path, shard_records, shard_bytes, overwrite, resume, part, commit, arguments)
+            target = Target(
+                path, storage_options, shard_records, shard_bytes, overwrite, resume, part, commit, arguments
+            )
             if workers:
                 conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))

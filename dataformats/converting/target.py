@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dataformats.converting.attempts import attempts_of
@@ -35,6 +35,7 @@ class Target:
 
     Attributes:
         path: As in `create`.
+        storage_options: Likewise; not in `repr`, because a password may be there.
         shard_records: Likewise.
         shard_bytes: Likewise.
         overwrite: Likewise.
@@ -45,6 +46,7 @@ class Target:
     """
 
     path: Any
+    storage_options: dict[str, Any] | None = field(repr=False)
     shard_records: int | None
     shard_bytes: int | None
     overwrite: bool
@@ -130,7 +132,7 @@ class Target:
 
     def _published(self, schema: WriteSchema, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the facts of the sidecar of data that an equal conversion has published; else `None`."""
-        target = destination(self.path)
+        target = destination(self.path, self.storage_options)
         if not self.resume or (target.keeps_partial and target.partial.exists()):
             return None
         facts, is_sound = target.facts_of_data()
@@ -146,7 +148,7 @@ class Target:
         """Return True if an equal conversion was interrupted while its objects got their final names."""
         if not self.resume or is_local(self.path):
             return False
-        facts = destination(self.path).facts_of_data()[0] or {}
+        facts = destination(self.path, self.storage_options).facts_of_data()[0] or {}
         return bool(facts.get("incomplete")) and facts.get("plan") == plan
 
     def _report(self, conversion: Conversion, facts: Mapping[str, Any]) -> ConvertReport:
@@ -182,6 +184,7 @@ class Target:
             shard_bytes=self.shard_bytes,
             resume=self.resume,
             overwrite=self.overwrite or self._was_being_published(plan),
+            storage_options=self.storage_options,
             plan=plan,
             make_output=committed if by_records else None,
             shared=self.part is not None,

@@ -11,10 +11,9 @@ from dataformats.importing.image_folder import ImageFolder, has_images
 from dataformats.importing.source import ImportedSource
 from dataformats.importing.tables import TABLES, TableSource
 from dataformats.importing.tar_files import TARS, TarSource
-from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.spec import Spec
-from dataformats.storage.files import LocalFolder
-from dataformats.storage.paths import local_path, resolve
+from dataformats.storage.paths import resolve
 
 __all__ = ["import_source"]
 
@@ -51,19 +50,31 @@ def import_source(
 
 
 def _by_names(names: list[str], storage_options: dict[str, Any] | None) -> ImportedSource | None:
-    if len(names) == 1 and local_path(names[0]).is_dir():
-        folder = LocalFolder(local_path(names[0]))
-        inner = [name for name in folder.names() if name.lower().endswith((*TABLES, *TARS))]
-        if inner and len(inner) == len(folder.names()):
-            return _of_files([folder.file(name) for name in inner])
-        return ImageFolder(folder) if has_images(folder) else None
-    if not all(name.lower().endswith((*TABLES, *TARS)) for name in names):
+    if len(names) > 1 and not all(map(_has_suffix, names)):
         return None
-    return _of_files([file for entry in resolve(names, storage_options) for file in _files(entry)])
+    entries = resolve(names, storage_options)
+    found = [_names(entry) for entry in entries]
+    if all(inner and all(map(_has_suffix, inner)) for inner in found):
+        return _of_files([file for entry, inner in zip(entries, found, strict=True) for file in _files(entry, inner)])
+    folder = entries[0]
+    if len(entries) == 1 and isinstance(folder, Folder) and not folder.explicit and has_images(folder):
+        return ImageFolder(folder)
+    return None
 
 
-def _files(entry: StoredFile | Folder) -> list[StoredFile]:
-    return [entry.file(name) for name in entry.names()] if isinstance(entry, Folder) else [entry]
+def _has_suffix(name: str) -> bool:
+    return name.lower().endswith((*TABLES, *TARS))
+
+
+def _names(entry: StoredFile | Folder) -> list[str]:
+    """Return the name of a file, or of the data in a folder: Spark writes `_SUCCESS` beside them."""
+    if isinstance(entry, StoredFile):
+        return [entry.name]
+    return sorted((name for name in entry.names() if entry.explicit or not name.startswith("_")), key=natural_key)
+
+
+def _files(entry: StoredFile | Folder, names: list[str]) -> list[StoredFile]:
+    return [entry] if isinstance(entry, StoredFile) else [entry.file(name) for name in names]
 
 
 def _of_files(files: list[StoredFile]) -> ImportedSource:

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, Column, Ragged
 from dataformats.columns.field_decoder import spread
-from dataformats.errors import CodecError, TruncatedError
+from dataformats.errors import CodecError
 from dataformats.importing.source import ImportedSource
+from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
 from dataformats.reading.scan import digest_of
 from dataformats.spec import Spec, Type
+from dataformats.storage.reference_read import read_blobs
 
 __all__ = ["BLOB_TYPES", "BlobSource", "Places", "type_of_name"]
 
@@ -101,26 +103,22 @@ class BlobSource(ImportedSource):
         present = self._places[name].file[numbers] >= 0
         blobs = self._blobs(name, numbers[present])
         if self._stored[name].codec == "bytes":
-            joined = Blobs.join(blobs)
-            column = Ragged(*joined.contiguous(), "bytes")
+            column = Ragged(*blobs.contiguous(), "bytes")
         else:
-            column = np.array([_number(blob, name, row) for row, blob in enumerate(blobs)], np.int64)
+            column = np.array([_number(bytes(blob), name, row) for row, blob in enumerate(blobs)], np.int64)
         return spread(column, present, optional=self._stored[name].optional)
 
-    def _blobs(self, name: str, numbers: NDArray[np.int64]) -> list[bytes]:
+    def _blobs(self, name: str, numbers: NDArray[np.int64]) -> Blobs:
+        """Return the bytes of the records that have the field, read at once."""
         place = self._places[name]
-        rows = zip(numbers, place.file[numbers], place.offset[numbers], place.length[numbers], strict=True)
-        return [self._blob(*map(int, row)) for row in rows if row[1] >= 0]
-
-    def _blob(self, index: int, number: int, offset: int, length: int) -> bytes:
-        file = self._file(number)
-        found = file.pread(offset, length)
-        if len(found) < length:
-            expected, end = f"{length} bytes", f"{len(found)} bytes"
-            raise TruncatedError(
-                "the file is truncated", path=file.name, index=index, offset_bytes=offset, expected=expected, found=end
-            )
-        return found
+        chosen = numbers[place.file[numbers] >= 0]
+        used, file = np.unique(place.file[chosen], return_inverse=True)
+        extents = Extents(file.astype(np.int32), place.offset[chosen], place.length[chosen])
+        (fetched,) = read_blobs([self._file(number) for number in used.tolist()], [extents], max_bytes=2**62)
+        for row, problem in fetched.problems.items():
+            problem.index = int(chosen[row])
+            raise problem
+        return fetched.blobs
 
 
 def _joined(texts: list[str]) -> Ragged:

@@ -11,6 +11,7 @@ from dataformats.errors import FormatError
 from dataformats.importing.blobs import BlobSource, Places, type_of_name
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.spec import Type
+from dataformats.storage.paths import is_local
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["ImageFolder", "has_images"]
@@ -36,10 +37,9 @@ class ImageFolder(BlobSource):
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._folders = {"": folder}  # by path: each lists its files once
         labels = sorted(folder.folders(), key=natural_key)
-        found = [
-            (label, path) for label, name in enumerate(labels) for path in _images(folder.folder(name), f"{name}/")
-        ]
+        found = [(label, path) for label, name in enumerate(labels) for path in self._images(name)]
         beside = sorted((name for name in folder.names() if name.lower().endswith(_IMAGES)), key=natural_key)
         if found and beside:
             remedy = "Move them into a folder that names their label"
@@ -47,7 +47,7 @@ class ImageFolder(BlobSource):
         if not found:
             found, labels = [(0, path) for path in beside], []
         self._names_of_files = [path for _, path in found]
-        sizes = concurrent_map(lambda name: self._by_name(name).size, self._names_of_files, local=True)
+        sizes = concurrent_map(lambda name: self._by_name(name).size, self._names_of_files, local=is_local(folder.name))
         n = len(found)
         places = Places(np.arange(n), np.zeros(n, np.int64), np.array(sizes, np.int64))
         kinds = {type_of_name(path).codec for path in self._names_of_files}
@@ -72,17 +72,20 @@ class ImageFolder(BlobSource):
         return self._by_name(self._names_of_files[number])
 
     def _by_name(self, path: str) -> StoredFile:
-        folder = self._folder
-        *outer, name = path.split("/")
-        for part in outer:
-            folder = folder.folder(part)
-        return folder.file(name)
+        outer, _, name = path.rpartition("/")
+        return self._inner(outer).file(name)
 
+    def _inner(self, path: str) -> Folder:
+        if path not in self._folders:
+            outer, _, name = path.rpartition("/")
+            self._folders[path] = self._inner(outer).folder(name)
+        return self._folders[path]
 
-def _images(folder: Folder, prefix: str) -> Iterator[str]:
-    """Yield the images in a folder and in those within it, by path."""
-    for name in sorted(folder.names(), key=natural_key):
-        if name.lower().endswith(_IMAGES):
-            yield prefix + name
-    for name in sorted(folder.folders(), key=natural_key):
-        yield from _images(folder.folder(name), f"{prefix}{name}/")
+    def _images(self, path: str) -> Iterator[str]:
+        """Yield the images in a folder and in those within it, by path."""
+        folder = self._inner(path)
+        for name in sorted(folder.names(), key=natural_key):
+            if name.lower().endswith(_IMAGES):
+                yield f"{path}/{name}"
+        for name in sorted(folder.folders(), key=natural_key):
+            yield from self._images(f"{path}/{name}")

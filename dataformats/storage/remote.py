@@ -120,7 +120,8 @@ class FsspecFile(StoredFile):
         self._folder = folder
         self.path = path
         self.name: str = str(fs.unstrip_protocol(path))
-        info = self._info() if info is None else info
+        if info is None or info.get("size") is None:  # the pages of an HTTP server list names without sizes
+            info = self._info()
         if info.get("type") == "directory":
             raise IsADirectoryError(f"{self.name!r} is a folder, expected a file")
         if info.get("size") is None:
@@ -265,10 +266,7 @@ class FsspecFolder(Folder):
         return self._names("file")
 
     def file(self, name: str) -> StoredFile:
-        entry = self.listing.get(name)
-        # The pages of an HTTP server list names without sizes.
-        known = entry if entry is not None and entry.get("size") is not None else None
-        return FsspecFile(self._system.current, f"{self._path}/{name}", known, self)
+        return FsspecFile(self._system.current, f"{self._path}/{name}", self.listing.get(name), self)
 
     def folders(self) -> list[str]:
         return self._names("directory")

@@ -148,6 +148,7 @@ def test_damaged_tables(name: str, table: Any, tmp_path: Path) -> None:
 
 
 def write_tar(path: Path, members: dict[str, bytes]) -> None:
+    path.parent.mkdir(exist_ok=True)
     with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
         for name, data in members.items():
             about = tarfile.TarInfo(name)
@@ -240,6 +241,28 @@ def test_a_folder_without_labels(tmp_path: Path) -> None:
     (tmp_path / "cat" / "1.png").write_bytes(png(1))
     with pytest.raises(FormatError, match="beside folders of images"):
         imported(tmp_path)
+
+
+def test_folders_behind_urls(table: Any, tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    write_images(tmp_path / "photos")
+    for number in (2, 10):
+        (tmp_path / "rows.parquet").mkdir(exist_ok=True)
+        write_parquet(tmp_path / "rows.parquet" / f"{number}.parquet", table.slice(number))
+        (tmp_path / "rows.parquet" / "_SUCCESS").write_bytes(b"")  # as Spark leaves it
+    write_tar(tmp_path / "train" / "0.tar", members(0))
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path), "/folders", recursive=True)
+    try:
+        for name in ("photos", "rows.parquet", "rows.parquet/*.parquet", "train"):
+            expected = imported(tmp_path / name)
+            found = imported(f"memory://folders/{name}")
+            assert found.spec == expected.spec
+            assert found.fingerprint == expected.fingerprint
+            assert str(list(found)) == str(list(expected))
+        assert list(imported("memory://folders/photos").read(range(8))["path"])[3] == "cat/more/9.png"
+    finally:
+        memory.rm("/folders", recursive=True)
 
 
 def test_conversions_resume_and_try(tmp_path: Path) -> None:

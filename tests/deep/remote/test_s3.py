@@ -115,6 +115,38 @@ def test_writing(format: str, shards: int | None, server: Server) -> None:
     assert not [name for name in names if ".partial" in name]
 
 
+def test_converting_from_and_to(server: Server, tmp_path: Path) -> None:
+    """A folder of images and one of tables, behind a URL, become shards behind a URL."""
+    image_module = pytest.importorskip("PIL.Image")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra arrow is not installed")
+    for number in range(20):
+        path = tmp_path / "photos" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image_module.new("RGB", (30, 30), (number, 0, 0)).save(path)
+    photos = tmp_path / "photos.ffr"
+    dataformats.convert(tmp_path / "photos", photos)
+    written = {one["path"]: (tmp_path / "photos" / one["path"]).read_bytes() for one in dataformats.open(photos)}
+    (tmp_path / "tables").mkdir()
+    parquet.write_table(dataformats.open(photos).to_arrow(), tmp_path / "tables" / "0.parquet")
+    for name in ("photos", "tables"):
+        server.system().put(f"{tmp_path}/{name}", "bucket/import/", recursive=True)
+        server.requests()
+        report = dataformats.convert(
+            f"s3://bucket/import/{name}",
+            f"s3://bucket/imported-{name}",
+            "tfrecord",
+            shard_records=10,
+            source_options={"storage_options": server.options},
+            storage_options=server.options,
+        )
+        requests = server.requests()
+        assert (report.records, report.files) == (20, 2)
+        assert sum(request.startswith("GET /bucket/import/") for request in requests) <= 60  # fingerprint, try, copy
+        found = dataformats.open(f"s3://bucket/imported-{name}", storage_options=server.options)
+        files = found.with_spec({**found.spec, "image": "bytes"})
+        assert {record["path"]: record["image"] for record in files} == written
+
+
 def test_errors(server: Server, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for missing in ("s3://bucket/none.tfrecord", "s3://no-bucket/x.tfrecord"):
         with pytest.raises(FileNotFoundError, match=missing):
