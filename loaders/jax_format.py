@@ -35,7 +35,8 @@ def jax_format(device: Any) -> OutputFormat:
             return Ragged(put(leaf.values[first:last]), put(leaf.offsets - first), leaf.item, present)
         if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in NUMBERS:
             return leaf
-        return jax.device_put(_as_jax_keeps(leaf, jax.config.jax_enable_x64), device)
+        native = leaf.astype(leaf.dtype.newbyteorder("="), copy=False)
+        return jax.device_put(_as_jax_keeps(native, jax.config.jax_enable_x64), device)
 
     return OutputFormat(lambda batch: mapped(batch, put))
 

@@ -434,7 +434,10 @@ class Loader:
         raise AttributeError(f"'Loader' object has no attribute {name!r}{remedy}", name=name, obj=self)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Loader cannot be pickled because it has workers: pickle its source and its state_dict()")
+        raise TypeError(
+            "a Loader cannot be pickled because it has workers: pickle its source and its state_dict(). To build "
+            "batches in other processes, pass worker_type='process' to the Loader"
+        )
 
     def __repr__(self) -> str:
         return (

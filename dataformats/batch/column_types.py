@@ -207,7 +207,11 @@ class Nullable:
         return pinned
 
     def __repr__(self) -> str:
-        return f"Nullable({described(self.values)}, {int(self.present.sum())} of {len(self)} present)"
+        try:
+            present = f"{int(self.present.sum())} of {len(self)} present"
+        except (AttributeError, TypeError):  # in a function that JAX traces, or a tree of objects that are no arrays
+            present = f"present: {described(self.present)}"
+        return f"Nullable({described(self.values)}, {present})"
 
 
 Column = np.ndarray[Any, np.dtype[Any]] | Ragged | Nullable | list[Any]

@@ -16,9 +16,11 @@ __all__ = ["LoaderDataset"]
 
 
 class LoaderDataset(grain.IterDataset):  # type: ignore[misc]  # Grain has no types
-    """The batches of a loader, from its position on, as a `grain.IterDataset`.
+    """The batches of a loader as a `grain.IterDataset`.
 
-    The state of its iterator is that of the loader. The loader has one cursor: a new iterator takes it over.
+    Each iterator begins at the position at which the first one found the loader; to resume, call `set_state`. The state
+    of an iterator is that of the loader. The loader has one cursor: a new iterator takes it over, and the old one
+    raises a `RuntimeError`. For worker processes, pass `worker_type="process"` to the loader, not `mp_prefetch`.
 
     Args:
         loader: The loader; its workers build the batches.
@@ -39,8 +41,12 @@ class LoaderDataset(grain.IterDataset):  # type: ignore[misc]  # Grain has no ty
     def __init__(self, loader: Loader, num_epochs: int | None = 1) -> None:
         super().__init__()
         self._loader, self._num_epochs = loader, num_epochs
+        self._begin: dict[str, Any] | None = None
 
     def __iter__(self) -> _Batches:
+        if self._begin is None:
+            self._begin = self._loader.state_dict()
+        self._loader.load_state_dict(self._begin)
         return _Batches(self._loader, self._num_epochs)
 
 
@@ -48,15 +54,30 @@ class _Batches(grain.DatasetIterator):  # type: ignore[misc]
     def __init__(self, loader: Loader, num_epochs: int | None) -> None:
         super().__init__()
         self._loader, self._num_epochs = loader, num_epochs
-        self._batches = loader.forever()
+        self._take_over()
 
     def __next__(self) -> Any:
-        if self._loader.epoch == self._num_epochs:
+        self._check_position()
+        if self._num_epochs is not None and self._loader.epoch >= self._num_epochs:
             raise StopIteration
-        return next(self._batches)
+        batch = next(self._batches)
+        self._position = self._loader.position
+        return batch
 
     def get_state(self) -> dict[str, Any]:
+        self._check_position()
         return self._loader.state_dict()
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._loader.load_state_dict(state)
+        self._take_over()
+
+    def _take_over(self) -> None:
+        self._batches, self._position = self._loader.forever(), self._loader.position
+
+    def _check_position(self) -> None:
+        if self._loader.position != self._position:
+            raise RuntimeError(
+                f"this iterator is over: it left the loader at position {self._position}, and another iterator moved "
+                f"it to {self._loader.position}. Give each iterator a loader of its own"
+            )

@@ -6,7 +6,7 @@ import mmap
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import reduction
 from multiprocessing.context import get_spawning_popen
 from pathlib import Path
@@ -67,10 +67,10 @@ class SharedMemory:
             return None
         return reduction.DupFd(self._descriptor)
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # `os` may be gone when Python ends
         descriptor = getattr(self, "_descriptor", None)
         if descriptor is not None:
-            os.close(descriptor)
+            close(descriptor)
 
 
 def _memfd() -> int | None:

@@ -1,6 +1,7 @@
 """A source works as Grain's `RandomAccessDataSource`, tested with Grain; a batch is a JAX tree.
 
-Both run in interpreters of their own: Grain imports JAX where it finds it, and JAX warns at each fork from then on.
+Each library runs once, in an interpreter of its own: Grain imports JAX where it finds it, and JAX warns at each fork
+from then on. That program prints what each test compares.
 """
 
 from __future__ import annotations
@@ -20,21 +21,32 @@ from dataformats.batch.jax_trees import register_with_jax
 
 DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
+HEAD = f"""
+import json
+import dataformats
 
-needs_grain = pytest.mark.skipif(importlib.util.find_spec("grain") is None, reason="grain is not installed")
-needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+digits = dataformats.open({DIGITS!r}, spec={SPEC!r})
+found = {{}}
+
+def error_of(function):
+    try:
+        return repr(function())
+    except Exception as error:
+        return f"{{type(error).__name__}}: {{error}}"
+"""
 
 
-def printed_by(body: str, folder: Path) -> Any:
-    """Return the last line that a program prints, which is JSON; `digits` is a source there."""
+def found_by(body: str, folder: Path) -> dict[str, Any]:
+    """Run a program in which `digits` is a source; return its dict `found`."""
     program = folder / "program.py"
-    head = f"import json\nimport dataformats\ndigits = dataformats.open({DIGITS!r}, spec={SPEC!r})\n"
-    program.write_text(f'{head}if __name__ == "__main__":\n{textwrap.indent(textwrap.dedent(body), "    ")}', "utf-8")
+    body = f"{body}\nprint(json.dumps(found))"
+    program.write_text(f'{HEAD}\nif __name__ == "__main__":\n{textwrap.indent(body, "    ")}', "utf-8")
     done = subprocess.run(
         [sys.executable, str(program)], cwd=folder, capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -46,151 +58,160 @@ def labels() -> list[int]:
 
 # ---- Grain
 
+GRAIN = """
+import itertools
+import grain.python as grain
+from absl import flags
+from dataformats.interop.grain import LoaderDataset
 
-@needs_grain
-def test_a_source_is_a_grain_source(tmp_path: Path) -> None:
-    assert printed_by(
-        """
-        import grain.python as grain
-        print(json.dumps([isinstance(source, grain.RandomAccessDataSource) for source in (digits, digits[5:10])]))
-        """,
-        tmp_path,
-    ) == [True, True]
+flags.FLAGS(["program"])  # Grain's worker processes ask for flags
+
+def labels(batches):
+    return [int(label) for batch in itertools.islice(batches, 100) for label in batch["label"]]
+
+found["is a source"] = [isinstance(source, grain.RandomAccessDataSource) for source in (digits, digits[5:10])]
+
+batches = list(grain.MapDataset.source(digits).shuffle(seed=3).map(lambda record: record).batch(100).to_iter_dataset())
+found["dtype"], found["pipeline"] = str(batches[0]["image"].dtype), labels(batches)
+
+for workers in (0, 2):
+    sampler = grain.IndexSampler(len(digits), grain.ShardOptions(0, 1), shuffle=True, num_epochs=1, seed=0)
+    found[f"loader with {workers} workers"] = labels(grain.DataLoader(
+        data_source=digits, sampler=sampler, operations=[grain.Batch(100)], worker_count=workers
+    ))
+
+found["source of Grain"] = labels(
+    dataformats.Loader(grain.MapDataset.source(digits).map(lambda record: record), 100)
+)
+
+reads = []
+class Counted(dataformats.RecordSource):
+    __len__ = lambda self: len(digits)
+    spec, fingerprint = digits.spec, digits.fingerprint
+    def read(self, indices, fields=None, on_corrupt="raise"):
+        reads.append(len(indices))
+        return digits.read(indices, fields, on_corrupt)
+found["read at once"] = [len(grain.MapDataset.source(Counted())._getitems(range(64))), reads]
+
+# The state at every step, resumed from each, in a pipeline.
+def batches():
+    dataset = LoaderDataset(dataformats.Loader(digits, 500, seed=3), num_epochs=2)
+    return iter(dataset.map(lambda batch: batch["label"].tolist()))
+running = batches()
+states, whole = [json.dumps(running.get_state())], []
+for batch in running:
+    whole.append(batch)
+    states.append(json.dumps(running.get_state()))
+rests = []
+for state in states:
+    resumed = batches()
+    resumed.set_state(json.loads(state))
+    rests.append(list(resumed))
+found["every step"] = [whole, rests]
+
+loader = dataformats.Loader(digits, 600)
+dataset = LoaderDataset(loader)
+found["again"] = [len(labels(dataset)) for _ in range(2)]
+first = iter(dataset)
+next(first), next(first)
+next(iter(dataset))
+found["two at once"] = [error_of(first.get_state), error_of(lambda: next(first))]
+loader.set_epoch(3)
+found["behind the last epoch"] = labels(LoaderDataset(loader, num_epochs=1))
+"""
 
 
-@needs_grain
-def test_grains_pipeline_over_a_source(tmp_path: Path, labels: list[int]) -> None:
-    found = printed_by(
-        """
-        import grain.python as grain
-        batches = grain.MapDataset.source(digits).shuffle(seed=3).map(lambda record: record).batch(100)
-        batches = list(batches.to_iter_dataset())
-        assert batches[0]["image"].dtype == "uint8"
-        print(json.dumps([int(label) for batch in batches for label in batch["label"]]))
-        """,
-        tmp_path,
-    )
-    assert found != labels
-    assert sorted(found) == sorted(labels)
+@pytest.fixture(scope="module")
+def grain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    if importlib.util.find_spec("grain") is None:
+        pytest.skip("grain is not installed")
+    return found_by(GRAIN, tmp_path_factory.mktemp("grain"))
 
 
-@needs_grain
-@pytest.mark.parametrize("workers", [0, 2])
-def test_grains_loader_over_a_source(tmp_path: Path, labels: list[int], workers: int) -> None:
-    found = printed_by(
-        f"""
-        import grain.python as grain
-        from absl import flags
-
-        flags.FLAGS(["program"])  # Grain's worker processes ask for flags
-        sampler = grain.IndexSampler(len(digits), grain.ShardOptions(0, 1), shuffle=True, num_epochs=1, seed=0)
-        batches = grain.DataLoader(
-            data_source=digits, sampler=sampler, operations=[grain.Batch(100)], worker_count={workers}
-        )
-        print(json.dumps([int(label) for batch in batches for label in batch["label"]]))
-        """,
-        tmp_path,
-    )
-    assert found != labels
-    assert sorted(found) == sorted(labels)
+def test_a_source_is_a_grain_source(grain: dict[str, Any]) -> None:
+    assert grain["is a source"] == [True, True]
 
 
-@needs_grain
-def test_the_loader_over_a_source_of_grain(tmp_path: Path, labels: list[int]) -> None:
-    """The loader reads sources of Grain, here a pipeline with random access."""
-    found = printed_by(
-        """
-        import grain.python as grain
-        loader = dataformats.Loader(grain.MapDataset.source(digits).map(lambda record: record), 100)
-        print(json.dumps([int(label) for batch in loader for label in batch["label"]]))
-        """,
-        tmp_path,
-    )
-    assert found != labels
-    assert sorted(found) == sorted(labels)
+@pytest.mark.parametrize("way", ["pipeline", "loader with 0 workers", "loader with 2 workers", "source of Grain"])
+def test_each_record_comes_once(grain: dict[str, Any], labels: list[int], way: str) -> None:
+    assert grain[way] != labels
+    assert sorted(grain[way]) == sorted(labels)
+    assert grain["dtype"] == "uint8"
+
+
+def test_grain_reads_batches_at_once(grain: dict[str, Any]) -> None:
+    assert grain["read at once"] == [64, [64]]
+
+
+def test_a_loader_is_a_grain_dataset_with_exact_state(grain: dict[str, Any], labels: list[int]) -> None:
+    whole, rests = grain["every step"]
+    assert sorted(label for batch in whole for label in batch) == sorted(labels * 2)
+    assert rests == [whole[step:] for step in range(len(whole) + 1)]
+
+
+def test_iterators_of_a_loader_dataset_begin_anew(grain: dict[str, Any]) -> None:
+    assert grain["again"] == [1797, 1797]
+    assert all("another iterator moved it" in error for error in grain["two at once"])
+    assert grain["behind the last epoch"] == []
 
 
 # ---- JAX
 
+JAX = """
+import jax, numpy as np
 
-@needs_jax
-def test_jax_takes_a_batch(tmp_path: Path) -> None:
-    assert printed_by(
-        """
-        import jax
-        batch = next(iter(dataformats.Loader(digits, 5, shuffle=False)))
-        put = jax.device_put(batch)
-        total = jax.jit(lambda batch: batch["label"].sum())(batch)
-        shapes = jax.tree.map(lambda column: column.shape, batch)
-        print(json.dumps([type(put).__name__, put["image"].shape, int(total), shapes, batch.positions.tolist()]))
-        """,
-        tmp_path,
-    ) == ["dict", [5, 8, 8], 10, {"image": [5, 8, 8], "label": [5]}, [0, 1, 2, 3, 4]]
+batch = next(iter(dataformats.Loader(digits, 5, shuffle=False)))
+put = jax.device_put(batch)
+total = jax.jit(lambda batch: batch["label"].sum())(batch)
+shapes = jax.tree.map(lambda column: column.shape, batch)
+found["batch"] = [type(put).__name__, put["image"].shape, int(total), shapes, batch.positions.tolist()]
 
+records = [{"tokens": np.arange(i % 3), "text": "x" * i, "level": None if i % 2 else i} for i in range(6)]
+spec = {"tokens": "int64[]", "text": "utf8", "level": "int64?"}
+with dataformats.create("six.tfrecord", "tfrecord", spec=spec, overwrite=True) as writer:
+    writer.extend(records)
+six = dataformats.open("six.tfrecord")
+numbers = six.read(range(6), fields=["tokens", "level"])
+total = jax.jit(lambda batch: batch["tokens"].values.sum() + batch["level"].values.sum())
+batch = next(iter(dataformats.Loader(six, 6, shuffle=False, to="jax")))
+found["totals"] = [int(total(numbers)), int(total({name: batch[name] for name in ("tokens", "level")}))]
+found["kinds"] = [isinstance(part, jax.Array) for part in (batch["tokens"].values, batch["level"].present)]
+found["items"] = [batch["text"], batch["tokens"].lengths.tolist()]
 
-@needs_jax
-def test_columns_are_jax_trees(tmp_path: Path) -> None:
-    assert printed_by(
-        """
-        import jax, numpy as np
-        records = [{"tokens": np.arange(i % 3), "text": "x" * i, "level": None if i % 2 else i} for i in range(6)]
-        spec = {"tokens": "int64[]", "text": "utf8", "level": "int64?"}
-        with dataformats.create("six.tfrecord", "tfrecord", spec=spec, overwrite=True) as writer:
-            writer.extend(records)
-        six = dataformats.open("six.tfrecord")
-        total = jax.jit(lambda batch: batch["tokens"].values.sum() + batch["level"].values.sum())
-        totals = [int(total(six.read(range(6), fields=["tokens", "level"])))]
-        batch = next(iter(dataformats.Loader(six, 6, shuffle=False, to="jax")))
-        totals.append(int(total({name: batch[name] for name in ("tokens", "level")})))
-        kinds = [isinstance(part, jax.Array) for part in (batch["tokens"].values, batch["level"].present)]
-        try:
-            next(iter(dataformats.Loader(np.array([1, 2**40]), 2, to="jax")))
-        except OverflowError as error:
-            refused = str(error)
-        print(json.dumps([totals, kinds, batch["text"], batch["tokens"].lengths.tolist(), "jax_enable_x64" in refused]))
-        """,
-        tmp_path,
-    ) == [[6 + 2, 6 + 2], [True, True], ["x" * i for i in range(6)], [0, 1, 2, 0, 1, 2], True]
+leaves, tree = jax.tree.flatten(numbers)
+rebuilt = jax.tree.unflatten(tree, [object() for _ in leaves])["level"]
+shown = []
+jax.jit(lambda batch: shown.append(repr(batch["level"])))(numbers)
+found["repr"] = [repr(rebuilt)[:9], shown[0][:9]]
+
+def values(array):
+    return next(iter(dataformats.Loader(array, len(array), shuffle=False, to="jax")))["value"]
+found["refused"] = error_of(lambda: values(np.array([1, 2**40])))
+found["big-endian"] = [[str(array.dtype), array.tolist()] for array in (values(np.array([1, 2], ">i4")),)]
+"""
 
 
-@needs_grain
-def test_a_loader_is_a_grain_dataset_with_exact_state(tmp_path: Path, labels: list[int]) -> None:
-    first, rest, again = printed_by(
-        """
-        from dataformats.interop.grain import LoaderDataset
-        def batches():
-            dataset = LoaderDataset(dataformats.Loader(digits, 500, seed=3))
-            return iter(dataset.map(lambda batch: batch["label"].tolist()))
-        before = batches()
-        first = next(before) + next(before)
-        state = before.get_state()
-        after = batches()
-        after.set_state(json.loads(json.dumps(state)))
-        print(json.dumps([first, sum(before, []), sum(after, [])]))
-        """,
-        tmp_path,
-    )
-    assert rest == again
-    assert sorted(first + rest) == sorted(labels)
+@pytest.fixture(scope="module")
+def jax(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    return found_by(JAX, tmp_path_factory.mktemp("jax"))
 
 
-@needs_grain
-def test_grain_reads_batches_at_once(tmp_path: Path) -> None:
-    assert printed_by(
-        """
-        import grain.python as grain
-        reads = []
-        class Counted(dataformats.RecordSource):
-            __len__ = lambda self: len(digits)
-            spec, fingerprint = digits.spec, digits.fingerprint
-            def read(self, indices, fields=None, on_corrupt="raise"):
-                reads.append(len(indices))
-                return digits.read(indices, fields, on_corrupt)
-        rows = grain.MapDataset.source(Counted())._getitems(range(64))
-        print(json.dumps([len(rows), reads]))
-        """,
-        tmp_path,
-    ) == [64, [64]]
+def test_jax_takes_a_batch(jax: dict[str, Any]) -> None:
+    assert jax["batch"] == ["dict", [5, 8, 8], 10, {"image": [5, 8, 8], "label": [5]}, [0, 1, 2, 3, 4]]
+
+
+def test_columns_are_jax_trees(jax: dict[str, Any]) -> None:
+    assert jax["totals"] == [6 + 2, 6 + 2]
+    assert jax["kinds"] == [True, True]
+    assert jax["items"] == [["x" * i for i in range(6)], [0, 1, 2, 0, 1, 2]]
+    assert jax["repr"] == ["Nullable(", "Nullable("]
+
+
+def test_values_that_jax_keeps_and_refuses(jax: dict[str, Any]) -> None:
+    assert "jax_enable_x64" in jax["refused"]
+    assert jax["big-endian"] == [["int32", [1, 2]]]
 
 
 def test_without_jax_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
