@@ -7,7 +7,7 @@ DataFormatsError
 │   └─ CorruptRecordError
 ├─ SpecError(ValueError)           field, and why
 ├─ CodecError(ValueError)          codec, field, index; the cause chained
-├─ UnknownNameError(LookupError)   the name, and the nearest known names
+├─ UnknownNameError(KeyError)      the name, and the nearest known names
 ├─ StateMismatchError(ValueError)  which field differs, both values
 ├─ WorkerError(RuntimeError)       worker, and what it was reading
 ├─ TargetExistsError(FileExistsError)  the existing file or folder
@@ -369,7 +369,7 @@ class CodecError(_FactsError, ValueError):
         return _placed(self.what, _where(self.path, self.index), field, codec)
 
 
-class UnknownNameError(_FactsError, LookupError):
+class UnknownNameError(_FactsError, KeyError):
     """No format, codec or field has that name.
 
     Args:

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import described
+from dataformats.errors import UnknownNameError
 
 __all__ = ["Batch"]
 
 
 class Batch(dict[str, Any]):
-    """The columns of a batch, field to column.
+    """The columns of a batch, field to column: a dict, whose `len` and iteration are about fields, not records.
 
     Attributes:
         positions: int64[B], the position of each row in the training run; `loader.locate` returns their records.
@@ -56,12 +57,19 @@ class Batch(dict[str, Any]):
         moved: Batch = tensors.moved(self, device, non_blocking=non_blocking)
         return moved
 
+    def __missing__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            raise UnknownNameError("field", name=key, known=self)
+        raise KeyError(f"a Batch is a dict of columns, found the key {key!r:.80}: index a column, as batch['label'][0]")
+
     def __getattr__(self, name: str) -> Any:
         if name in ("positions", "padding"):
             raise AttributeError(
                 f"this batch has no {name}: a library rebuilt it from its columns alone. Take {name} from the batch "
                 "that the loader returned"
             )
+        if name in self:
+            raise AttributeError(f"the column is batch[{name!r}]", name=name, obj=self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from dataformats.batch.arrow import pyarrow, to_arrow
 from dataformats.batch.column_types import Column, described, items_of, plain
 from dataformats.batch.tensors import to_tensors
+from dataformats.errors import UnknownNameError
 from dataformats.spec import VALUE
 
 if TYPE_CHECKING:
@@ -26,8 +28,9 @@ __all__ = [
 class RecordBatch:
     """Some records of a source, as columns.
 
-    `len(batch)` is records; `batch[i]` and iteration give records; `batch["label"]` a column. A source of single
-    values has one column, `"value"`, and its records are the values.
+    `len(batch)` is records; `batch[i]` and iteration give records. `batch["label"]` is a column; `in`, `keys`,
+    `values`, `items` and `get` are about columns, as those of a dict. A source of single values has one column,
+    `"value"`, and its records are the values.
 
     Attributes:
         columns: Field name to column; a fixed type is an ndarray `(B, ...)`, `[]`, `bytes` and `utf8` a `Ragged`,
@@ -42,6 +45,8 @@ class RecordBatch:
         >>> batch = RecordBatch({"label": np.array([4, 2])}, indices=np.array([7, 9]))
         >>> len(batch), batch[1]
         (2, {'label': 2})
+        >>> "label" in batch, [name for name, column in batch.items()], batch.get("title")
+        (True, ['label'], None)
     """
 
     columns: Mapping[str, Column]
@@ -56,12 +61,35 @@ class RecordBatch:
         """Return the names of the fields."""
         return tuple(self.columns)
 
+    def values(self) -> ValuesView[Column]:
+        """Return the columns."""
+        return self.columns.values()
+
+    def items(self) -> ItemsView[str, Column]:
+        """Return the names of the fields with their columns."""
+        return self.columns.items()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the column of a field; `default` if there is no such field."""
+        return self.columns.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        if isinstance(name, str):
+            return name in self.columns
+        raise TypeError(f"`in` asks for the name of a field, found {type(name).__name__}: for records use list(batch)")
+
     def __getitem__(self, key: str | int) -> Any:
         if isinstance(key, str):
+            if key not in self.columns:
+                raise UnknownNameError("field", name=key, known=self.columns)
             return self.columns[key]
-        if isinstance(key, slice):
-            raise TypeError("expected the name of a field or the position of a record, found a slice: slice a column")
-        position = range(len(self))[key]
+        try:
+            position = range(len(self))[operator.index(key)]
+        except TypeError:
+            raise TypeError(
+                f"expected the name of a field or the position of a record, found {key!r:.80}: "
+                'slice or index a column, as batch["label"][:2]'
+            ) from None
         if self.single:
             return plain(self.columns[VALUE][position])
         return {name: plain(column[position]) for name, column in self.columns.items() if _has(column, position)}
@@ -82,6 +110,11 @@ class RecordBatch:
             {name: value for name, value, has in zip(names, row, mask, strict=True) if has}
             for row, mask in zip(rows, masks, strict=True)
         )
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "columns" and name in self.columns:  # a batch that is being unpickled has no columns yet
+            raise AttributeError(f"the column is batch[{name!r}]", name=name, obj=self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {described(column)}" for name, column in self.columns.items())

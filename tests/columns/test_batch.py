@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats.batch import Blobs, Nullable, Ragged, RecordBatch, concat_columns, take_column
+from dataformats.loaders.batch import Batch
 
 LISTS = st.lists(st.lists(st.integers(-100, 100), max_size=5), max_size=8)
 
@@ -236,3 +239,34 @@ def test_to_arrow() -> None:
     assert found["two"] == [[[0, 1]], [[2, 3], [4, 5]]]
     images = RecordBatch({"image": [np.zeros((2, 2, 3), np.uint8)] * 2}, np.arange(2)).to_arrow()
     assert images.to_pydict()["image"] == [np.zeros((2, 2, 3)).tolist()] * 2
+
+
+@pytest.mark.parametrize("make", [lambda columns: RecordBatch(columns, np.arange(2)), Batch])
+def test_batches_answer_alike_about_columns(make: Any) -> None:
+    columns = {"label": np.array([4, 2]), "text": ["a", "b"]}
+    batch = make(columns)
+    assert "label" in batch
+    assert "nope" not in batch
+    assert list(batch.keys()) == list(columns)
+    assert list(batch.values()) == list(columns.values())
+    assert dict(batch.items()) == dict(batch) == columns
+    assert (batch.get("text"), batch.get("nope"), batch.get("nope", 1)) == (["a", "b"], None, 1)
+    with pytest.raises(KeyError, match=r"unknown field 'lable' \(nearest: label\)"):
+        batch["lable"]
+    with pytest.raises(AttributeError, match=r"the column is batch\['label'\]"):
+        _ = batch.label
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        _ = batch.nope
+    for copied in (pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch)):
+        assert list(copied["label"]) == [4, 2]
+
+
+def test_what_only_one_batch_answers_is_refused_with_the_remedy() -> None:
+    batch = RecordBatch({"label": np.array([4, 2])}, np.arange(2))
+    for key in (slice(1), [0, 1], 0.5):
+        with pytest.raises(TypeError, match="slice or index a column"):
+            batch[key]  # type: ignore[index]
+    with pytest.raises(TypeError, match=r"records use list\(batch\)"):
+        assert {"label": 4} not in batch
+    with pytest.raises(KeyError, match="index a column"):
+        Batch({"label": [4]})[0]  # type: ignore[index]
