@@ -21,6 +21,7 @@ EXTRAS = {
     "torch": "torch",
     "arrow": "pyarrow",
     "polars": "polars",
+    "duckdb": "duckdb",
     "huggingface": "datasets",
     "s3": "s3fs",
     "gcs": "gcsfs",

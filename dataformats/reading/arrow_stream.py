@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from dataformats.batch import Blobs, Ragged
+from dataformats.batch import Blobs, Ragged, RecordBatch
 from dataformats.batch.arrow import pyarrow, to_arrow
 from dataformats.batch.arrow_types import arrow_schema, type_for_arrow
 from dataformats.columns.codec_resolver import CodecResolver
@@ -16,7 +16,7 @@ from dataformats.reading.scan import scan_by_reading
 from dataformats.reading.source import Fields, RecordSource
 from dataformats.spec import Type
 
-__all__ = ["arrow_reader"]
+__all__ = ["ArrowRows", "arrow_reader", "joined", "parts_of"]
 
 _JOINED_BYTES = 2**20
 _JOINED_RECORDS = 8000
@@ -24,34 +24,53 @@ _JOINED_RECORDS = 8000
 
 def arrow_reader(source: RecordSource, batch_size: int | None, fields: Fields, media_structs: bool) -> Any:
     """Return a lazy `pyarrow.RecordBatchReader`: see `RecordSource.to_batches`."""
-    if batch_size is not None and batch_size < 1:
+    rows = ArrowRows(source, fields, media_structs=media_structs)
+    found = rows.source.scan(rows.schema.names)
+    if batch_size is not None:
+        found = scan_by_reading(rows.source, parts_of(len(source), batch_size), rows.schema.names)
+    batches = (pyarrow().RecordBatch.from_arrays(rows.arrays(batch), schema=rows.schema) for batch in found)
+    return pyarrow().RecordBatchReader.from_batches(rows.schema, joined(batches) if batch_size is None else batches)
+
+
+def parts_of(n: int, batch_size: int) -> Iterator[range]:
+    """Return an iterator of the numbers of `n` records, `batch_size` at a time."""
+    if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, found {batch_size}")
-    spec = source.spec.select(source.mask(fields))
-    read_as = {name: type_for_arrow(kind) for name, kind in spec.items()}
-    computed: dict[str, Type] = {}
-    if spec != read_as:
-        try:
-            source = source.with_spec({**source.spec, **read_as})
-        except SpecError:  # a source of the caller's own, which stores no bytes
-            computed = {name: kind for name, kind in spec.items() if kind != read_as[name]}
-            if any(kind.dims for kind in computed.values()):
-                raise
-    schema = arrow_schema(spec, media_structs=media_structs)
-    batches = _batches(source, batch_size, schema, computed)
-    return pyarrow().RecordBatchReader.from_batches(schema, _joined(batches) if batch_size is None else batches)
+    return (range(first, min(first + batch_size, n)) for first in range(0, n, batch_size))
 
 
-def _batches(source: RecordSource, batch_size: int | None, schema: Any, computed: Mapping[str, Type]) -> Iterator[Any]:
-    if batch_size is None:
-        found = source.scan(schema.names)
-    else:
-        n = len(source)
-        parts = (range(first, min(first + batch_size, n)) for first in range(0, n, batch_size))
-        found = scan_by_reading(source, parts, schema.names)
-    for batch in found:
-        columns = {**batch.columns, **{name: _encoded(batch.columns[name], kind) for name, kind in computed.items()}}
-        arrays = [to_arrow(columns[field.name], field.type) for field in schema]
-        yield pyarrow().RecordBatch.from_arrays(arrays, schema=schema)
+class ArrowRows:
+    """How batches of a source become Arrow arrays.
+
+    Args:
+        source: The records.
+        fields: As in `read`.
+        media_structs: As in `to_batches`.
+
+    Attributes:
+        source: The source to read batches of.
+        schema: Its fields, as a `pyarrow.Schema`.
+    """
+
+    def __init__(self, source: RecordSource, fields: Fields, *, media_structs: bool = False) -> None:
+        spec = source.spec.select(source.mask(fields))
+        read_as = {name: type_for_arrow(kind) for name, kind in spec.items()}
+        self._computed: dict[str, Type] = {}
+        if spec != read_as:
+            try:
+                source = source.with_spec({**source.spec, **read_as})
+            except SpecError:  # a source of the caller's own, which stores no bytes
+                self._computed = {name: kind for name, kind in spec.items() if kind != read_as[name]}
+                if any(kind.dims for kind in self._computed.values()):
+                    raise
+        self.source = source
+        self.schema = arrow_schema(spec, media_structs=media_structs)
+
+    def arrays(self, batch: RecordBatch) -> list[Any]:
+        """Return the columns of a batch of `source`, in the order of `schema`."""
+        encoded = {name: _encoded(batch.columns[name], kind) for name, kind in self._computed.items()}
+        columns = {**batch.columns, **encoded}
+        return [to_arrow(columns[field.name], field.type) for field in self.schema]
 
 
 def _encoded(column: Any, kind: Type) -> Ragged:
@@ -62,7 +81,7 @@ def _encoded(column: Any, kind: Type) -> Ragged:
     return Ragged(*Blobs.join(blobs).contiguous(), "bytes", present)
 
 
-def _joined(batches: Iterator[Any]) -> Iterator[Any]:
+def joined(batches: Iterator[Any]) -> Iterator[Any]:
     """Yield batches of some thousand records or a megabyte: each costs other programs 0.1 ms, however small.
 
     The first ones are smaller, for queries that end after some records.

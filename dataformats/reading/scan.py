@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,12 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_column
+from dataformats.errors import DataFormatsError
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
     from dataformats.reading.source import Fields, RecordSource
 
-__all__ = ["as_indices", "as_numbers", "digest_of", "read_parts", "scan_by_reading", "steps", "until_failure", "within"]
+__all__ = [
+    "as_indices",
+    "as_numbers",
+    "digest_of",
+    "read_parts",
+    "scan_by_reading",
+    "scan_sound",
+    "steps",
+    "until_failure",
+    "within",
+]
 
 T = TypeVar("T")
 Records = TypeVar("Records", range, NDArray[np.int64], "range | NDArray[np.int64]")
@@ -69,6 +81,44 @@ def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields
     """Yield all records of a source: read these steps, one step ahead; every record before an error is yielded."""
     for batch in prefetch(read_parts(lambda part: source.read(part, fields, "omit"), steps)):
         yield from until_failure(batch)
+
+
+def scan_sound(
+    source: RecordSource,
+    parts: Iterable[range] | Iterable[NDArray[np.int64]],
+    fields: Fields,
+    failed: Callable[[int, Exception], object] | None,
+) -> Iterator[RecordBatch]:
+    """Yield these parts of a source, read one step ahead, without the records that `read` refuses.
+
+    Args:
+        source: The records.
+        parts: The numbers of the records.
+        fields: As in `read`.
+        failed: Called with number and error of each record that is left out, before its batch is yielded. `None` raises
+            the first error, after the records before it.
+    """
+    for batch in prefetch(itertools.chain.from_iterable(_read_sound(source, part, fields) for part in parts)):
+        if failed is None:
+            yield from until_failure(batch)
+            continue
+        for number in sorted(batch.failed):
+            failed(number, batch.failed[number])
+        if len(batch):
+            yield batch
+
+
+def _read_sound(source: RecordSource, part: range | NDArray[np.int64], fields: Fields) -> Iterator[RecordBatch]:
+    """Yield these records in batches; those that do not fit the spec are in `failed`, too."""
+    try:
+        yield source.read(part, fields, "omit")
+    except DataFormatsError as error:
+        half = len(part) // 2
+        if half:
+            yield from _read_sound(source, part[:half], fields)
+            yield from _read_sound(source, part[half:], fields)
+        else:
+            yield RecordBatch({}, np.zeros(0, np.int64), {int(part[0]): error})
 
 
 def read_parts(read: Callable[[range], T], parts: Iterable[range]) -> Iterator[T]:

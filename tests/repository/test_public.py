@@ -20,7 +20,8 @@ import dataformats
 
 TESTS = Path(__file__).parents[1]
 FOUND = (module.name for module in pkgutil.walk_packages(dataformats.__path__, "dataformats."))
-PACKAGES = {"grain": "grain", "huggingface": "datasets", "polars": "polars", "ray": "ray"}  # the tests may lack them
+# The tests may lack them.
+PACKAGES = {"duckdb": "duckdb", "grain": "grain", "huggingface": "datasets", "polars": "polars", "ray": "ray"}
 EXTRAS = {f"dataformats.interop.{name}": package for name, package in PACKAGES.items()}
 IMPORTABLE = (name for name in FOUND if name not in EXTRAS or importlib.util.find_spec(EXTRAS[name]))
 MODULES = ["dataformats", *sorted(name for name in IMPORTABLE if not name.endswith("__main__"))]
