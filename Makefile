@@ -11,7 +11,10 @@ SECONDS ?= 30
 # Runs a command and notes how long it took: see .ci/run.
 STAGE := .ci/stage
 
-.PHONY: demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize fuzz soak wheels clean
+BESIDE := --no-print-directory --jobs 2 --output-sync=target
+
+.PHONY: demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize test-pyright \
+    test-docs fuzz soak wheels clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
@@ -31,13 +34,22 @@ test: .venv/stamp
 	@$(STAGE) mypy .venv/bin/mypy
 	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests --ignore tests/deep
 
-# Everything else.
-test-deep: .venv/deep .venv-moto/stamp
-	@$(STAGE) pyright .venv/bin/pyright
-	@for stage in fuzz-short sanitize plain wheel reference; do \
-	    $(STAGE) $$stage $(MAKE) --no-print-directory test-$$stage || exit 1; done
-	@$(STAGE) docs $(MAKE) --no-print-directory docs
+# Everything else. A stage that keeps one processor busy runs beside another; pytest takes all processors.
+PAIRED := fuzz-short sanitize pyright docs plain
+
+test-deep: .venv/stamp
+	@$(MAKE) $(BESIDE) .venv/deep .venv-moto/stamp .venv-docs/stamp
+	@$(MAKE) $(BESIDE) $(PAIRED:%=stage-%)
+	@$(MAKE) --no-print-directory stage-wheel stage-reference
 	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests/deep
+
+stage-%:
+	@$(STAGE) $* $(MAKE) --no-print-directory test-$*
+
+test-pyright: .venv/deep
+	.venv/bin/pyright
+
+test-docs: docs
 
 # Only what calls kernels.
 test-reference: .venv/stamp
