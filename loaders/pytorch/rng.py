@@ -151,6 +151,10 @@ class _Operators(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no types there
         self._draws = draws
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or torch wraps the method below so that its first call imports torch.compile, which takes 4 s
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in func.tags or kwargs.get("generator") is not None:

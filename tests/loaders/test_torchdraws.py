@@ -106,6 +106,13 @@ def test_every_seeded_operator_is_known() -> None:
     assert unknown <= {"miopen_rnn"}  # of some GPUs, called by torch.lstm
 
 
+def test_drawing_does_not_import_the_compiler() -> None:
+    """Torch wraps the methods of modes that leave this to it, and the wrapper's first call imports `torch._dynamo`."""
+    from dataformats.loaders.pytorch.rng import _Operators
+
+    assert not hasattr(_Operators.__torch_dispatch__, "__wrapped__")
+
+
 def _is_seeded(schema: Any) -> bool:
     operator = getattr(torch.ops.aten, schema.name.removeprefix("aten::"), None)
     overload = getattr(operator, schema.overload_name or "default", None)
