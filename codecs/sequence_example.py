@@ -22,6 +22,7 @@ from dataformats.codecs.features.feature import (
 )
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS, MISSING
+from dataformats.codecs.features.missing_fields import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.spec_columns import Target, refuse, to_column
 from dataformats.codecs.features.validation import (
@@ -172,7 +173,10 @@ class _SequenceCoder(RecordCoder):
         stored = dict(zip(wanted, found, strict=True))
         if self._known is not None:
             self._check_either(stored)
-        return {name: self._column(name, stored, range_of(fields[name])) for name in names}
+        try:
+            return {name: self._column(name, stored, range_of(fields[name])) for name in names}
+        except MissingFieldError as error:
+            raise with_names(error, SEQUENCE_EXAMPLE, blobs, self._spec) from None
 
     def _check_known(self, message: Any, index: int) -> None:
         """Raise if a record has names that an inferred spec lacks."""

@@ -14,6 +14,7 @@ from dataformats.codecs.features.fast_path import FastPath
 from dataformats.codecs.features.feature import Facts, feature_value
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import Lists
+from dataformats.codecs.features.missing_fields import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import parse
 from dataformats.codecs.features.spec_columns import Target, to_column
 from dataformats.codecs.features.validation import (
@@ -99,8 +100,11 @@ class _Coder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each requested field; others are not decoded."""
-        columns = self._fast_path(fields).columns(blobs)
-        return self._columns(self._find(blobs, fields), fields) if columns is None else columns
+        try:
+            columns = self._fast_path(fields).columns(blobs)
+            return self._columns(self._find(blobs, fields), fields) if columns is None else columns
+        except MissingFieldError as error:
+            raise with_names(error, self._payload, blobs, self._names) from None
 
     def decode_record(self, blob: bytearray, fields: Mapping[str, bool | range]) -> dict[str, Any] | None:
         """Return the values of the requested fields; `None` if `decode_batch` must decode the record."""

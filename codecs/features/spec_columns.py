@@ -21,6 +21,7 @@ from dataformats.codecs.features.list_kinds import (
     KIND_TYPES,
     MISSING,
 )
+from dataformats.codecs.features.missing_fields import MissingFieldError
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.field_decoder import (
     check_part,
@@ -126,15 +127,12 @@ def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: 
         return Nullable(column, np.ones(len(stored), np.bool_))
     present = stored.kinds > MISSING
     if not target.kind.optional and not target.sequence:
-        sentence = "Check the name of the field, or pass {spec} if records may lack it."
-        refuse(
-            target,
-            int(present.argmin()),
-            "nothing",
-            str(target.kind.element),
-            _dims_text(target) + "?",
-            sentence=sentence,
+        remedy = Remedy(
+            "Check the name of the field, or pass {spec} if records may lack it.",
+            spec={target.name: f"{target.kind}?"},
         )
+        what = f"expected {target.kind}, found nothing"
+        raise MissingFieldError(what, field=target.name, index=int(present.argmin()), remedy=remedy)
     if part is not None:
         check_part(part, np.where(present, np.iinfo(np.int64).max, 0), target.name)
     rows = np.flatnonzero(present)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dataformats.batch import RecordBatch
 from dataformats.batch.jax_trees import register_with_jax
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.indexing.index_cache import check_place
 from dataformats.interfaces import Backend, OpenOptions, check_options
@@ -79,9 +80,9 @@ def open(  # the name that the contract gives it
     Raises:
         FileNotFoundError: There is no such file.
         FormatError: The content is of no known format, or not of the named one, or a header is broken.
-        SpecError: The spec does not parse, or `payload` is given and the format stores each field separately.
-        UnknownNameError: No such format, payload, or place of indexes; a codec that `spec` names is looked up by the
-            first read.
+        SpecError: The spec does not parse, a codec does not take its arguments, or `payload` is given and the format
+            stores each field separately.
+        UnknownNameError: No such format, payload, codec, or place of indexes.
         ValueError: No such `io` or `cache`, or the files cannot be mapped or, with `"disk:PATH"`, are not behind URLs.
 
     Example:
@@ -142,13 +143,27 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
     """Return the arguments of a call of `open`.
 
     Raises:
-        SpecError: The spec does not parse.
+        SpecError: The spec does not parse, or a codec does not take its arguments.
+        UnknownNameError: The spec or the payload names no codec.
     """
+    spec = None if spec is None else Spec(spec)
+    _check_codecs(spec or {}, options.get("payload"), options.get("codecs"))
     names = {one.name for one in fields(OpenArguments)} - {"backend_options"}
     known = {name: options.pop(name) for name in names & options.keys()}
     if "max_record_bytes" in known:
         known["max_record_bytes"] = operator.index(known["max_record_bytes"])
-    return OpenArguments(path=path, spec=None if spec is None else Spec(spec), backend_options=options, **known)
+    return OpenArguments(path=path, spec=spec, backend_options=options, **known)
+
+
+def _check_codecs(spec: Mapping[str, Type], payload: str | None, codecs: Mapping[str, Any] | None) -> None:
+    resolver = CodecResolver(codecs, trusted=True)
+    if payload is not None:
+        resolver.codec(Type.parse(payload))
+    for name, kind in spec.items():
+        try:
+            resolver.codec(kind.element)
+        except SpecError as error:
+            raise SpecError(error.what, field=name, remedy=error.remedy) from None
 
 
 def raise_error(error: FormatError) -> None:

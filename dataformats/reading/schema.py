@@ -104,6 +104,8 @@ class DatasetSchema:
                 raise SpecError(f"the files have no such field: {', '.join(reader.spec)}", field=name)
         self._unlock()
         after_fork(self, "_unlock")
+        if declared.spec is not None and declared.payload is not None and not declared.is_saved:
+            self.coder  # noqa: B018  # raises if the payload cannot hold the spec
 
     def _unlock(self) -> None:
         self._lock = threading.RLock()

@@ -1,0 +1,78 @@
+"""A wrong spec: the fields that are there, and types that no codec decodes, refused by `open`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dataformats
+from dataformats import SpecError, UnknownNameError
+from tests.cases import GOLDEN
+
+PHOTOS = GOLDEN / "real" / "photos.tfrecord"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("widht", "'height', 'image', 'name', 'width'. Name the field 'width'."),
+        ("label", "'height', 'image', 'name', 'width'. Check the name of the field, or pass"),
+    ],
+)
+def test_a_wrong_field_is_answered_with_those_of_the_record(name: str, said: str) -> None:
+    src = dataformats.open(PHOTOS, spec={name: "int64"})
+    for read in (lambda: src[0], lambda: src.read([0, 1]), lambda: next(iter(src))):
+        with pytest.raises(SpecError) as caught:
+            read()
+        assert f"field {name!r}: expected int64, found nothing; the record has {said}" in str(caught.value)
+        assert (type(caught.value), caught.value.index, caught.value.path) == (SpecError, 0, str(PHOTOS))
+
+
+def test_a_field_of_other_records_may_be_optional(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "a.tfrecord", spec={"a": "int64?", "b": "int64"}) as writer:
+        writer.extend([{"a": 1, "b": 2}, {"b": 3}])
+    src = dataformats.open(tmp_path / "a.tfrecord", spec={"a": "int64[1]", "b": "int64"})
+    with pytest.raises(SpecError, match=r"record 1 of .*; the record has 'b'\. Check .* spec=.*'a': 'int64\[1\]\?'"):
+        src.read([0, 1])
+
+
+def test_sequence_examples(tmp_path: Path) -> None:
+    spec = {"title": "utf8", "steps": "int64[]"}
+    with dataformats.create(tmp_path / "a.tfrecord", payload="sequence_example", spec=spec) as writer:
+        writer.append({"title": "a", "steps": [1]})
+    with pytest.raises(SpecError, match=r"the record has 'steps', 'title'. Name the field 'title'\."):
+        dataformats.open(tmp_path / "a.tfrecord", payload="sequence_example", spec={"titel": "utf8"})[0]
+
+
+def test_long_and_many_names_are_cut(tmp_path: Path) -> None:
+    spec = {f"{i}\x1b[31m{{}}" + "x" * 10_000: "int64" for i in range(50)}
+    with dataformats.create(tmp_path / "a.tfrecord", spec=spec) as writer:
+        writer.append(dict.fromkeys(spec, 1))
+    for name in ("label", "1\x1b[31m{}" + "x" * 100):
+        with pytest.raises(SpecError, match="and 40 more") as caught:
+            dataformats.open(tmp_path / "a.tfrecord", spec={name: "int64"})[0]
+        assert len(str(caught.value)) < 3000
+        assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"spec": {"width": "int46"}}, UnknownNameError, "unknown codec 'int46' (nearest: int"),
+        ({"spec": {"image": "jpeq[]?"}}, UnknownNameError, "nearest: jpeg"),
+        ({"spec": {"width": "int64(3)"}}, SpecError, "field 'width': codec 'int64' takes no arguments"),
+        ({"spec": {"width": "int64[][]"}, "payload": "example"}, SpecError, "[] must be the first dimension"),
+        ({"payload": "exampel"}, UnknownNameError, "nearest: example"),
+    ],
+)
+def test_types_are_checked_by_open(options: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error) as caught:
+        dataformats.open(PHOTOS, **options)
+    assert said in str(caught.value)
+
+
+def test_codecs_of_the_call_are_types() -> None:
+    codecs = {"mine": (lambda value: value, lambda blob: len(blob))}
+    assert dataformats.open(PHOTOS, spec={"image": "mine"}, codecs=codecs)[0]["image"] > 1000
