@@ -31,8 +31,6 @@ from dataformats.spec import Type
 
 __all__ = ["head"]
 
-_MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
-
 
 @dataclass(frozen=True, slots=True)
 class _Head:
@@ -71,17 +69,14 @@ def head(
 
 @contextmanager
 def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | None, n: int) -> Iterator[_Head]:
-    from dataformats.columns.codec_resolver import as_bytes
     from dataformats.reading.opening import open as open_source
+    from dataformats.reading.undecoded import undecoded
 
     with open_source(path, **options) as source:
-        opaque = source.opaque_fields
-        encoded = {name for name, kind in source.spec.items() if kind.codec in _MEDIA} | opaque.keys()
-        # Images and videos are read as bytes: their headers say enough.
-        chosen = source.with_spec(as_bytes(source.spec, encoded)) if encoded else source
+        chosen = undecoded(source)  # the headers of images and videos say enough
         chosen = chosen if fields is None else chosen.select(*fields)
         names = () if chosen.single else tuple(chosen.spec)
-        yield _Head(itertools.islice(iter(chosen), min(n, sys.maxsize)), names, opaque)
+        yield _Head(itertools.islice(iter(chosen), min(n, sys.maxsize)), names, source.opaque_fields)
 
 
 def _print_records(head: _Head) -> None:

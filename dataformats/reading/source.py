@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces import Decode
 from dataformats.reading.scan import read_parts, scan_by_reading, steps
-from dataformats.reading.stats import FieldStats, field_stats
+from dataformats.reading.stats import FieldStats, scan_stats
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.prefetch import prefetch
 
@@ -379,10 +380,31 @@ class RecordSource(ABC):
 
     # ---- statistics, life
 
-    def stats(self, field: str | None = None) -> FieldStats:
-        """Return count, range and moments of a field, reading it whole; single values need no name."""
-        name = VALUE if field is None else field
-        return field_stats(self.scan([name]), name)
+    @overload
+    def stats(self, field: str) -> FieldStats: ...
+
+    @overload
+    def stats(self, field: None = None) -> FieldStats | dict[str, FieldStats]: ...
+
+    def stats(self, field: str | None = None) -> FieldStats | dict[str, FieldStats]:
+        """Return the statistics of a field, or of all in one scan: field to `FieldStats`.
+
+        Single values have one `FieldStats`, without a name. Damaged records are left out and counted in `failed`.
+        Memory is bounded.
+
+        Raises:
+            SpecError: A record does not fit the spec.
+
+        Example:
+            >>> import dataformats
+            >>> stats = dataformats.open("tests/golden/real/photos.tfrecord").stats()
+            >>> stats["width"].mean, stats["image"].largest[0].text
+            (315.5833333333333, 'JPEG image, 320 x 320, RGB')
+        """
+        name = VALUE if field is None and self.single else field
+        [running] = deque(scan_stats(self, None if name is None else [name]), maxlen=1)
+        found = running.snapshot()
+        return found if name is None else found[name]
 
     def close(self) -> None:  # noqa: B027  # most sources hold nothing
         """Release files; using the source again opens them again."""

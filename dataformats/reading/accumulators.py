@@ -1,0 +1,229 @@
+"""What statistics keep of values that arrive in parts: moments, a histogram, frequencies, the largest ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MAX_DISTINCT", "Frequencies", "Histogram", "Largest", "LargestValues", "Moments", "RunningHistogram"]
+
+MAX_DISTINCT = 10_000
+"""With more distinct values than these, their frequencies are not counted."""
+
+_BINS = 128
+_LEAST_EXPONENT, _PRECISION = -1022, 53  # of float64
+_N_LARGEST, _N_COMMON = 10, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts of numbers in bins of equal width, a power of two.
+
+    Attributes:
+        edges: One more than bins; a bin includes its left edge.
+        counts: Numbers in each bin. At most 128; the first and the last are not empty.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """One of the largest values of a field.
+
+    Attributes:
+        index: The number of the record.
+        size: The number; of bytes, text and sequences the length.
+        text: Format and size of an image, otherwise empty.
+    """
+
+    index: int
+    size: float
+    text: str
+
+
+class Moments:
+    """Range, mean and variance of finite numbers (Chan, Golub, LeVeque 1979)."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._mean = 0.0
+        self._squares = 0.0
+        self.least, self.most = math.inf, -math.inf
+
+    def add(self, numbers: NDArray[np.float64], least: float, most: float) -> None:
+        """Add numbers, of which these are the least and the largest."""
+        n, mean = self.n + numbers.size, float(numbers.mean())
+        shift, centered = mean - self._mean, numbers - mean
+        np.multiply(centered, centered, out=centered)  # a dot product may wake the threads of a BLAS
+        self._squares += float(centered.sum()) + shift * shift * self.n * numbers.size / n
+        self._mean += shift * numbers.size / n
+        self.n = n
+        self.least, self.most = min(self.least, least), max(self.most, most)
+
+    def summary(self) -> tuple[float | None, float | None, float | None, float | None]:
+        """Return (least, most, mean, standard deviation)."""
+        if not self.n:
+            return None, None, None, None
+        return float(self.least), float(self.most), self._mean, (self._squares / self.n) ** 0.5
+
+
+class RunningHistogram:
+    """A histogram whose bins merge in pairs if the range grows, so each number is counted once and exactly."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(0, np.int64)
+        self._first = 0  # bin i is [first + i, first + i + 1) * 2**exponent
+        self._exponent = 0
+        self._least: float = math.inf
+        self._most: float = -math.inf
+
+    def add(self, numbers: NDArray[Any], least: float, most: float) -> None:
+        """Add finite float64 numbers or integers, of which these are the least and the largest."""
+        if least < self._least or most > self._most:
+            self._grow(min(least, self._least), max(most, self._most))
+        self._counts += np.bincount(self._bins(numbers), minlength=len(self._counts))
+
+    def _bins(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
+        if numbers.dtype.kind == "f":
+            scaled = numbers * 2.0**-self._exponent
+            bins = np.floor(scaled)
+            if self._exponent > 0 and self._first < 0:
+                bins[(scaled == 0) & (numbers < 0)] = -1  # they are too small to be scaled
+            return (bins - self._first).astype(np.int64)
+        if numbers.dtype.itemsize < 8:
+            numbers = numbers.astype(np.int64)
+        shifted = numbers >> numbers.dtype.type(self._exponent) if self._exponent else numbers
+        offsets: NDArray[np.int64] = (shifted - numbers.dtype.type(self._first)).astype(np.int64, copy=False)
+        return offsets
+
+    def _grow(self, least: float, most: float) -> None:
+        """Cover this range: merge bins until they are few enough, and add empty ones."""
+        exponent = self._exponent if len(self._counts) else -(10**4)
+        exponent = max(exponent, _least_exponent(least, most))
+        while _bin(most, exponent) - _bin(least, exponent) >= _BINS:
+            exponent += 1
+        first, last = _bin(least, exponent), _bin(most, exponent)
+        counts = np.zeros(last - first + 1, np.int64)
+        for position, count in enumerate(self._counts.tolist()):
+            counts[(self._first + position >> exponent - self._exponent) - first] += count
+        self._counts, self._first, self._exponent = counts, first, exponent
+        self._least, self._most = least, most
+
+    def summary(self) -> Histogram | None:
+        """Return the bins so far; `None` without numbers."""
+        if not len(self._counts):
+            return None
+        edges = [_edge(self._first + i, self._exponent) for i in range(len(self._counts) + 1)]
+        return Histogram(tuple(edges), tuple(self._counts.tolist()))
+
+
+def _bin(number: float, exponent: int) -> int:
+    """Return floor(number / 2**exponent)."""
+    if isinstance(number, int):
+        return number >> exponent
+    scaled = math.ldexp(number, -exponent)
+    return -1 if scaled == 0 and number < 0 else math.floor(scaled)
+
+
+def _least_exponent(least: float, most: float) -> int:
+    """Return the least exponent of a bin's width: 0 for integers; for others such that bins have exact numbers."""
+    if isinstance(least, int):
+        return max(0, int(most - least).bit_length() - _BINS.bit_length())
+    largest, half = max(abs(least), abs(most)), most / 2 - least / 2
+    fine = math.frexp(half)[1] + 1 - _BINS.bit_length() if half else _LEAST_EXPONENT
+    return max(_LEAST_EXPONENT, math.frexp(largest)[1] - _PRECISION, fine)
+
+
+def _edge(number: int, exponent: int) -> float:
+    try:
+        return math.ldexp(number, exponent)
+    except OverflowError:  # of the last bin of the largest numbers
+        return math.copysign(np.finfo(np.float64).max, number)
+
+
+class Frequencies:
+    """How often each value occurs, if there are at most `MAX_DISTINCT`. All values are integers, or none is."""
+
+    def __init__(self) -> None:
+        self.overflown = False
+        self._values: NDArray[Any] | None = None  # distinct integers, sorted
+        self._counts = np.zeros(0, np.int64)
+        self._others: Counter[Any] = Counter()
+
+    def add_integers(self, numbers: NDArray[Any], least: int, most: int) -> None:
+        """Add integers, of which these are the least and the largest."""
+        if most - least < 2 * numbers.size and numbers.dtype != np.uint64:
+            counts = np.bincount(numbers.astype(np.int64) - least)
+            positions = np.flatnonzero(counts)
+            values, counts = (positions + least).astype(numbers.dtype), counts[positions]
+        else:
+            values, counts = np.unique(numbers, return_counts=True)
+        if self._values is None:
+            self._values, self._counts = values, counts
+        else:
+            at = np.searchsorted(self._values, values)
+            known = self._values[np.minimum(at, len(self._values) - 1)] == values
+            self._counts[at[known]] += counts[known]
+            if not known.all():
+                self._values = np.insert(self._values, at[~known], values[~known])
+                self._counts = np.insert(self._counts, at[~known], counts[~known])
+        self._limit(len(self._values))
+
+    def add_others(self, values: Iterable[Any]) -> None:
+        """Add values that can be sorted."""
+        self._others.update(values)
+        self._limit(len(self._others))
+
+    def _limit(self, n: int) -> None:
+        if n > MAX_DISTINCT:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Count no longer."""
+        self.overflown, self._values = True, None
+        self._others.clear()
+
+    def summary(self) -> tuple[int | None, tuple[tuple[Any, int], ...] | None]:
+        """Return the number of distinct values, and the most common ones with their counts; `None` if unknown."""
+        if self._values is not None:
+            first = np.lexsort((self._values, -self._counts))[:_N_COMMON]
+            pairs = zip(self._values[first].tolist(), self._counts[first].tolist(), strict=True)
+            return len(self._values), tuple(pairs)
+        if not self._others:
+            return None, None
+        ranked = sorted(self._others.items(), key=lambda pair: (-pair[1], pair[0]))
+        return len(ranked), tuple(ranked[:_N_COMMON])
+
+
+class LargestValues:
+    """The ten largest values."""
+
+    def __init__(self) -> None:
+        self.values: tuple[Largest, ...] = ()
+        self._least: float = -math.inf  # a value must be larger
+
+    def add(self, sizes: NDArray[Any], indices: NDArray[np.int64], text: Callable[[int], str]) -> None:
+        """Add the values of some records.
+
+        Args:
+            sizes: Numbers or lengths.
+            indices: The numbers of the records.
+            text: Returns the text of the value at a position; called for at most ten of them.
+        """
+        larger = np.flatnonzero(sizes > self._least)
+        if not len(larger):
+            return
+        ascending = np.argsort(sizes[larger][::-1], kind="stable")[-_N_LARGEST:]  # of equal ones the first is kept
+        chosen = larger[::-1][ascending]
+        new = [Largest(int(indices[i]), sizes[i].item(), text(int(i))) for i in chosen.tolist()]
+        self.values = tuple(sorted((*self.values, *new), key=lambda one: (-one.size, one.index))[:_N_LARGEST])
+        if len(self.values) == _N_LARGEST:
+            self._least = self.values[-1].size

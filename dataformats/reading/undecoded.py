@@ -1,0 +1,22 @@
+"""Read images, videos and opaque fields as their stored bytes."""
+
+from __future__ import annotations
+
+from dataformats.columns.codec_resolver import as_bytes
+from dataformats.errors import SpecError
+from dataformats.reading.source import RecordSource
+
+__all__ = ["undecoded"]
+
+_MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
+
+
+def undecoded(source: RecordSource) -> RecordSource:
+    """Return the source with images, videos and fields that no codec decodes as bytes, if they are stored."""
+    encoded = {name for name, kind in source.spec.items() if kind.codec in _MEDIA} | source.opaque_fields.keys()
+    if not encoded:
+        return source
+    try:
+        return source.with_spec(as_bytes(source.spec, encoded))
+    except SpecError:  # the records are computed
+        return source
