@@ -14,7 +14,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.indexing.index_cache import check_place
 from dataformats.interfaces import Backend, OpenOptions, check_options
-from dataformats.interfaces.backend import MAX_RECORD_BYTES
+from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.reading.detection import choose_files
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.schema import declared_schema, spec_applies
@@ -199,7 +199,7 @@ class OpenArguments(OpenOptions):
         """
         check_place(self.index)
         entries = resolve(self.path, self.storage_options)
-        sidecars = DatasetSidecars(entries, needed=self.payload is None or self.spec is None)
+        sidecars = DatasetSidecars(entries, needed=not self._is_declared)
         backend, files = choose_files(entries, self.format or sidecars.format)
         facts = sidecars.facts(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
@@ -215,6 +215,12 @@ class OpenArguments(OpenOptions):
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
         return FileSource(arguments, backend, reader, declared_schema(arguments, facts))
+
+    @property
+    def _is_declared(self) -> bool:
+        """True if the call gives payload and spec, or the spec of a format that has no payload."""
+        named = None if self.format is None else backends.get(self.format)
+        return self.spec is not None and (self.payload is not None or isinstance(named, FieldsBackend))
 
     def _used(self, facts: Mapping[str, Any]) -> set[str]:
         """Return the names of the facts of a sidecar that the call does not replace by its own."""

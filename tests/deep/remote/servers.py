@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RangeServer", "plain_server"]
+__all__ = ["RangeServer", "counting_server", "plain_server"]
 
 Fault = Callable[[int, str], str | None]
 
@@ -104,10 +104,52 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+class _Counting(_Quiet):
+    """Serves the files of a folder with ranges."""
+
+    protocol_version = "HTTP/1.1"
+    log: list[tuple[str, int]]
+
+    def do_HEAD(self) -> None:
+        self.log.append((f"HEAD {self.path}", 0))
+        super().do_HEAD()
+
+    def do_GET(self) -> None:
+        path, asked = Path(self.translate_path(self.path)), self.headers.get("Range", "").removeprefix("bytes=")
+        if not (path.is_file() and asked):
+            self.log.append((f"GET {self.path}", 0))
+            super().do_GET()
+            return
+        first, last = map(int, asked.split("-"))
+        with path.open("rb") as file:
+            file.seek(first)
+            body = file.read(last + 1 - first)
+        self.log.append((f"GET {self.path}", len(body)))
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def counting_server(folder: Path) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """Serve a folder with ranges; yield its URL and the list of requests, each with the bytes of its answer."""
+    log: list[tuple[str, int]] = []
+    handler = type("Handler", (_Counting,), {"log": log})
+    with _serving(partial(handler, directory=str(folder))) as url:
+        yield url, log
+
+
 @contextmanager
 def plain_server(folder: Path) -> Iterator[str]:
     """Serve a folder by Python's own server, which knows no ranges; yield its URL."""
-    with _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+    with _serving(partial(_Quiet, directory=str(folder))) as url:
+        yield url
+
+
+@contextmanager
+def _serving(handler: Any) -> Iterator[str]:
+    with _Server(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

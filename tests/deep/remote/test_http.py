@@ -12,7 +12,7 @@ import pytest
 
 import dataformats
 from dataformats.storage import range_requests, remote
-from tests.deep.remote.servers import RangeServer, plain_server
+from tests.deep.remote.servers import RangeServer, counting_server, plain_server
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
@@ -137,6 +137,24 @@ def test_a_disk_cache_serves_the_second_epoch(server: RangeServer, tmp_path: Pat
         with dataformats.Loader(source, 64) as loader:
             assert sum(len(batch["value"]) for batch in loader) == N
         assert any(server.ranges) == requests
+
+
+SUFFIXES = {"tfrecord": ".tfrecord", "ofrecord": ".ofrecord", "ffrecord": ".ffr", "syrah": ".syr"}
+
+
+@pytest.mark.parametrize("format", SUFFIXES)
+def test_opening_in_few_requests(format: str, tmp_path: Path) -> None:
+    name = f"x{SUFFIXES[format]}"
+    with dataformats.create(tmp_path / name, format, spec={"n": "int64"}) as writer:
+        writer.extend({"n": i} for i in range(N))
+    Path(f"{tmp_path / name}.dataformats.json").unlink(missing_ok=True)
+    with counting_server(tmp_path) as (url, log):
+        source = dataformats.open(f"{url}/{name}")
+        assert len(log) <= 8
+        log.clear()
+        dataformats.open(f"{url}/{name}", format=format, payload=source.payload, spec=source.spec)
+        assert len(log) <= 3
+        assert len(dataformats.open(f"{url}/*{SUFFIXES[format]}")) == N
 
 
 def test_a_folder_is_a_page_of_links(path: Path) -> None:
