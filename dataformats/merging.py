@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
+from dataformats.reading.conditions import Condition
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.opening import open_for_copying
@@ -79,7 +80,7 @@ def split(
     *,
     records: int | None = None,
     parts: int | None = None,
-    where: ArrayLike | Callable[[Any], bool] | None = None,
+    where: ArrayLike | Callable[[Any], bool] | Condition | None = None,
     rest: Any = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -95,8 +96,8 @@ def split(
         path: The new folder of shards; with `where` the dataset of the records for which it is true.
         records: The records of each shard; the last one may have fewer.
         parts: The number of shards: see `merge`.
-        where: bool[len(source)], or a function of a record: see `RecordSource.where`. Only such a function makes
-            records be decoded, before anything is written.
+        where: bool[len(source)], or a function of a record, or a condition: see `RecordSource.where`. Only the latter
+            two make records be decoded, before anything is written.
         rest: With `where`, the dataset of all other records. The two datasets are published one after the other.
         overwrite: As in `merge`.
         progress: As in `merge`.
@@ -165,7 +166,7 @@ def _copy(
 
 def _divide(
     sources: Sequence[FileSource],
-    where: ArrayLike | Callable[[Any], bool],
+    where: ArrayLike | Callable[[Any], bool] | Condition,
     path: Any,
     rest: Any,
     *,

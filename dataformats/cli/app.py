@@ -73,7 +73,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     split: (
         "dataformats split photos.tfrecord shards --parts 4",
         "dataformats split photos.tfrecord thousands --records 1000",
-        "dataformats split photos.tfrecord wide.tfrecord --where rules:is_wide --rest narrow.tfrecord",
+        "dataformats split photos.tfrecord wide.tfrecord --where 'width > height' --rest narrow.tfrecord",
     ),
 }
 """Each command with the examples in its help."""

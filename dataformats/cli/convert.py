@@ -14,7 +14,7 @@ import typer
 
 from dataformats.cli.executors import Address, ClusterEngine, in_workers
 from dataformats.cli.exit_codes import FINDING, INTERRUPTED
-from dataformats.cli.functions import calls, named_function
+from dataformats.cli.functions import calls, condition, named_function
 from dataformats.cli.options import (
     AsJson,
     FieldNames,
@@ -213,7 +213,7 @@ def _content(
         "rename": names,
         "spec": new,
         "payload": checked_payload(payload),
-        "where": named_function(where, "--where"),
+        "where": condition(where),
         "map": named_function(mapped, "--map"),
     }
 

@@ -1,20 +1,72 @@
-"""Functions in Python that options name."""
+"""Functions in Python that options name, and conditions."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dataformats.cli.exit_codes import CRASH, exit_code
 
-__all__ = ["calls", "named_function"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dataformats.reading.conditions import Condition
+    from dataformats.reading.source import RecordSource
+
+__all__ = ["calls", "condition", "matches", "named_function"]
+
+_FUNCTION = re.compile(r"[\w.]+:[\w.]+")
+
+
+def condition(text: str | None) -> Callable[[Any], Any] | Condition | None:
+    """Return the condition that `--where` gives; `None` for `None`.
+
+    Raises:
+        typer.BadParameter: There is no such function, or no such mask.
+        MissingExtraError: It is SQL, and DuckDB is not installed.
+    """
+    if text is None or _FUNCTION.fullmatch(text):
+        return named_function(text, "--where")
+    if text.endswith(".npy"):
+        return _stored_mask(text)
+    from dataformats.interop.duckdb import SqlCondition
+
+    return SqlCondition(text)
+
+
+def _stored_mask(path: str) -> Condition:
+    import numpy as np
+
+    from dataformats.reading.conditions import Mask
+
+    try:
+        return Mask(np.load(path, allow_pickle=False), path)
+    except (OSError, ValueError, EOFError) as error:
+        raise typer.BadParameter(str(error), param_hint="--where") from error
+
+
+def matches(
+    source: RecordSource, where: Callable[[Any], Any] | Condition, failed: Callable[[int, Exception], object]
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the numbers of the records for which a condition is true, in parts: see `Condition.numbers`."""
+    import numpy as np
+
+    from dataformats.reading.scan import scan_sound
+
+    if not callable(where):
+        yield from where.numbers(source, failed)
+        return
+    for batch in scan_sound(source, source.steps(), None, failed):
+        yield batch.indices[np.array([bool(where(record)) for record in batch])]
 
 
 def named_function(text: str | None, option: str) -> Callable[[Any], Any] | None:
@@ -41,8 +93,8 @@ def named_function(text: str | None, option: str) -> Callable[[Any], Any] | None
 
 
 @contextmanager
-def calls(**functions: Callable[[Any], Any] | None) -> Iterator[None]:
-    """Report an unexpected error as one of these functions, if any is given.
+def calls(**functions: Callable[[Any], Any] | Condition | None) -> Iterator[None]:
+    """Report an unexpected error as one of these functions or conditions, if any is given.
 
     Args:
         **functions: Option to function.
@@ -56,5 +108,6 @@ def calls(**functions: Callable[[Any], Any] | None) -> Iterator[None]:
         given = [f"--{name}" for name, function in functions.items() if function is not None]
         if not given or exit_code(error) != CRASH:
             raise
-        what = f"the function raised {type(error).__name__}: {error}"
+        is_condition = isinstance(error, ValueError) and not callable(functions.get("where"))
+        what = str(error) if is_condition else f"the function raised {type(error).__name__}: {error}"
         raise typer.BadParameter(what, param_hint=" or ".join(given)) from error

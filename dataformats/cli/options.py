@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import json
-import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -34,7 +30,6 @@ __all__ = [
     "Where",
     "checked_format",
     "checked_payload",
-    "condition",
     "one_or_all",
     "parsed_rename",
     "parsed_spec",
@@ -90,7 +85,11 @@ FromSpec = Annotated[
 ]
 Where = Annotated[
     str | None,
-    typer.Option(metavar="MODULE:FUNCTION", help="Only records for which a function in Python returns true."),
+    typer.Option(
+        metavar="CONDITION",
+        help="Only records for which this is true: SQL, such as 'label = 3 and width > 100'; or MODULE:FUNCTION, a "
+        "function of a record in Python; or a .npy file with one bool for each record.",
+    ),
 ]
 Shuffle = Annotated[int | None, typer.Option(metavar="SEED", help="Shuffle all records.")]
 Limit = Annotated[
@@ -213,45 +212,6 @@ def parsed_rename(texts: Sequence[str] | None, option: str = "--rename") -> dict
         return _pairs(texts or (), "OLD=NEW, such as 'image/encoded=image'")
     except (SpecError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
-
-
-def condition(text: str, option: str = "--where") -> Any:
-    """Return the mask in a `.npy` file, or the function that `module:function` names.
-
-    The module is installed, or lies in the current folder.
-
-    Raises:
-        typer.BadParameter: There is no such file or function; the function raises it if it fails.
-    """
-    if not text.endswith(".npy"):
-        return _function(text, option)
-    import numpy as np
-
-    try:
-        return np.load(text, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
-
-
-def _function(text: str, option: str) -> Callable[[Any], Any]:
-    module, _, name = text.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        function: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
-        what = f"expected MODULE:FUNCTION, found {text!r}: {error}"
-        raise typer.BadParameter(what, param_hint=option) from error
-    finally:
-        sys.path.remove(os.getcwd())
-
-    def called(record: Any) -> Any:
-        try:
-            return function(record)
-        except Exception as error:
-            what = f"{text} raised {type(error).__name__}: {error}"
-            raise typer.BadParameter(what, param_hint=option) from error
-
-    return called
 
 
 def _pairs(texts: Sequence[str], expected: str) -> dict[str, str]:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from dataformats.cli.convert import Overwrite, Sources
+from dataformats.cli.functions import calls, condition
 from dataformats.cli.merge import Parts, print_counts
-from dataformats.cli.options import AsJson, FromFormat, FromPayload, condition, one_or_all, reading
+from dataformats.cli.options import AsJson, FromFormat, FromPayload, Where, one_or_all, reading
 from dataformats.cli.progress import bar
-from dataformats.errors import DataFormatsError
 
 __all__ = ["split"]
 
@@ -19,14 +19,6 @@ Target = Annotated[
     typer.Argument(metavar="TARGET", help="The new folder of shards; with --where the dataset of matching records."),
 ]
 Records = Annotated[int | None, typer.Option(min=1, metavar="N", help="Write shards of N records.")]
-Where = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Write two datasets: TARGET has the records for which the function returns True. Or the name of a .npy "
-        "file with one bool for each record.",
-    ),
-]
 Rest = Annotated[str | None, typer.Option(metavar="PATH", help="With --where, the dataset of all other records.")]
 
 
@@ -56,16 +48,11 @@ def split(
     options: dict[str, Any] = {
         "records": records,
         "parts": parts,
-        "where": None if where is None else condition(where),
+        "where": condition(where),
         "rest": rest,
         "overwrite": overwrite,
         "source_options": reading(from_format, from_payload, None),
     }
-    with bar("splitting") as progress:
-        try:
-            counts = divided(one_or_all(sources), target, progress=progress, **options)
-        except ValueError as error:  # of a mask for another number of records
-            if where is None or isinstance(error, DataFormatsError):
-                raise
-            raise typer.BadParameter(str(error), param_hint="--where") from error
+    with calls(where=options["where"]), bar("splitting") as progress:
+        counts = divided(one_or_all(sources), target, progress=progress, **options)
     print_counts(counts, as_json)

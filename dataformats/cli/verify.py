@@ -8,7 +8,7 @@ import typer
 
 from dataformats.cli.executors import Address, ClusterEngine, in_workers
 from dataformats.cli.exit_codes import FINDING, in_options
-from dataformats.cli.functions import calls, named_function
+from dataformats.cli.functions import calls, condition
 from dataformats.cli.options import (
     AsJson,
     FieldNames,
@@ -88,7 +88,7 @@ def verify(
     source: dict[str, Any] = {
         "fields": split_names(fields),
         "rename": parsed_rename(rename),
-        "where": named_function(where, "--where"),
+        "where": condition(where),
         "shuffle": shuffle,
         "limit": limit,
         "source_options": reading_source(from_format, from_payload, from_spec),

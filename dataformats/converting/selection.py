@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels import crc32, permute
+from dataformats.reading.conditions import Condition
 from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.reading.views import evaluate
 
@@ -22,7 +23,7 @@ class Selection:
 
     Args:
         source: The records.
-        where: The function of a record; it is evaluated here, for every record. `None` takes all records.
+        where: A function of a record, or a condition; it is evaluated here, for every record. `None` takes all records.
         shuffle: The seed of a global shuffle; `None` keeps the order. It takes no memory.
         limit: At most so many records; `None` is all of them.
         on_corrupt: With `"omit"`, damaged records are selected, and left out when they are converted.
@@ -31,7 +32,7 @@ class Selection:
     def __init__(
         self,
         source: RecordSource,
-        where: Callable[[Any], bool] | None,
+        where: Callable[[Any], bool] | Condition | None,
         shuffle: int | None,
         limit: int | None,
         on_corrupt: OnCorrupt,
@@ -58,7 +59,9 @@ class Selection:
 
 
 def name_of(function: Any) -> str:
-    """Return the qualified name of a function, by which plans are compared."""
+    """Return the qualified name of a function, or the text of a condition, by which plans are compared."""
+    if isinstance(function, Condition):
+        return str(function)
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{getattr(function, '__module__', '')}.{name}"
 

@@ -23,6 +23,7 @@ from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import FindingGroup, Findings
 from dataformats.interfaces import BlobBackend, OutdatedIndexError
 from dataformats.interfaces.stored_file import Folder
+from dataformats.reading.conditions import Condition
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import as_numbers
@@ -88,7 +89,7 @@ def verify(
     against: RecordSource | Any = None,
     fields: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
-    where: Callable[[Any], bool] | None = None,
+    where: Callable[[Any], bool] | Condition | None = None,
     shuffle: int | None = None,
     limit: int | None = None,
     source_options: Mapping[str, Any] | None = None,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from dataformats.reading.conditions import Condition
+
 __all__ = ["Fields", "OnCorrupt", "RecordSource", "declared_spec"]
 
 OnCorrupt = Literal["raise", "omit"]
@@ -298,11 +300,12 @@ class RecordSource(ABC):
 
         return views.take(self, indices)
 
-    def where(self, mask: ArrayLike | Callable[[Any], bool]) -> RecordSource:
+    def where(self, mask: ArrayLike | Callable[[Any], bool] | Condition) -> RecordSource:
         """Return a view of the records for which the mask is true.
 
         Args:
-            mask: bool[len], or a function of a record that is evaluated once for each, now, in parallel.
+            mask: bool[len], or a function of a record that is evaluated once for each, now, in parallel; or a
+                condition, such as `dataformats.interop.duckdb.SqlCondition("label = 3")`.
         """
         from dataformats.reading import views
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
+from dataformats.reading.conditions import Condition
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.reading.source import Fields, OnCorrupt, RecordSource
@@ -32,14 +33,14 @@ def take(source: RecordSource, indices: ArrayLike | range) -> RecordSource:
     return TakeView(source, as_indices(indices, len(source)))
 
 
-def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool]) -> RecordSource:
+def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condition) -> RecordSource:
     """Return a view of the records for which the mask is true: see `RecordSource.where`."""
     return TakeView(source, np.flatnonzero(mask_of(source, mask)))
 
 
-def mask_of(source: RecordSource, mask: ArrayLike | Callable[[Any], bool]) -> NDArray[np.bool_]:
-    """Return bool[len(source)]: a mask as given, or the results of a function of each record."""
-    chosen = evaluate(source, mask) if callable(mask) else np.asarray(mask)
+def mask_of(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condition) -> NDArray[np.bool_]:
+    """Return bool[len(source)]: a mask as given, or the results of a function of each record, or of a condition."""
+    chosen = evaluate(source, mask) if callable(mask) or isinstance(mask, Condition) else np.asarray(mask)
     if chosen.dtype != np.bool_ or chosen.shape != (len(source),):
         raise ValueError(f"expected bool[{len(source)}], found {chosen.dtype}{list(chosen.shape)}")
     return chosen
@@ -57,9 +58,11 @@ def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[
 
 
 def evaluate(
-    source: RecordSource, function: Callable[[Any], bool], on_corrupt: OnCorrupt = "raise"
+    source: RecordSource, function: Callable[[Any], bool] | Condition, on_corrupt: OnCorrupt = "raise"
 ) -> NDArray[np.bool_]:
-    """Return the results of a function of each record; of damaged ones True, if they do not raise."""
+    """Return the results of a function of each record, or a condition; of damaged ones True, if they do not raise."""
+    if isinstance(function, Condition):
+        return function.mask(source, on_corrupt)
 
     def of_part(part: range) -> list[bool]:
         batch = source.read(part, on_corrupt=on_corrupt)

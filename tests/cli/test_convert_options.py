@@ -70,7 +70,6 @@ def test_a_function_of_each_record(run: Run, functions: str) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("nothing", "expected MODULE:FUNCTION, found 'nothing'"),
         ("no_such_module:f", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("functions_of_mine:nix", "has no attribute 'nix'"),
         ("functions_of_mine:NUMBER", "expected a function, found int"),
