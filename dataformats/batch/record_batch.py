@@ -121,6 +121,18 @@ class RecordBatch:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"RecordBatch({len(self)} records{failed}; {columns})"
 
+    def _repr_html_(self) -> str:
+        """Return a table of the first records for notebooks, with pictures."""
+        from dataformats.batch.notebook import SHOWN_RECORDS, error_html, records_html
+
+        try:
+            first = [(int(index), self[position]) for position, index in enumerate(self.indices[:SHOWN_RECORDS])]
+            failed = f", {len(self.failed)} failed" if self.failed else ""
+            types = {name: described(column) for name, column in self.columns.items()}
+            return records_html(f"RecordBatch: {len(self)} records{failed}", types, first)
+        except Exception as error:  # a notebook shows what it can
+            return error_html(error)
+
     def to_torch(self) -> dict[str, Any]:
         """Return the columns as tensors (numbers, jagged for `[]`) and lists (everything else), all copied.
 

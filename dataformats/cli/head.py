@@ -80,7 +80,7 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
 
 
 def _print_records(head: _Head) -> None:
-    from dataformats.cli.values import as_text
+    from dataformats.batch.value_text import as_text
 
     for index, record in enumerate(head.records):
         if not head.fields:

@@ -419,17 +419,37 @@ class RecordSource(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        size = f"{self.nbytes:,} bytes in {len(self.paths)} file{'s' if len(self.paths) != 1 else ''}"
-        lines = [f"{type(self).__name__.strip('_')}: {self.format}, {len(self):,} records, {size}"]
-        if self.payload is not None:
-            lines.append(f"payload: {self.payload}")
         spec: Mapping[str, object] = declared_spec(self) or {}
         width = max((len(name) for name in spec), default=0)
-        lines += [f"  {name:{width}}  {kind}" for name, kind in spec.items()]
-        return "\n".join(lines)
+        return "\n".join([*self._headlines(), *(f"  {name:{width}}  {kind}" for name, kind in spec.items())])
+
+    def _headlines(self) -> list[str]:
+        size = f"{self.nbytes:,} bytes in {len(self.paths)} file{'s' if len(self.paths) != 1 else ''}"
+        lines = [f"{type(self).__name__.strip('_')}: {self.format}, {len(self):,} records, {size}"]
+        return lines if self.payload is None else [*lines, f"payload: {self.payload}"]
+
+    def _repr_html_(self) -> str:
+        """Return a table of the first records for notebooks, with pictures; damaged records show their errors."""
+        from dataformats.batch.notebook import SHOWN_RECORDS, error_html, records_html
+        from dataformats.reading.undecoded import undecoded
+
+        try:
+            spec = declared_spec(self)
+            source = self if spec is None else undecoded(self)
+            first = [(index, _record_or_error(source, index)) for index in range(min(len(self), SHOWN_RECORDS))]
+            return records_html("; ".join(self._headlines()), spec or {}, first)
+        except Exception as error:  # a notebook shows what it can
+            return error_html(error)
 
 
 Sequence.register(RecordSource)  # type: ignore[type-abstract]  # its children are sequences
+
+
+def _record_or_error(source: RecordSource, index: int) -> Any:
+    try:
+        return source[index]
+    except Exception as error:  # of a function, too
+        return error
 
 
 def declared_spec(source: RecordSource) -> Spec | None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dataformats.batch.value_text import as_text
 from dataformats.cli.output import printable
-from dataformats.cli.values import as_json, as_text
+from dataformats.cli.values import as_json
 
 
 def png(size: tuple[int, int], mode: str) -> bytes:

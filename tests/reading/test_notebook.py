@@ -1,0 +1,96 @@
+"""Sources and batches as HTML, for notebooks."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dataformats
+from dataformats.batch import RecordBatch
+
+REAL = Path(__file__).parents[1] / "golden" / "real"
+HOSTILE = "</td><script>alert(1)</script>'\"\x1b[31m\udc80"
+
+
+class Tags(HTMLParser):
+    """Collects the tags, and checks that each is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.open: list[str] = []
+        text.encode()
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.names.add(tag)
+        assert {name for name, _ in attrs} <= {"style", "src", "title"}
+        if tag != "img":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def html_of(thing: Any) -> str:
+    text: str = thing._repr_html_()
+    assert Tags(text).names <= {"div", "table", "tr", "th", "td", "img", "em"}
+    assert len(text) < 150_000
+    return text
+
+
+def test_photos() -> None:
+    text = html_of(dataformats.open(REAL / "photos.tfrecord"))
+    assert "12 records" in text
+    assert len(re.findall("data:image/jpeg;base64,", text)) == 5
+    assert "title='JPEG image, 320 x 320, RGB, " in text
+    assert (
+        len(re.findall("data:image/jpeg;base64,", html_of(dataformats.open(REAL / "photos.tfrecord").read([3, 3]))))
+        == 2
+    )
+
+
+def test_arrays_and_results_of_functions() -> None:
+    digits = dataformats.open(REAL / "digits-*.tfrecord", spec={"image": "uint8[8,8]", "label": "int64"})
+    assert "data:image/png;base64," in html_of(digits)
+    assert ">4</td>" in html_of(digits.map(lambda record: record["label"]))
+    assert "ZeroDivisionError" in html_of(digits.map(lambda record: record["label"] / 0))
+
+
+def test_hostile_names_and_values() -> None:
+    columns = {
+        f"{HOSTILE}{i}": [HOSTILE * 1000, {HOSTILE: HOSTILE}, HOSTILE.encode(errors="replace")] for i in range(2000)
+    }
+    text = html_of(RecordBatch(columns, np.arange(3)))
+    assert "more fields</div>" in text
+
+
+class Broken(dataformats.RecordSource):
+    """A source whose length is unknown."""
+
+    spec = dataformats.Spec({"n": "int64"})
+    fingerprint = "broken"
+
+    def __len__(self) -> int:
+        raise RuntimeError(HOSTILE)
+
+    def read(self, indices: Any, fields: Any = None, on_corrupt: Any = "raise", decode: Any = None) -> RecordBatch:
+        raise AssertionError
+
+
+def test_errors_are_shown(tmp_path: Path) -> None:
+    assert html_of(Broken()).startswith("<em>RuntimeError: ")
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"n": "int64"}) as writer:
+        writer.extend([{"n": i} for i in range(9)])
+    blob = bytearray((tmp_path / "x.tfrecord").read_bytes())
+    blob[len(blob) // 9 * 3 - 6] ^= 1
+    (tmp_path / "x.tfrecord").write_bytes(blob)
+    src = dataformats.open(tmp_path / "x.tfrecord", payload="example", spec={"n": "int64"})
+    assert html_of(src).count("ChecksumError") == 1
+    assert ">4</td>" in html_of(src)
+    assert "n" in html_of(src[:0])
