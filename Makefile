@@ -13,7 +13,7 @@ STAGE := .ci/stage
 
 BESIDE := --no-print-directory --jobs 2 --output-sync=target
 
-.PHONY: demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize test-pyright \
+.PHONY: browser demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize test-pyright \
     test-docs fuzz soak wheels clean
 
 demo: .venv-demo/stamp
@@ -38,7 +38,7 @@ test: .venv/stamp
 PAIRED := fuzz-short sanitize pyright docs plain
 
 test-deep: .venv/stamp
-	@$(MAKE) $(BESIDE) .venv/deep .venv-moto/stamp .venv-docs/stamp
+	@$(MAKE) $(BESIDE) .venv/deep .venv-moto/stamp .venv-docs/stamp browser
 	@$(MAKE) $(BESIDE) $(PAIRED:%=stage-%)
 	@$(MAKE) --no-print-directory stage-wheel stage-reference
 	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests/deep
@@ -139,14 +139,23 @@ wheel-%: .venv-wheels/stamp
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	@$(STAGE) environment env DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile \
-	    -e '.[dev,arrow,torch,video]' -c tests/constraints.txt
+	    -e '.[dev,arrow,torch,video,view]' -c tests/constraints.txt
 	touch $@
 
 .venv/deep: .venv/stamp
 	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile -c tests/constraints.txt \
 	    'pyright[nodejs]' accelerate bags build datasets distributed duckdb granular jax lightning pandas polars ray \
-	    s3fs tensorflow-cpu tfrecord transformers
+	    playwright s3fs tensorflow-cpu tfrecord transformers
 	touch $@
+
+# The browser of tests/deep/viewer; without one they are skipped.
+browser:
+	@command -v chromium > /dev/null || { \
+	    if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	        echo "installing chromium for tests/deep/viewer"; \
+	        { timeout 60 apt-get update && timeout 300 apt-get install -y --no-install-recommends chromium; } > /dev/null 2>&1 || true; \
+	    fi; \
+	    command -v chromium > /dev/null || echo "no browser: tests/deep/viewer are skipped. Run apt-get install chromium"; }
 
 # The server of tests/deep/remote: what it depends on and what s3fs depends on do not fit into one environment.
 .venv-moto/stamp: tests/deep/remote/constraints.txt

@@ -24,6 +24,7 @@ from dataformats.cli.output import printable
 from dataformats.cli.repair import repair
 from dataformats.cli.split import split
 from dataformats.cli.verify import verify
+from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -40,6 +41,10 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     head: (
         "dataformats head photos.tfrecord -n 2 --fields name,image",
         "dataformats head 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64",
+    ),
+    view: (
+        "dataformats view photos.tfrecord",
+        "dataformats view 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64 --port 8080",
     ),
     verify: (
         "dataformats verify 'digits-*.tfrecord'",

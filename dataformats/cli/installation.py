@@ -29,6 +29,7 @@ EXTRAS = {
     "ray": "ray",
     "grain": "grain",
     "jax": "jax",
+    "view": "starlette",
 }
 """Extra to the distribution that it installs."""
 

@@ -11,7 +11,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[3]
 ROOMS = ("dataformats", "backends", "codecs", "loaders")
-SOURCES = {".c", ".h", ".py", ".pyi", ".typed"}
+SOURCES = {".c", ".css", ".h", ".html", ".js", ".py", ".pyi", ".svg", ".typed"}
 BESIDE = {"CHANGELOG.md", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "setup.py"}
 
 pytestmark = pytest.mark.skipif(not (CHECKOUT / ".git").exists(), reason="asks git for the files of the checkout")

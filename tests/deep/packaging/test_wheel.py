@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(
     not (CHECKOUT / "setup.py").exists(), reason="compares a checkout, and these tests stand outside one"
 )
 
-DATA = {"dataformats/py.typed", "dataformats/kernels/_native.pyi"}
+PAGE = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "dataformats/viewer/static").iterdir()}
+DATA = {"dataformats/py.typed", "dataformats/kernels/_native.pyi", *PAGE}
 SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "dataformats", "backends", "codecs", "loaders")
 
 

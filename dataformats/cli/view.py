@@ -1,0 +1,44 @@
+"""`dataformats view`: show a dataset in the browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from dataformats.cli.options import Checksums, Format, Paths, Payload, SpecTexts, one_or_all, reading
+from dataformats.cli.output import fact
+
+__all__ = ["view"]
+
+Port = Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes any free one.")]
+Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser; the address is printed too.")]
+
+
+def view(
+    paths: Paths,
+    port: Port = 0,
+    browser: Browser = True,
+    format: Format = None,
+    payload: Payload = None,
+    spec: SpecTexts = None,
+    checksums: Checksums = True,
+) -> None:
+    """Show records, pictures and statistics in the browser, until Ctrl-C.
+
+    The page is served to this machine alone, at an address with a secret; it loads nothing from other hosts.
+    """
+    from dataformats.viewer.dataset import ViewedDataset
+    from dataformats.viewer.server import serve
+
+    def ready(address: str) -> None:
+        fact("view", address)
+        fact("end", "Ctrl-C")
+        if browser:
+            webbrowser.open(address)
+
+    dataset = ViewedDataset(one_or_all(paths), **reading(format, payload, spec, checksums=checksums))
+    with suppress(KeyboardInterrupt):  # which is how it ends
+        serve(dataset, port, ready)

@@ -1,0 +1,196 @@
+"""The answers of the viewer: its page, facts, records, pictures, statistics and filters."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dataformats.viewer.cells import DETAIL, TABLE
+from dataformats.viewer.dataset import ViewedDataset, in_words
+from dataformats.viewer.field_scan import FieldScan
+from dataformats.viewer.filters import Filters
+from dataformats.viewer.guard import Guard
+from dataformats.viewer.pictures import as_download, as_thumbnail
+
+__all__ = ["viewer_app"]
+
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_PAGE = {path.name: path for path in (Path(__file__).parent / "static").iterdir() if path.suffix in _TYPES}
+_MAX_ROWS, _MAX_FIELDS, _MAX_CONDITION = 500, 200, 10_000
+_MAX_SIDE = 1024  # of a thumbnail
+_WAIT = 0.3  # seconds for an index that is there already
+_SANDBOX = "default-src 'none'; sandbox"
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+
+
+def viewer_app(dataset: ViewedDataset, token: str) -> Guard:
+    """Return the ASGI application that shows a dataset to requests with this token."""
+    answers = _Answers(dataset)
+    routes = [
+        Route("/", _file),
+        Route("/static/{name}", _file),
+        Route("/api/dataset", _json(answers.dataset)),
+        Route("/api/records", _json(answers.records)),
+        Route("/api/statistics", _json(answers.statistics)),
+        Route("/api/statistics", _json(answers.control_statistics), methods=["POST"]),
+        Route("/api/filter", _json(answers.matches)),
+        Route("/api/filter", _json(answers.filter), methods=["POST"]),
+        Route("/api/filter", _json(answers.cancel_filter), methods=["DELETE"]),
+        Route("/api/open", _json(answers.open_again), methods=["POST"]),
+        Route("/thumbnail/{record:int}/{field:int}", _bytes(answers.thumbnail)),
+        Route("/value/{record:int}/{field:int}", _bytes(answers.value)),
+    ]
+    return Guard(Starlette(routes=routes), token)
+
+
+class _Answers:
+    """What each address answers; functions that run in threads.
+
+    Requests name records by number and fields by position: no text of a request is a path.
+    """
+
+    def __init__(self, dataset: ViewedDataset) -> None:
+        self._show(dataset)
+
+    def _show(self, dataset: ViewedDataset) -> None:
+        self._dataset = dataset
+        self._scan = FieldScan(dataset)
+        self._filters = Filters(dataset)
+
+    def open_again(self, query: _Query) -> Any:
+        opened = self._dataset.opened_again()
+        self._scan.stop()
+        self._dataset.source.close()
+        self._show(opened)
+        return {}
+
+    def dataset(self, query: _Query) -> Any:
+        self._dataset.wait(_WAIT)
+        return self._dataset.facts() if query.text("facts") else self._dataset.state
+
+    def records(self, query: _Query) -> Any:
+        self._dataset.wait(_WAIT)
+        fields = self._fields(query)
+        rows = self._dataset.rows(
+            query.numbers("numbers", _MAX_ROWS), fields, DETAIL if query.text("detail") else TABLE
+        )
+        return {"rows": rows, **self._dataset.state}
+
+    def _fields(self, query: _Query) -> list[int]:
+        return [field for field in query.numbers("fields", _MAX_FIELDS) if field < len(self._dataset.fields)]
+
+    def statistics(self, query: _Query) -> Any:
+        return self._scan.snapshot(self._fields(query))
+
+    def control_statistics(self, query: _Query) -> Any:
+        self._scan.start(self._fields(query)) if query.text("run") else self._scan.stop()
+        return {}
+
+    def filter(self, query: _Query) -> Any:
+        return {"filter": self._filters.start(query.text("condition")[:_MAX_CONDITION])}
+
+    def cancel_filter(self, query: _Query) -> Any:
+        self._filters.cancel(query.number("filter"))
+        return {}
+
+    def matches(self, query: _Query) -> Any:
+        first, count = query.number("first"), min(query.number("count"), _MAX_ROWS)
+        return self._filters.matches(query.number("filter"), first, count)
+
+    def thumbnail(self, query: _Query, record: int, field: int) -> Response:
+        value = self._dataset.value(record, field, query.item)
+        try:
+            picture, kind = as_thumbnail(value, max(16, min(query.number("size"), _MAX_SIDE)))
+        except ValueError:
+            return Response(_PAGE["broken.svg"].read_bytes(), media_type="image/svg+xml")
+        return Response(picture, media_type=kind, headers={"cache-control": "private, max-age=300"})
+
+    def value(self, query: _Query, record: int, field: int) -> Response:
+        blob, kind, suffix = as_download(self._dataset.value(record, field, query.item))
+        name = f"record-{record}-field-{field}.{suffix}"
+        headers = {
+            "content-disposition": f'attachment; filename="{name}"',
+            "content-security-policy": _SANDBOX,
+            "accept-ranges": "bytes",
+        }
+        asked = _RANGE.fullmatch(query.range)
+        if asked is None or int(asked[1]) >= len(blob):
+            return Response(blob, media_type=kind, headers=headers)
+        first, last = int(asked[1]), min(int(asked[2] or len(blob)), len(blob) - 1)
+        headers["content-range"] = f"bytes {first}-{last}/{len(blob)}"
+        return Response(blob[first : last + 1], 206, media_type=kind, headers=headers)
+
+
+class _Query:
+    """The parameters of a request."""
+
+    def __init__(self, request: Request) -> None:
+        self._values = dict(request.query_params)
+        self.range: str = request.headers.get("range", "")
+
+    def text(self, name: str) -> str:
+        return str(self._values.get(name) or "")
+
+    def number(self, name: str) -> int:
+        return int(self.text(name) or 0)
+
+    def numbers(self, name: str, most: int) -> list[int]:
+        return [int(part) for part in self.text(name).split(",")[:most] if part.isdecimal()]
+
+    @property
+    def item(self) -> int | None:
+        return self.number("item") if self.text("item") else None
+
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+async def _file(request: Request) -> Response:
+    path = _PAGE.get(request.path_params.get("name", "index.html"))
+    if path is None:
+        return Response("There is no such page.\n", 404)
+    return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
+
+
+def _json(answer: Callable[[_Query], Any]) -> _Endpoint:
+    """Return the endpoint that sends what a function returns, or its error, as JSON."""
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(_as_json, answer, _Query(request))
+
+    return endpoint
+
+
+def _as_json(answer: Callable[[_Query], Any], query: _Query) -> Response:
+    try:
+        found, status = answer(query), 200
+    except Exception as error:  # the page shows it
+        found, status = {"error": in_words(error)}, 422
+    return Response(json.dumps(found, allow_nan=False), status, media_type="application/json")
+
+
+def _bytes(answer: Callable[[_Query, int, int], Response]) -> _Endpoint:
+    """Return the endpoint of a value of a record."""
+
+    async def endpoint(request: Request) -> Response:
+        place = request.path_params["record"], request.path_params["field"]
+        return await run_in_threadpool(functools.partial(_or_text, answer, _Query(request), *place))
+
+    return endpoint
+
+
+def _or_text(answer: Callable[[_Query, int, int], Response], query: _Query, record: int, field: int) -> Response:
+    try:
+        return answer(query, record, field)
+    except Exception as error:  # of a record, or of a picture
+        return Response(in_words(error)["text"], 422, media_type="text/plain")

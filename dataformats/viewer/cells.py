@@ -1,0 +1,159 @@
+"""Values as the page shows them: cut to limits, as plain dicts for JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch.media import as_image, image_facts, media_of
+from dataformats.cli.values import as_json
+
+__all__ = ["DETAIL", "TABLE", "Cell", "Limits", "cell", "short_text"]
+
+Cell = dict[str, Any]
+"""`kind`, and what that kind needs: `text` and `length`, `values` and `shape`, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a value is sent to the page.
+
+    Attributes:
+        characters: Of a text; of bytes a quarter.
+        values: Numbers of an array, as text.
+        points: Numbers of a sparkline.
+        side: Rows and columns of a heat map.
+        items: Items of a list.
+    """
+
+    characters: int
+    values: int
+    points: int
+    side: int
+    items: int
+
+
+TABLE = Limits(characters=160, values=6, points=48, side=24, items=3)
+DETAIL = Limits(characters=100_000, values=1000, points=512, side=128, items=50)
+
+
+def cell(value: Any, limits: Limits) -> Cell:
+    """Return a value of any type and size, cut to the limits."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _of_bytes(bytes(value), limits)
+    if isinstance(value, str):
+        return {"kind": "text", **_cut(value, limits)}
+    if isinstance(value, np.ndarray) and value.ndim:
+        return _of_array(value, limits)
+    if isinstance(value, (bool, int, float, complex, np.generic, np.ndarray)):
+        return {"kind": "number", "text": str(value)[: limits.characters]}
+    if (
+        isinstance(value, (list, tuple))
+        and value
+        and all(isinstance(item, (bytes, np.ndarray)) for item in value[:100])
+    ):
+        return _of_list(value, limits)
+    return {"kind": "null"} if value is None else _of_tree(value, limits)
+
+
+def short_text(value: Any) -> str:
+    """Return a value that many records share, such as a class, as text."""
+    return (value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))[:100]
+
+
+def _cut(text: str, limits: Limits) -> Cell:
+    return {"text": text[: limits.characters], "length": len(text), "cut": len(text) > limits.characters}
+
+
+def _of_bytes(blob: bytes, limits: Limits) -> Cell:
+    media = media_of(blob)
+    if media is not None:
+        return {"kind": media.kind, "name": media.name, "length": len(blob)} | _of_image(blob, media.kind)
+    text = _as_text(blob, limits)
+    if text is not None:
+        return {"kind": "text", "text": text, "length": len(blob), "bytes": True, "cut": len(blob) > limits.characters}
+    return {"kind": "bytes", "hex": blob[: limits.characters // 4].hex(), "length": len(blob)}
+
+
+def _of_image(blob: bytes, kind: str) -> Cell:
+    """Return the size of an image, or the error of its header."""
+    if kind != "image":
+        return {}
+    try:
+        facts = image_facts(blob)
+    except ValueError as error:
+        return {"error": str(error)}
+    return {"width": facts.width, "height": facts.height, "mode": facts.mode}
+
+
+def _as_text(blob: bytes, limits: Limits) -> str | None:
+    """Return the beginning of bytes that are UTF-8 text; `None` if they are not."""
+    start = blob[: limits.characters]
+    try:
+        text = start.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 3 or len(start) == len(blob):  # no character that the limit cuts
+            return None
+        text = start[: error.start].decode()
+    return text if all(character.isprintable() or character in "\n\r\t" for character in text) else None
+
+
+def _of_array(array: NDArray[Any], limits: Limits) -> Cell:
+    shape = list(array.shape)
+    facts = {"dtype": str(array.dtype), "shape": shape, "length": int(array.size)}
+    image = as_image(array)
+    if image is not None:
+        size = {"width": image.shape[1], "height": image.shape[0]}
+        return {"kind": "image", "name": f"{array.dtype}[{','.join(map(str, shape))}]", "length": array.nbytes, **size}
+    first = array.reshape(-1)[: limits.values] if array.size else array[:0]
+    facts |= {"kind": "array", "values": [_short(value) for value in first.reshape(-1)]}
+    if array.dtype.kind not in "biuf" or array.size < 2:
+        return facts
+    return facts | _drawn(array, limits)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)[:100]
+
+
+def _drawn(array: NDArray[Any], limits: Limits) -> Cell:
+    """Return a sparkline of one dimension, or a heat map of the last two."""
+    grid = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array[None]
+    if array.ndim > 2:
+        grid = array.reshape(-1, *array.shape[-2:])[0]
+    if 1 in grid.shape or array.ndim == 1:
+        points = _spread(grid.reshape(-1), 0, limits.points).astype(np.float64)
+        finite = np.isfinite(points)
+        return {"line": [float(x) if ok else None for x, ok in zip(points, finite, strict=True)]}
+    grid = _spread(_spread(grid, 0, limits.side), 1, limits.side).astype(np.float64)
+    known = grid[np.isfinite(grid)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
+    levels = np.nan_to_num((grid - low) / ((high - low) or 1.0), nan=0.0, posinf=1.0, neginf=0.0)
+    pixels = base64.b64encode((levels * 255).astype(np.uint8).tobytes()).decode()
+    return {"map": {"rows": grid.shape[0], "columns": grid.shape[1], "levels": pixels, "low": low, "high": high}}
+
+
+def _spread(array: NDArray[Any], axis: int, n: int) -> NDArray[Any]:
+    """Return at most `n` entries along an axis, spread evenly."""
+    length = array.shape[axis]
+    if length <= n:
+        return array
+    return np.take(array, np.linspace(0, length - 1, n).astype(np.int64), axis)
+
+
+def _of_list(items: Sequence[Any], limits: Limits) -> Cell:
+    lengths = [len(item) for item in items[: limits.values]]
+    shown = [cell(item, limits) for item in items[: limits.items]]
+    return {"kind": "list", "length": len(items), "lengths": lengths, "items": shown}
+
+
+def _of_tree(value: Any, limits: Limits) -> Cell:
+    text = json.dumps(as_json(value), ensure_ascii=False)
+    kind = {"entries": len(value)} if isinstance(value, (Mapping, list, tuple)) else {}
+    return {"kind": "json", **_cut(text, limits), **kind}

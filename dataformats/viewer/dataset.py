@@ -1,0 +1,212 @@
+"""The dataset that the viewer shows: its index is built in the background, its records are read a page at a time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from dataformats.batch import RecordBatch
+from dataformats.cli.exit_codes import in_lines
+from dataformats.inspecting.description import shown_path
+from dataformats.interfaces import SequentialReader
+from dataformats.reading.opening import arguments_of
+from dataformats.reading.scan import steps
+from dataformats.reading.source import RecordSource
+from dataformats.reading.undecoded import undecoded
+from dataformats.viewer.cells import Cell, Limits, cell
+
+__all__ = ["ViewedDataset", "in_words"]
+
+_SHOWN_FILES = 200
+_WATCHED_FILES = 64
+_PREVIEW = 500  # records that are shown while the index is built
+
+
+def in_words(error: BaseException) -> Cell:
+    """Return an error as the page shows it."""
+    text = in_lines(error) if isinstance(error, Exception) else str(error)
+    return {"type": type(error).__name__, "text": text[:2000], "offset": getattr(error, "offset_bytes", None)}
+
+
+class ViewedDataset:
+    """A dataset, opened for the viewer. Thread-safe.
+
+    Args:
+        path: As in `open`.
+        **options: Likewise.
+
+    Attributes:
+        source: The records, with images and videos as they are stored.
+        fields: The names of the fields; the page names them by position.
+    """
+
+    def __init__(self, path: Any, **options: Any) -> None:
+        self._path, self._options = path, options
+        self._progress = (0, 0)
+        self._error: Exception | None = None
+        self._ready = threading.Event()
+        opened = arguments_of(path, progress=self._report, **options).open()
+        self._opaque = opened.opaque_fields
+        self._types = {name: str(kind) for name, kind in opened.spec.items()}
+        self.source: RecordSource = undecoded(opened)
+        self._reader = opened.reader
+        self.fields: tuple[str, ...] = tuple(opened.spec)
+        self._is_inferred = opened.spec_is_inferred
+        self._stamps = dict(_stamps(self.source.paths))
+        threading.Thread(target=self._count, name="index", daemon=True).start()
+
+    def opened_again(self) -> ViewedDataset:
+        """Return the same dataset as its files are now."""
+        return ViewedDataset(self._path, **self._options)
+
+    def _report(self, done: int, total: int) -> None:
+        self._progress = (done, total)
+
+    def _count(self) -> None:
+        try:
+            len(self.source)
+        except Exception as error:  # the page shows it
+            self._error = error
+        self._ready.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Return True if the index is there, after at most these seconds."""
+        return self._ready.wait(seconds) and self._error is None
+
+    @property
+    def state(self) -> Cell:
+        """`state` (`indexing`, `ready` or `failed`), the number of records, and how far the index is."""
+        if not self._ready.is_set():
+            done, total = self._progress
+            return {"state": "indexing", "done": done, "total": total, "previews": self._previews}
+        if self._error is not None:
+            return {"state": "failed", "error": in_words(self._error)}
+        changed = [name for name, stamp in _stamps(self._stamps) if stamp != self._stamps[name]]
+        return {"state": "ready", "records": len(self.source), "changed": changed[0] if changed else None}
+
+    @property
+    def _previews(self) -> bool:
+        return isinstance(self._reader, SequentialReader)
+
+    def facts(self) -> Cell:
+        """Return what is known without reading records: format, sizes, fields, files."""
+        source = self.source
+        facts: dict[str, Any] = {
+            "path": shown_path(self._path),
+            "name": PurePosixPath(str(source.paths[0] if isinstance(self._path, list) else self._path)).name,
+            "format": source.format,
+            "payload": source.payload,
+            "nbytes": source.nbytes,
+            "is_inferred": self._is_inferred,
+            "single": source.single,
+            "metadata": self._reader.metadata(),
+            "fields": [
+                {"name": name, "type": kind, "opaque": name in self._opaque} for name, kind in self._types.items()
+            ],
+            "n_files": len(source.paths),
+        }
+        if self.wait(0):
+            summaries = self._reader.file_summaries()[:_SHOWN_FILES]
+            facts["files"] = [{"name": name, "records": records, "nbytes": size} for name, records, size in summaries]
+        return facts | self.state
+
+    # ---- records
+
+    def rows(self, numbers: Sequence[int], fields: Sequence[int], limits: Limits) -> list[Cell]:
+        """Return the records with these numbers: `record`, and either `cells` by field or `error`.
+
+        Numbers that are out of range are left out. Memory holds a few megabytes of records at a time.
+        """
+        names = [self.fields[position] for position in fields]
+        if not self._ready.is_set():
+            return list(self._first(numbers, names, limits))
+        wanted = np.array([number for number in numbers if 0 <= number < len(self.source)], np.int64)
+        rows: list[Cell] = []
+        for part in steps(self.source, wanted):
+            rows += self._read(part.tolist(), names, limits)
+        return rows
+
+    def _read(self, numbers: list[int], names: list[str], limits: Limits) -> list[Cell]:
+        try:
+            batch = self.source.read(numbers, names, "omit")
+        except Exception as error:
+            if len(numbers) == 1:
+                return [{"record": numbers[0], "error": in_words(error)}]
+            return [row for number in numbers for row in self._read([number], names, limits)]
+        found = {row["record"]: row for row in _rows(batch, limits)}
+        found |= {number: {"record": number, "error": in_words(why)} for number, why in batch.failed.items()}
+        return [found[number] for number in numbers]
+
+    def _first(self, numbers: Sequence[int], names: list[str], limits: Limits) -> Iterator[Cell]:
+        """Yield records of the beginning, which needs no index."""
+        wanted = {number for number in numbers if 0 <= number < _PREVIEW}
+        if not self._previews or not wanted:
+            return
+        n = 0
+        with closing(self.source.scan(names)) as batches:  # type: ignore[type-var]  # it is a generator
+            try:
+                for batch in batches:
+                    n += len(batch)
+                    yield from (row for row in _rows(batch, limits) if row["record"] in wanted)
+                    if n > max(wanted):
+                        return
+            except Exception as error:
+                yield {"record": n, "error": in_words(error)}
+
+    def value(self, number: int, field: int, item: int | None = None) -> Any:
+        """Return a value of a record, whole; or an item of it, if it is a list.
+
+        Raises:
+            LookupError: There is no such record, field, item or value.
+        """
+        name = self.fields[field]
+        if not self._ready.is_set():
+            return self._early_value(number, name, item)
+        batch = self.source.read([number], [name])
+        return _value(batch, 0, name, item)
+
+    def _early_value(self, number: int, name: str, item: int | None) -> Any:
+        if not self._previews or not 0 <= number < _PREVIEW:
+            raise IndexError(f"record {number} is not known before the index is built")
+        with closing(self.source.scan([name])) as batches:  # type: ignore[type-var]  # it is a generator
+            for batch in batches:
+                if batch.indices[-1] >= number:
+                    return _value(batch, number - int(batch.indices[0]), name, item)
+        raise IndexError(f"there is no record {number}")
+
+
+def _stamps(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Yield size and time of the first files that lie on a disk."""
+    for name in itertools.islice(names, _WATCHED_FILES):
+        try:
+            facts = os.stat(name)
+            yield name, (facts.st_size, facts.st_mtime_ns)
+        except OSError:
+            yield name, None
+
+
+def _value(batch: RecordBatch, position: int, name: str, item: int | None) -> Any:
+    column: Any = batch.columns[name]
+    present = getattr(column, "present", None)
+    if present is not None and not present[position]:
+        raise LookupError(f"record {int(batch.indices[position])} has no {name!r}")
+    value = column[position]
+    return value if item is None else value[item]
+
+
+def _rows(batch: RecordBatch, limits: Limits) -> Iterator[Cell]:
+    columns: Mapping[str, Any] = batch.columns
+    for position, number in enumerate(batch.indices.tolist()):
+        cells = []
+        for column in columns.values():
+            present = getattr(column, "present", None)
+            missing = present is not None and not present[position]
+            cells.append({"kind": "missing"} if missing else cell(column[position], limits))
+        yield {"record": number, "cells": cells}

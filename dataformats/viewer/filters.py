@@ -1,0 +1,101 @@
+"""Filters: the numbers of the records that meet a condition, found in the background."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.viewer.dataset import ViewedDataset, in_words
+
+if TYPE_CHECKING:
+    from dataformats.viewer.cells import Cell
+
+__all__ = ["Filters"]
+
+_MOST_MATCHES = 5_000_000  # 8 bytes each
+_KEPT = 4
+
+
+class _Filter:
+    """One condition, and what it found so far."""
+
+    def __init__(self, dataset: ViewedDataset, condition: str) -> None:
+        self._dataset = dataset
+        self._condition = condition
+        self._lock = threading.Lock()
+        self._parts: list[NDArray[np.int64]] = []
+        self._found = 0
+        self._error: Exception | None = None
+        self._is_done = False
+        self._is_cancelled = False
+        threading.Thread(target=self._run, name="filter", daemon=True).start()
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+
+    def _run(self) -> None:
+        from dataformats.interop.duckdb import matching
+
+        try:
+            found = cast("Generator[NDArray[np.int64]]", matching(self._dataset.source, self._condition))
+            with closing(found):
+                for part in found:
+                    with self._lock:
+                        self._parts.append(part)
+                        self._found += len(part)
+                    if self._is_cancelled or self._found >= _MOST_MATCHES:
+                        break
+        except Exception as error:  # the page shows it
+            self._error = error
+        self._is_done = True
+
+    def matches(self, first: int, count: int) -> Cell:
+        is_done = self._is_done  # before the matches are looked at
+        with self._lock:
+            if len(self._parts) > 1:
+                self._parts = [np.concatenate(self._parts)]
+            numbers = self._parts[0][first : first + count].tolist() if self._parts else []
+            facts = {"numbers": numbers, "found": self._found, "done": is_done}
+        facts["is_cut"] = self._found >= _MOST_MATCHES
+        return facts | ({} if self._error is None else {"error": in_words(self._error)})
+
+
+class Filters:
+    """The last few filters; a new one cancels the oldest.
+
+    Args:
+        dataset: Whose records are filtered.
+    """
+
+    def __init__(self, dataset: ViewedDataset) -> None:
+        self._dataset = dataset
+        self._numbers = itertools.count(1)
+        self._filters: dict[int, _Filter] = {}
+
+    def start(self, condition: str) -> int:
+        """Start to look for the records that meet a condition; return the filter's number."""
+        number = next(self._numbers)
+        self._filters[number] = _Filter(self._dataset, condition)
+        for old in list(self._filters)[:-_KEPT]:
+            self._filters.pop(old).cancel()
+        return number
+
+    def cancel(self, number: int) -> None:
+        """End a filter that no page shows."""
+        found: Any = self._filters.pop(number, None)
+        if found is not None:
+            found.cancel()
+
+    def matches(self, number: int, first: int, count: int) -> Cell:
+        """Return the `numbers` of the matches `[first, first + count)`, how many were `found`, and if it is `done`.
+
+        Raises:
+            LookupError: There is no such filter, or newer ones replaced it.
+        """
+        return self._filters[number].matches(first, count)

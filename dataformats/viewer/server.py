@@ -1,0 +1,54 @@
+"""Serve the viewer on 127.0.0.1."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from typing import TYPE_CHECKING
+
+from dataformats.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dataformats.viewer.dataset import ViewedDataset
+
+__all__ = ["serve"]
+
+
+def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None]) -> None:
+    """Serve a dataset to this machine until Ctrl-C.
+
+    Args:
+        dataset: What to show.
+        port: 0 takes any free one.
+        ready: Called with the address, which has a token, when the server listens.
+
+    Raises:
+        OSError: The port is taken.
+        MissingExtraError: starlette or uvicorn is not installed.
+    """
+    try:
+        import uvicorn
+
+        from dataformats.viewer.app import viewer_app
+    except ImportError as error:
+        raise MissingExtraError("the viewer", extra="view") from error
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+        token = secrets.token_urlsafe(24)
+        ready(f"http://127.0.0.1:{listener.getsockname()[1]}/{token}/")
+        config = uvicorn.Config(
+            viewer_app(dataset, token),
+            access_log=False,
+            log_level="warning",
+            lifespan="off",
+            ws="none",
+            http="h11",
+            loop="asyncio",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,35 @@
+// Requests to the server. Addresses are relative to the page's own, which has the token.
+
+/** The server does not answer. */
+export class GoneError extends Error {}
+
+async function ask(path, values = {}, options = {}) {
+  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value !== undefined));
+  let response;
+  try {
+    response = await fetch(`${path}?${query}`, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new GoneError("The server does not answer.");
+  }
+  const answer = await response.json().catch(() => ({ error: { text: `the server answered ${response.status}` } }));
+  if (!response.ok) throw new Error(answer.error.text);
+  return answer;
+}
+
+const post = { method: "POST" };
+
+export const dataset = (facts) => ask("api/dataset", { facts: facts ? 1 : "" });
+export const reopen = () => ask("api/open", {}, post);
+export const records = (numbers, fields, detail, signal) =>
+  ask("api/records", { numbers: numbers.join(), fields: fields.join(), detail: detail ? 1 : "" }, { signal });
+export const statistics = (fields) => ask("api/statistics", { fields: fields.join() });
+export const runStatistics = (run, fields) => ask("api/statistics", { run: run ? 1 : "", fields: fields.join() }, post);
+export const startFilter = (condition) => ask("api/filter", { condition }, post);
+export const stopFilter = (filter) => ask("api/filter", { filter }, { method: "DELETE" });
+export const matches = (filter, first, count) => ask("api/filter", { filter, first, count });
+
+const item = (place) => (place.item === undefined ? "" : `&item=${place.item}`);
+
+export const thumbnail = (place, size) => `thumbnail/${place.record}/${place.field}?size=${size}${item(place)}`;
+export const value = (place) => `value/${place.record}/${place.field}?${item(place).slice(1)}`;

@@ -1,0 +1,46 @@
+// The gallery: the pictures of a page of records, with short captions.
+
+import { element, grouped } from "./dom.js";
+import { picture } from "./values.js";
+
+const CAPTION = new Set(["number", "text"]);
+
+/** Return the positions in `columns` whose values are pictures on this page. */
+export function pictureColumns(rows, columns) {
+  const sound = rows.filter((row) => row.cells);
+  return columns.map((_, at) => at).filter((at) => sound.some((row) => imageOf(row.cells[at])));
+}
+
+const imageOf = (cell) => (cell.kind === "image" ? cell : cell.kind === "list" && cell.items.find((item) => item.kind === "image"));
+
+/** Return the gallery of the column `at`. */
+export function gallery(rows, columns, at, { onOpen, onSelect }) {
+  return element(
+    "ul",
+    { class: "gallery", "aria-label": "Gallery" },
+    rows.map((row, index) => tile(row, columns, at, index, onOpen, onSelect)),
+  );
+}
+
+function tile(row, columns, at, index, onOpen, onSelect) {
+  const shown = row.error ? null : imageOf(row.cells[at]);
+  const place = { record: row.record, field: columns[at].position, item: shown && row.cells[at].kind === "list" ? 0 : undefined };
+  const none = element("span", { class: row.error ? "bad" : "missing", text: row.error ? row.error.type : "no image" });
+  const captions = row.error ? [] : row.cells.flatMap((cell, field) => (CAPTION.has(cell.kind) ? [[columns[field].name, cell.text]] : []));
+  return element(
+    "li",
+    {},
+    element(
+      "button",
+      {
+        class: row.error ? "tile damaged" : "tile",
+        "data-record": row.record,
+        tabindex: index ? -1 : 0,
+        on: { click: () => onOpen(index), focus: () => onSelect(index) },
+      },
+      element("span", { class: "frame" }, shown ? picture(shown, place, 256, "picture") : none),
+      element("span", { class: "index", text: grouped(row.record) }),
+      captions.slice(0, 3).map(([name, text]) => element("span", { class: "caption", title: `${name}: ${text}` }, element("span", { class: "note", text: `${name} ` }), text)),
+    ),
+  );
+}

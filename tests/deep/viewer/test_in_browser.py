@@ -1,0 +1,262 @@
+"""The viewer in a real browser: what a user does, and datasets that attack the page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deep.viewer.datasets import N_FIELDS, SCRIPT, damage, write_hostile, write_kinds
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make .venv/deep")
+
+REAL = Path(__file__).parents[2] / "golden" / "real"
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+]
+DIGITS = ("--spec", "image=uint8[8,8]", "--spec", "label=int64")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
+
+
+class Server:
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "dataformats", "view", *arguments, "--no-browser"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        found = re.search(r"http\S+", self.process.stdout.readline())
+        assert found is not None
+        self.address = found[0]
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Callable[..., Server]]:
+    servers: dict[tuple[str, ...], Server] = {}
+
+    def served(*arguments: str) -> Server:
+        if arguments not in servers:
+            servers[arguments] = Server(*arguments)
+        return servers[arguments]
+
+    yield served
+    assert {server.end() for server in servers.values()} <= {0}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that may log no error and ask no other host."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: None if "://127.0.0.1:" in request.url else wrong.append(request.url))
+    page.on("dialog", lambda dialog: wrong.append(dialog.message))
+    yield page
+    context.close()
+    assert wrong == []
+
+
+def opened(page: Any, server: Server, place: str = "") -> Any:
+    page.goto(server.address + place)
+    page.wait_for_selector("#main [data-record], #main .overview")
+    return page
+
+
+def records(page: Any) -> list[int]:
+    numbers: list[int] = page.eval_on_selector_all(
+        "#main [data-record]", "rows => rows.map((row) => +row.dataset.record)"
+    )
+    return numbers
+
+
+def until(page: Any, expression: str) -> None:
+    """Wait until an expression is true; the page's policy forbids playwright's own way."""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(expression)
+
+
+def waits_for(page: Any, selector: str, text: str) -> None:
+    playwright.expect(page.locator(selector).first).to_contain_text(text, timeout=10_000)
+
+
+def test_pages_jumps_and_keys(page: Any, serve: Callable[..., Server]) -> None:
+    opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS))
+    waits_for(page, "#place", "0 – 49 of 1,797")
+    page.keyboard.press("n")
+    waits_for(page, "#place", "50 – 99")
+    page.keyboard.press("End")
+    waits_for(page, "#place", "1,750 – 1,796")
+    page.keyboard.press("g")
+    page.keyboard.type("1234")
+    page.keyboard.press("Enter")
+    waits_for(page, "#detail h2", "Record 1,234")
+    assert 1234 in records(page)
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    waits_for(page, "#detail h2", "Record 1,235")
+    page.keyboard.press("k")
+    waits_for(page, "#detail h2", "Record 1,234")
+    page.keyboard.press("Escape")
+    playwright.expect(page.locator("#detail")).to_be_hidden()
+    page.keyboard.press("?")
+    waits_for(page, "#help", "next and previous page")
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 20, 22)"
+    page.keyboard.press("2")
+    until(page, "[...document.querySelectorAll('.picture')].filter((one) => one.naturalWidth === 8).length > 5")
+    page.reload()
+    page.wait_for_selector(".gallery")
+    waits_for(page, "#place", "1,200 – 1,249")
+    page.fill("#number", "1797")
+    page.press("#number", "Enter")
+    waits_for(page, ".notice", "from 0 to 1,796")
+
+
+def test_a_filter(page: Any, serve: Callable[..., Server]) -> None:
+    opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS))
+    page.keyboard.press("/")
+    page.keyboard.type("label = 3 and record < 40")
+    page.keyboard.press("Enter")
+    waits_for(page, "#place", "1 – 3 of 3 matches")
+    assert records(page) == [3, 13, 23]
+    page.fill("#condition", "labl = 3")
+    page.press("#condition", "Enter")
+    waits_for(page, ".notice", "label")
+    page.fill("#condition", "label = 77")
+    page.press("#condition", "Enter")
+    waits_for(page, ".empty", "No record matches")
+    page.click("text=Show all records")
+    waits_for(page, "#place", "0 – 49 of 1,797")
+
+
+def test_distributions_and_the_largest_images(page: Any, serve: Callable[..., Server]) -> None:
+    opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS), "#view=fields")
+    waits_for(page, ".scan", "Statistics of all 1,797 records")
+    waits_for(page, ".sound", "No damaged record")
+    assert page.locator(".common li").count() == 10
+    waits_for(page, ".common", "183")
+    opened(page, serve(str(REAL / "photos.tfrecord")), "#view=fields")
+    card = page.locator(".card", has_text="image")
+    card.get_by_text("Show them").click()
+    waits_for(page, "#place", "longest image")
+    page.keyboard.press("2")
+    page.wait_for_selector(".gallery")
+    sizes = page.eval_on_selector_all(".picture", "all => all.map((one) => parseFloat(one.title.split(', ')[1]))")
+    assert len(sizes) == 10
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_every_kind_of_value(page: Any, serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = Server(str(write_kinds(tmp_path / "kinds")))
+    opened(page, server)
+    assert page.locator("tbody svg.spark").count() > 30
+    assert page.locator("tbody canvas.heat").count() == 30
+    page.click("tr[data-record='4']")
+    until(page, "document.querySelector('#detail .whole').naturalWidth === 320")
+    until(page, "document.querySelector('#detail audio').duration > 0.2")
+    assert page.locator("#detail .tree summary").count() >= 2
+    waits_for(page, "#detail .is-array", "float32[400], 400 values")
+    page.keyboard.press("3")
+    waits_for(page, ".scan", "Statistics of all 30 records")
+    assert server.end() == 0
+    page.close()
+
+
+def test_damage_is_found_and_explained(page: Any, serve: Callable[..., Server], tmp_path: Path) -> None:
+    copy = tmp_path / "photos.tfrecord"
+    shutil.copy(REAL / "photos.tfrecord", copy)
+    damage(copy, 7)
+    opened(page, serve(str(copy)))
+    waits_for(page, "tr.damaged", "ChecksumError")
+    assert records(page) == list(range(12))
+    page.keyboard.press("3")
+    waits_for(page, ".problem", "1 damaged record")
+    page.click(".problem .link")
+    waits_for(page, "#detail h2", "Record 7")
+    waits_for(page, "#detail .problem", "ChecksumError")
+
+
+def test_a_hostile_dataset(page: Any, serve: Callable[..., Server], tmp_path: Path) -> None:
+    opened(page, serve(str(write_hostile(tmp_path / "hostile.tfrecord"))))
+    waits_for(page, "thead", "<script>window.hacked = 1</script>")
+    waits_for(page, "tr.damaged", "ChecksumError")
+    assert len(records(page)) == 8
+    assert page.locator("thead th").count() == 13
+    page.click("tr[data-record='5']")
+    waits_for(page, "#detail", "the first 100,000 of 10,000,000 bytes")
+    page.locator("#detail summary").nth(1).click()  # a key "__proto__"
+    waits_for(page, "#detail .tree details details", SCRIPT)
+    page.keyboard.press("f")
+    page.fill("#chooser input[type=search]", "field1991")
+    page.check("#chooser li input")
+    page.click("#chooser header button")
+    playwright.expect(page.locator("thead")).to_contain_text("field1991")
+    for key in ("2", "3"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(300)
+    waits_for(page, ".scan", "Statistics of all")
+    waits_for(page, ".facts", f"{N_FIELDS:,}")
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_address_needs_token_and_host(serve: Callable[..., Server]) -> None:
+    address = serve(str(REAL / "photos.tfrecord")).address
+    *_, token, _ = address.split("/")
+
+    def status(url: str, **headers: str) -> int:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+
+    assert status(address) == 200
+    assert status(address, Host="evil.example") == 403
+    assert status(address.replace(token, token[:-1])) == 404
+    assert status(address.replace(token, "")) == 404
+    assert status(address + "static/../../app.py") == 404
+
+
+def test_a_server_that_ends(browser: Any) -> None:
+    server = Server(str(REAL / "photos.tfrecord"))
+    page = browser.new_page()
+    opened(page, server)
+    assert server.end() == 0
+    page.keyboard.press("3")
+    waits_for(page, ".notice", "The server has ended")
+    page.close()

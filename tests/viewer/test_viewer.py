@@ -1,0 +1,168 @@
+"""The viewer without a browser: its answers, and whom it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dataformats.viewer.app import viewer_app
+from dataformats.viewer.cells import DETAIL, TABLE, cell
+from dataformats.viewer.dataset import ViewedDataset
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+PHOTOS = GOLDEN / "real" / "photos.tfrecord"
+DAMAGED = GOLDEN / "tfrecord" / "corrupt" / "data_bit.tfrecord"
+TOKEN = "secret"
+
+
+class Answer:
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Browser:
+    """Sends requests to the application, as a server would."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.dataset = ViewedDataset(str(path), **options)
+        assert self.dataset.wait(30)
+        self._app = viewer_app(self.dataset, TOKEN)
+
+    def __call__(self, path: str, method: str = "GET", host: str = "127.0.0.1:8080", **headers: str) -> Answer:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        address, _, query = path.partition("?")
+        given = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
+        scope = {"type": "http", "method": method, "path": address, "query_string": query.encode(), "headers": given}
+        asyncio.run(self._app({**scope, "raw_path": address.encode(), "root_path": ""}, receive, send))
+        start, *parts = sent
+        named = {name.decode(): value.decode() for name, value in start["headers"]}
+        return Answer(start["status"], named, b"".join(part.get("body", b"") for part in parts))
+
+
+@pytest.fixture(scope="module")
+def photos() -> Browser:
+    return Browser(PHOTOS)
+
+
+def test_only_the_token_and_names_of_this_machine_are_answered(photos: Browser) -> None:
+    assert photos("/secret/").status == 200
+    assert photos("/secret/", host="localhost:99").status == 200
+    for path in (
+        "/",
+        "/wrong/",
+        "/secre/",
+        "/wrong/api/dataset",
+        "/static/main.js",
+        "/favicon.ico",
+        "//secret/",
+        "/sécret/",
+    ):
+        assert photos(path).status == 404, path
+    for host in ("evil.example:8080", "127.0.0.1.evil.example", "evil.example", "[::1]:8080", ""):
+        assert photos("/secret/", host=host).status == 403, host
+    assert photos("/secret").headers["location"] == "/secret/"
+
+
+def test_every_answer_is_protected(photos: Browser) -> None:
+    paths = ("/secret/", "/secret/static/main.js", "/secret/api/dataset", "/secret/value/0/1", "/secret/none", "/wrong")
+    for headers in (photos(path).headers for path in paths):
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["..%2fapp.py", "../app.py", "%2e%2e/app.py", "static", "index.html/../../app.py"])
+def test_no_request_opens_a_file(photos: Browser, path: str) -> None:
+    assert photos(f"/secret/static/{path}").status == 404
+
+
+def test_facts_and_records(photos: Browser) -> None:
+    facts = photos("/secret/api/dataset?facts=1").json
+    assert (facts["format"], facts["records"], facts["state"]) == ("tfrecord", 12, "ready")
+    assert [field["name"] for field in facts["fields"]] == ["height", "image", "name", "width"]
+    rows = photos("/secret/api/records?numbers=11,0,99&fields=2,1,99").json["rows"]
+    assert [row["record"] for row in rows] == [11, 0]
+    name, image = rows[1]["cells"]
+    assert (name["kind"], name["text"]) == ("text", "astronaut")
+    assert (image["kind"], image["name"], image["width"]) == ("image", "JPEG", 320)
+
+
+def test_damaged_records_are_marked_among_sound_ones() -> None:
+    rows = Browser(DAMAGED)("/secret/api/records?numbers=2,3,4&fields=0").json["rows"]
+    assert [row["record"] for row in rows] == [2, 3, 4]
+    assert ["error" in row for row in rows] == [False, True, False]
+    assert rows[1]["error"]["type"] == "ChecksumError"
+    assert rows[1]["error"]["offset"] == 368
+
+
+def test_values_never_run(photos: Browser) -> None:
+    thumbnail = photos("/secret/thumbnail/0/1?size=64")
+    assert (thumbnail.status, thumbnail.headers["content-type"]) == (200, "image/jpeg")
+    whole = photos("/secret/value/0/1")
+    assert whole.headers["content-type"] == "image/jpeg"
+    assert whole.headers["content-disposition"].startswith("attachment")
+    assert "sandbox" in whole.headers["content-security-policy"]
+    part = photos("/secret/value/0/1", range="bytes=10-19")
+    assert (part.status, part.body) == (206, whole.body[10:20])
+    assert photos("/secret/value/0/2").headers["content-type"] == "application/octet-stream"
+    assert photos("/secret/value/99/1").status == 422
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (b"<script>alert(1)</script>", "text"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", "text"),
+        (b"\xff\xd8\xff" + b"<script>" * 9, "image"),
+        (bytes(range(256)), "bytes"),
+        ("x" * 10**7, "text"),
+        ("\ud800", "text"),
+        (np.zeros((8, 8), np.uint8), "image"),
+        (np.zeros((3, 2, 2), np.float32), "array"),
+        (np.full((40, 40), np.nan), "array"),
+        (np.arange(10**6), "array"),
+        (np.zeros((0, 3)), "array"),
+        (np.array(["a", "b"]), "array"),
+        (np.float32(0.1), "number"),
+        (2**70, "number"),
+        (float("inf"), "number"),
+        ([b"a", b"bc"], "list"),
+        ({"a": [1, {"b": None}]}, "json"),
+        ([], "json"),
+        (None, "null"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_cells_are_bounded(value: Any, kind: str) -> None:
+    for limits, most in ((TABLE, 3000), (DETAIL, 250_000)):
+        made = cell(value, limits)
+        assert made["kind"] == kind
+        assert len(json.dumps(made, allow_nan=False)) < most
+
+
+def test_a_file_that_changed_is_said_and_opened_again(tmp_path: Path) -> None:
+    copy = tmp_path / "photos.tfrecord"
+    copy.write_bytes(PHOTOS.read_bytes())
+    browser = Browser(copy)
+    assert browser("/secret/api/dataset").json["changed"] is None
+    copy.write_bytes(DAMAGED.read_bytes())
+    assert browser("/secret/api/dataset").json["changed"] == str(copy)
+    browser("/secret/api/open", "POST")
+    assert browser("/secret/api/dataset?facts=1").json["changed"] is None
