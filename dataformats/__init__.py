@@ -139,7 +139,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _ROOM_OF:
-        raise AttributeError(f"module 'dataformats' has no attribute {name!r}")
+        from dataformats.near_names import MODULE
+
+        remedy = f"; instead: {MODULE[name]}" if name in MODULE else ""
+        raise AttributeError(f"module 'dataformats' has no attribute {name!r}{remedy}")
     value = getattr(importlib.import_module(f"dataformats.{_ROOM_OF[name]}"), name)
     globals()[name] = value
     return value

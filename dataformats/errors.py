@@ -25,6 +25,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
+from dataformats.near_names import TYPES
+
 __all__ = [
     "ChecksumError",
     "CodecError",
@@ -380,10 +382,10 @@ class UnknownNameError(_FactsError, KeyError):
 
     Example:
         >>> import dataformats
-        >>> dataformats.open("tests/golden/real/photos.tfrecord", format="tfrecords")
+        >>> dataformats.open("tests/golden/real/photos.tfrecord", format="tfrecordz")
         Traceback (most recent call last):
         ...
-        dataformats.errors.UnknownNameError: unknown format 'tfrecords' (nearest: tfrecord, ...)
+        dataformats.errors.UnknownNameError: unknown format 'tfrecordz' (nearest: tfrecord, ...)
     """
 
     name: str
@@ -396,7 +398,8 @@ class UnknownNameError(_FactsError, KeyError):
         super().__init__(kind, name=str(name), known=tuple(known), remedy=remedy)
 
     def _problem(self) -> str:
-        near = difflib.get_close_matches(self.name, self.known, n=3)
+        meant = [name for name in TYPES.get(self.name.lower(), ()) if name.removesuffix("[]") in self.known]
+        near = meant or difflib.get_close_matches(self.name, self.known, n=3)
         hint = f"nearest: {', '.join(near)}" if near else f"known: {', '.join(sorted(self.known))}"
         return f"unknown {self.what} {self.name!r} ({hint})"
 

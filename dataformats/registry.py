@@ -113,12 +113,28 @@ class Registry(Generic[T]):
         return self._advertised
 
 
+class Formats(Registry["Backend"]):
+    """The backends by the names of their formats, which their suffixes and other spellings mean too."""
+
+    def get(self, name: str) -> Backend:
+        """Return the backend of a format: `"ffrecord"`, or `"ffr"`, `".ffr"`, `"FFRecord"`.
+
+        Raises:
+            UnknownNameError: No format has that name, or several have that suffix.
+        """
+        if name not in self:
+            plain = str(name).lower().lstrip(".")
+            meant = [one for one in self if plain in (one, *(end[1:] for end in self.get(one).suffixes))]
+            name = meant[0] if len(meant) == 1 else name
+        return super().get(name)
+
+
 def _imported(target: str) -> Any:
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-backends: Registry[Backend] = Registry(
+backends: Formats = Formats(
     "format",
     "dataformats.backends",
     {

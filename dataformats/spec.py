@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Union
 
 from dataformats.errors import SpecError
 
@@ -29,6 +29,7 @@ VALUE = "value"
 """The one field of a source whose records are single values."""
 
 _TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
+_PYTHON_TYPES = {bool: "bool", int: "int64", float: "float64", str: "utf8", bytes: "bytes"}
 _MAX_DIMS = 32
 _MAX_ELEMENTS = 2**40  # so that no size of a batch in bytes passes 2^63
 _MAX_DIGITS = 20  # Python refuses to read numbers of thousands of digits
@@ -60,15 +61,19 @@ class Type:
     optional: bool = False
 
     @classmethod
-    def parse(cls, text: str | Type) -> Type:
+    def parse(cls, text: TypeLike) -> Type:
         """Return the type of a text such as `"float32[28,28]"` or `"jpg[]?"`; a `Type` is returned as it is.
+
+        A dtype of NumPy or torch is its number type; Python's `int`, `float`, `bool`, `str` and `bytes` are `int64`,
+        `float64`, `bool`, `utf8` and `bytes`.
 
         Raises:
             SpecError: The text does not follow the grammar.
         """
         if isinstance(text, Type):
             return text
-        match = _TYPE.fullmatch(text.strip()) if hasattr(text, "isidentifier") else None
+        name = text if isinstance(text, str) else _name_of(text)
+        match = None if name is None else _TYPE.fullmatch(name.strip())
         if match is None:
             raise SpecError(
                 f"{text!r} is not a type: expected codec[(args)][dims][?], such as 'float32[28,28]' or 'jpg[]?'"
@@ -77,7 +82,7 @@ class Type:
         return cls(
             match["codec"],
             tuple(part.strip() for part in args.split(",")) if args and args.strip() else (),
-            _parse_dims(match["dims"], text),
+            _parse_dims(match["dims"], match[0]),
             bool(match["optional"]),
         )
 
@@ -184,7 +189,9 @@ class Spec(Mapping[str, Type]):
         return Spec({name: self._types[name] for name in names})
 
 
-SpecLike = Spec | Mapping[str, "str | Type"]
+TypeLike = Union[str, Type, type, "np.dtype[Any]"]  # `|` takes no text
+
+SpecLike = Spec | Mapping[str, TypeLike]
 
 
 @functools.cache
@@ -194,6 +201,21 @@ def _little_endian(name: str) -> np.dtype:
     if name == "float128" and not hasattr(np, "float128"):
         raise SpecError("this platform has no float128: numpy's longdouble has fewer than 16 bytes")
     return np.dtype(name).newbyteorder("<")
+
+
+def _name_of(kind: Any) -> str | None:
+    """Return the type that a type of Python, or a dtype of NumPy or torch, stands for; `None` for anything else."""
+    if isinstance(kind, type) and kind in _PYTHON_TYPES:
+        return _PYTHON_TYPES[kind]
+    if type(kind).__module__ == "torch":
+        return str(kind).removeprefix("torch.")
+    import numpy as np
+
+    try:
+        name = np.dtype(kind).name if isinstance(kind, (type, np.dtype)) else None
+    except TypeError:
+        return None
+    return name if name in NUMBER_TYPES else None
 
 
 def _typed(value: object) -> Type | None:

@@ -34,6 +34,7 @@ from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
+from dataformats.near_names import answered
 from dataformats.reading.field_operations import with_stored_bytes
 from dataformats.reading.fingerprint import HasFingerprint, earlier_fingerprint
 
@@ -114,6 +115,7 @@ class Loader:
         [640, 641, 642]
     """
 
+    @answered
     def __init__(
         self,
         source: Any,

@@ -111,10 +111,12 @@ class RecordBatch:
             for row, mask in zip(rows, masks, strict=True)
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "columns" and name in self.columns:  # a batch that is being unpickled has no columns yet
-            raise AttributeError(f"the column is batch[{name!r}]", name=name, obj=self)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+    if not TYPE_CHECKING:  # type checkers report unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "columns" and name in self.columns:  # a batch that is being unpickled has no columns yet
+                raise AttributeError(f"the column is batch[{name!r}]", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {described(column)}" for name, column in self.columns.items())

@@ -144,9 +144,10 @@ def checked_format(name: str | None, option: str = "--format") -> str | None:
     Raises:
         typer.BadParameter: No format has that name.
     """
-    if name is not None and name not in backends:
-        raise typer.BadParameter(str(UnknownNameError("format", name=name, known=backends)), param_hint=option)
-    return name
+    try:
+        return None if name is None else backends.get(name).name
+    except UnknownNameError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def checked_payload(name: str | None, option: str = "--payload") -> str | None:

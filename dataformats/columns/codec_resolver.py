@@ -13,6 +13,7 @@ from dataformats.columns.field_decoder import NumberCodec, check_dims, column_de
 from dataformats.columns.numbers import Numbers
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
+from dataformats.near_names import TYPES
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
@@ -218,7 +219,7 @@ class CodecResolver:
             raise UnknownNameError(
                 "codec that a file may name",
                 name=element.codec,
-                known=[name for name in registered if _may_be_named_by_files(name)],
+                known=[*(name for name in registered if _may_be_named_by_files(name)), *NUMBER_TYPES],
                 remedy=_remedy(element.codec),
             )
         return _look_up(element.codec).with_args(element.args)
@@ -238,6 +239,8 @@ def _as_codec(name: str, codec: CodecLike) -> Codec:
 
 
 def _remedy(name: str) -> Remedy:
+    if meant := TYPES.get(name.lower()):
+        return Remedy(f"Pass {{spec}} with {' or '.join(map(repr, meant))}.", spec=...)
     return Remedy("Pass {codecs}, or name it in {payload} or {spec}.", codecs={name: ...}, payload=..., spec=...)
 
 

@@ -185,7 +185,7 @@ def convert(
             report = ConvertReport(repr(path), type(path).__name__, None, len(selection) - omitted, False, 0.0)
             report = replace(report, omitted=omitted)
         else:
-            format = format or format_of(path)
+            format = backends.get(format or format_of(path)).name
             mapped, types, kept = chosen, wanted, payload
             if map is not None and chosen.single:
                 mapped, kept = chosen.map(map), payload or chosen.payload

@@ -49,8 +49,24 @@ def as_numbers(indices: ArrayLike | range) -> NDArray[np.int64]:
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise TypeError(f"expected a list of indices, found {array.dtype} of shape {array.shape}")
+        raise TypeError(f"expected a list of indices, found {_found(indices, array)}")
     return array.astype(np.int64)
+
+
+def _found(indices: object, array: NDArray[np.generic]) -> str:
+    if isinstance(indices, slice):
+        return f"{indices}: source[{_colons(indices)}] is a view of these records"
+    if isinstance(indices, str):
+        return f"{indices!r}: the names of fields come second, as in read(range(len(source)), [{indices!r}])"
+    if array.ndim == 0 and array.dtype.kind in "iu":
+        return f"{indices}: source[{indices}] is one record, source[:{indices}] a view of the first ones"
+    more = ": source.where(mask) takes a mask" if array.dtype.kind == "b" else ""
+    return f"{array.dtype} of shape {array.shape}{more}"
+
+
+def _colons(part: slice) -> str:
+    ends = (part.start, part.stop) if part.step is None else (part.start, part.stop, part.step)
+    return ":".join("" if end is None else str(end) for end in ends)
 
 
 def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:

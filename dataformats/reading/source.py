@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces import Decode
+from dataformats.near_names import SOURCE
 from dataformats.reading.scan import read_parts, scan_by_reading, steps
 from dataformats.reading.stats import FieldStats, scan_stats
 from dataformats.spec import VALUE, Spec, SpecLike, Type
@@ -234,7 +235,7 @@ class RecordSource(ABC):
         if fields is None:
             return dict.fromkeys(self.spec, True)
         if isinstance(fields, str):
-            raise TypeError(f"expected a list of field names, found the string {fields!r}")
+            raise TypeError(f"expected a list of field names, found the string {fields!r}: pass [{fields!r}]")
         for name in fields:
             if not isinstance(name, str):
                 raise TypeError(f"expected names of fields, found {name!r}")
@@ -246,6 +247,14 @@ class RecordSource(ABC):
                 raise SpecError(f"a range needs a sequence, found {self.spec[name]}", field=name)
         return {name: part for name, part in wanted.items() if part is not False}
 
+    if not TYPE_CHECKING:  # type checkers report unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            if name in SOURCE and not hasattr(type(self), name):
+                message = f"{type(self).__name__!r} object has no attribute {name!r}; instead: {SOURCE[name]}"
+                raise AttributeError(message, name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises again
+
     def __getitem__(self, key: Any) -> Any:
         """Return one record (`src[5]`, `src[-1]`), a part of one (`src[5, mask]`), or a view (`src[2:10]`)."""
         if isinstance(key, slice):
@@ -253,9 +262,9 @@ class RecordSource(ABC):
         index: Any
         index, fields = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
         try:
-            number = operator.index(index)
+            number = operator.index(_no_bool(index))
         except TypeError:
-            raise TypeError(f"expected an index or a slice, found {key!r}: see take() and read()") from None
+            raise TypeError(f"expected an index or a slice, found {key!r:.80}: {_instead_of_key(key)}") from None
         n = len(self)
         if not -n <= number < n:
             raise IndexError(f"index {index} is out of range for {n} records")
@@ -278,11 +287,14 @@ class RecordSource(ABC):
 
     # ---- views: sources too, so their module imports this one
 
-    def select(self, *fields: str) -> RecordSource:
-        """Return a view with these fields, in this order; the others are not decoded."""
+    def select(self, *fields: str | Sequence[str]) -> RecordSource:
+        """Return a view with these fields, in this order; the others are not decoded. A list of names is accepted."""
         from dataformats.reading import views
 
-        return views.SelectView(self, tuple(self.mask(fields)))
+        names = _listed(fields)
+        if any(not isinstance(name, str) for name in names):
+            raise TypeError(f"select takes names of fields, found {names!r:.80}: take(indices) selects records")
+        return views.SelectView(self, tuple(self.mask(names)))
 
     def map(self, function: Callable[[Any], Any]) -> RecordSource:
         """Return a view whose records are `function(record)`, computed at each read."""
@@ -311,18 +323,18 @@ class RecordSource(ABC):
 
         return views.where(self, mask)
 
-    def split(self, *fractions: float, seed: int = 0) -> tuple[RecordSource, ...]:
+    def split(self, *fractions: float | Sequence[float], seed: int = 0) -> tuple[RecordSource, ...]:
         """Return disjoint views of these shares, and one of the rest if they leave one; records keep their order.
 
         The partition depends on `len`, the fractions and the seed alone, on every machine and version.
 
         Args:
-            fractions: Shares in (0, 1), together at most 1.
+            fractions: Shares in (0, 1), together at most 1; or one list of them.
             seed: Another seed, another partition.
         """
         from dataformats.reading import views
 
-        return views.split(self, fractions, seed)
+        return views.split(self, _listed(fractions), seed)
 
     def shard(self, index: int, count: int) -> RecordSource:
         """Return part `index` of `count` contiguous parts whose lengths differ by at most one."""
@@ -450,6 +462,23 @@ def _record_or_error(source: RecordSource, index: int) -> Any:
         return source[index]
     except Exception as error:  # of a function, too
         return error
+
+
+def _listed(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments, or the items of a list that is the only one."""
+    return tuple(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)) else arguments
+
+
+def _no_bool(index: Any) -> Any:
+    if isinstance(index, bool):
+        raise TypeError("a mask is no index")
+    return index
+
+
+def _instead_of_key(key: Any) -> str:
+    if isinstance(key, str):
+        return f"source.select({key!r}) is a view, source.read(range(len(source)), [{key!r}])[{key!r}] the column"
+    return "source.read(indices) is a batch, source.take(indices) a view, source.where(mask) too"
 
 
 def declared_spec(source: RecordSource) -> Spec | None:

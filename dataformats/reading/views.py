@@ -6,6 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,9 @@ def mask_of(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Cond
 
 def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[RecordSource, ...]:
     """Return disjoint views: see `RecordSource.split`."""
-    if not fractions or any(not 0 < part < 1 for part in fractions) or sum(fractions) > 1 + 1e-9:
-        raise ValueError(f"expected fractions in (0, 1), together at most 1, found {fractions}")
+    numbers = all(isinstance(part, Real) for part in fractions)
+    if not fractions or not numbers or any(not 0 < part < 1 for part in fractions) or sum(fractions) > 1 + 1e-9:
+        raise ValueError(f"expected fractions in (0, 1), together at most 1, found {fractions!r:.80}")
     order = _shuffled(len(source), seed)
     bounds = [round(bound * len(source)) for bound in itertools.accumulate(fractions)]
     if sum(fractions) > 1 - 1e-9:

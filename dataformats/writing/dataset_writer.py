@@ -17,6 +17,7 @@ from dataformats.errors import CodecError, Remedy, SpecError, TargetExistsError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import AppendsInPlace, Backend
 from dataformats.interfaces.record_writer import RecordWriter
+from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.destination import Destination, InPlace, SharedFolder, destination
 from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, WriteSchema, format_of
@@ -117,6 +118,8 @@ def create(
         >>> list(dataformats.open(path.with_name("parts")))
         [b'from writer 0', b'from writer 1']
     """
+    if format is not None and str(path) in backends and format not in backends:
+        raise TypeError(f"the path comes before the format: create({str(format)!r}, {str(path)!r})")
     schema = WriteSchema(format or format_of(path), payload, None if spec is None else Spec(spec), backend_options)
     return writer(
         path,
@@ -357,6 +360,11 @@ class DatasetWriter(RecordWriter):
             [{'n': 1, 'name': 'one'}, {'n': 2}]
         """
         self._require_open()
+        if isinstance(records, Mapping):
+            raise TypeError(
+                "extend takes records or a table, found one dict: append takes a record; for columns pass "
+                "dataformats.RecordBatch(columns, indices=numpy.arange(n))"
+            )
         if not is_table(records):
             self._extend_records(records)
             return

@@ -103,9 +103,9 @@ def test_registered_codecs() -> None:
 
 def test_unknown_names() -> None:
     with pytest.raises(UnknownNameError, match="nearest: tfrecord"):
-        dataformats.create("x", "tfrecords")
+        dataformats.create("x", "tfrecordz")
     with pytest.raises(UnknownNameError, match="nearest: tfrecord"):
-        dataformats.open(__file__, format="tfrecords")
+        dataformats.open(__file__, format="tfrecordz")
 
 
 def test_entry_points(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def test_views(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"x": "int64", "y": "utf8"}) as writer:
         writer.append({"x": 1, "y": "a"})
     source = dataformats.open(tmp_path / "x.ffr")
-    fields: Any = ["x"]
-    with pytest.raises(TypeError, match=r"expected names of fields, found \['x'\]"):
+    fields: Any = {"x": True}
+    with pytest.raises(TypeError, match=r"select takes names of fields, found \(\{'x': True\},\)"):
         source.select(fields)
     for view in (source, source[:1], source.select("x"), dataformats.concat([source, source])):
         assert view.with_spec({"x": "int32"})[0] == {"x": 1}

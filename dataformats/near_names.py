@@ -1,0 +1,142 @@
+"""Names of other programs, and ours for the same: errors say what to write instead."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import ParamSpec, TypeVar
+
+__all__ = ["MODULE", "SOURCE", "TYPES", "answered", "instead"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _table(rows: Mapping[str, T]) -> dict[str, T]:
+    """Return each of the names in a key, which spaces separate, with its value."""
+    return {name: value for names, value in rows.items() for name in names.split()}
+
+
+TYPES = _table(
+    {
+        "str string text unicode": ("utf8",),
+        "binary blob": ("bytes",),
+        "float number": ("float32", "float64"),
+        "i8 byte": ("int8", "uint8"),
+        "i16 short": ("int16",),
+        "i32": ("int32",),
+        "long integer": ("int64",),
+        "u8": ("uint8",),
+        "u16": ("uint16",),
+        "u32": ("uint32",),
+        "f16 half": ("float16",),
+        "f32 single": ("float32",),
+        "f64 double": ("float64",),
+        "boolean": ("bool",),
+        "list sequence": ("int64[]", "float32[]"),
+        "tensor ndarray": ("array", "npy"),
+        "image img pil": ("jpg", "png", "webp"),
+        "video": ("mp4", "webm"),
+        "dict object": ("json", "msgpack"),
+        "protobuf proto": ("example", "bytes"),
+    }
+)
+"""The types and payloads that other programs call so."""
+
+_LOADER = "dataformats.Loader(source, batch_size)"
+_ORDER = "source.take(indices), and shuffle=False"
+
+SOURCE = _table(
+    {
+        "shuffle": f"{_LOADER} shuffles all records; source.take(numpy.random.permutation(len(source))) is a view",
+        "batch": f"{_LOADER} makes batches; source.read(indices) is one",
+        "filter query": "source.where(function)",
+        "repeat": f"{_LOADER}.forever() runs through all epochs",
+        "prefetch": f"{_LOADER} and iteration read ahead",
+        "cache": 'dataformats.open(path, cache="memory")',
+        "skip": "source[n:]",
+        "limit head": "source[:n]",
+        "tail": "source[-n:]",
+        "sample": "source.take(numpy.random.choice(len(source), n, replace=False))",
+        "concatenate concat": "dataformats.concat([source, other])",
+        "interleave": "dataformats.mix",
+        "train_test_split random_split": "source.split(0.9)",
+        "as_numpy_iterator iterrows": "iterate the source",
+        "to_list to_dicts": "list(source)",
+        "to_pandas to_polars to_table": "source.to_arrow() is a pyarrow.Table",
+        "to_numpy numpy to_dict": "source.read(range(len(source))) has columns of NumPy",
+        "to_torch with_format set_format": f'{_LOADER} with to="torch" or to="jax"',
+        "columns column_names fields keys": "source.spec has the names of the fields",
+        "features schema element_spec dtypes": "source.spec has the types of the fields",
+        "num_rows shape size": "len(source)",
+        "items values": "iterate the source; source.read(indices) has columns",
+        "remove_columns select_columns drop": "source.select(*names)",
+        "rename rename_column rename_columns": "source.map(function); convert takes rename=",
+        "cast astype": "source.with_spec(spec)",
+        "apply flat_map": "source.map(function)",
+        "loc iloc get": "source[i] is a record, source.read(indices) a batch",
+        "describe unique value_counts": "source.stats(name)",
+        "sort sort_values": "source.take(numpy.argsort(column))",
+        "save save_to_disk to_parquet": "dataformats.convert(path, new_path, format)",
+    }
+)
+"""The attributes that sources of tf.data, datasets, WebDataset and pandas have."""
+
+MODULE = _table(
+    {
+        "load read load_dataset open_dataset Dataset TFRecordDataset Reader": "dataformats.open(path)",
+        "DataLoader": _LOADER,
+        "write save Writer TFRecordWriter": "dataformats.create(path)",
+        "concatenate concatenate_datasets": "dataformats.concat",
+        "interleave_datasets sample_from_datasets": "dataformats.mix",
+        "filter shuffle": "views of a source, as dataformats.open(path).where",
+    }
+)
+"""The functions and classes that other packages have."""
+
+_ARGUMENTS = _table(
+    {
+        "num_workers num_parallel_calls worker_count": "workers=",
+        "prefetch_factor worker_buffer_size": "prefetch=",
+        "collate_fn": "collate=",
+        "drop_remainder": "drop_last=",
+        "pin_memory pin_memory_device": 'to="torch" and device=, whose copies use page-locked memory',
+        "persistent_workers": "nothing: workers stay until loader.close()",
+        "sampler batch_sampler": _ORDER,
+        "generator random_state": "seed=",
+        "timeout": "hang_timeout_s=",
+        "multiprocessing_context": 'worker_type="process" and start_method=',
+        "worker_init_fn": "transform(record, rng), whose random numbers depend on seed and position",
+        "operations transforms map_fn": "transform=",
+        "shard_options num_shards num_replicas": "rank= and world_size=",
+        "num_epochs epochs": "loader.forever(), or a loop",
+        "buffer_size shuffle_buffer_size": 'shuffle=True, or shuffle="window" and window_blocks=',
+        "columns fields": "source.select(*names)",
+        "schema features dtype dtypes": "spec=",
+        "compression_type": "compression=",
+        "batch_size shuffle transform seed": f"{_LOADER}, which takes it",
+        "split": "source.split(0.9)",
+        "mode": "dataformats.open to read, dataformats.create to write",
+    }
+)
+
+
+def instead(names: Iterable[str]) -> str:
+    """Return sentences with the arguments to pass instead of these; empty if none is known."""
+    return "".join(f". For {name}= use {_ARGUMENTS[name]}" for name in names if name in _ARGUMENTS)
+
+
+def answered(function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function; its `TypeError` for an unknown keyword argument names ours, if another program has it."""
+    import inspect
+
+    own = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        if unknown := named.keys() - own:
+            listed = ", ".join(sorted(unknown))
+            raise TypeError(f"unknown arguments: {listed}{instead(sorted(unknown))}")
+        return function(*args, **named)
+
+    return call
