@@ -188,6 +188,8 @@ def thumbnail(value: Any, size: int = 128) -> bytes:
         if pixels is None:
             raise ValueError(f"expected an array shaped like an image, found {value.dtype}{list(value.shape)}")
         return _saved(_reduced(_of_array(pixels, size), size))
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise ValueError(f"expected bytes or an array, found {type(value).__name__}")
     name, image = _opened(value)
     try:
         _limit(name, image, value, size)
@@ -217,7 +219,7 @@ def _opened(blob: bytes | bytearray | memoryview) -> tuple[str, ImageFile]:
     return media.name, image
 
 
-def _limit(name: str, image: ImageFile, blob: bytes, size: int) -> None:
+def _limit(name: str, image: ImageFile, blob: bytes | bytearray | memoryview, size: int) -> None:
     """Let a JPEG be decoded at a scale near `size`, and refuse an image that takes too much memory or time."""
     if name == "JPEG":
         scans = _scans(image, blob)
@@ -229,7 +231,7 @@ def _limit(name: str, image: ImageFile, blob: bytes, size: int) -> None:
     _check_memory(image, _PIXEL_BYTES.get(name, _MOST_PIXEL_BYTES))
 
 
-def _scans(image: Any, blob: bytes) -> int:
+def _scans(image: Any, blob: bytes | bytearray | memoryview) -> int:
     """Return the scans of a JPEG, without those of the thumbnails in its metadata."""
     start = b"\xff\xda"
     within: int = sum(data.count(start) for _, data in image.applist)

@@ -8,8 +8,6 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dataformats.batch.media import media_of, thumbnail
 from dataformats.batch.value_text import as_text
 from dataformats.spec import VALUE
@@ -80,8 +78,6 @@ def _cell(record: Any, fields: Mapping[Any, Any], name: Any) -> str:
 
 def _picture(value: Any) -> str | None:
     """Return an image as a data URI, with its text as title; `None` if it is none, or too large."""
-    if not isinstance(value, (bytes, bytearray, np.ndarray)):
-        return None
     try:
         picture = thumbnail(value, _SIZE)
     except ValueError:

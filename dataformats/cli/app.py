@@ -40,6 +40,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     head: (
         "dataformats head photos.tfrecord -n 2 --fields name,image",
+        "dataformats head photos.tfrecord --images",
         "dataformats head 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64",
     ),
     view: (

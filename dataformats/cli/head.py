@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +31,15 @@ from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 
 __all__ = ["head"]
+
+Images = Annotated[
+    bool,
+    typer.Option(
+        "--images",
+        help="Show images as pictures: in full in kitty and iTerm2, in colored blocks in other terminals. "
+        "If the output is no terminal, they stay text.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +66,18 @@ def head(
     spec: SpecTexts = None,
     checksums: Checksums = True,
     as_json: AsJson = False,
+    images: Images = False,
 ) -> None:
     """Show the first records.
 
     Long values are cut, images and videos are shown by format and size, and fields that no codec decodes as bytes.
     With --json values are whole, and bytes are in base64. No index is needed.
     """
+    if images and as_json:
+        raise typer.BadParameter("takes no --json, whose values are whole", param_hint="--images")
     options = reading(format, payload, spec, checksums=checksums)
     with _first(one_or_all(paths), options, split_names(fields), n) as first:
-        _print_json(first) if as_json else _print_records(first)
+        _print_json(first) if as_json else _print_records(first, images)
 
 
 @contextmanager
@@ -79,12 +92,15 @@ def _first(path: str | list[str], options: dict[str, Any], fields: list[str] | N
         yield _Head(itertools.islice(iter(chosen), min(n, sys.maxsize)), names, source.opaque_fields)
 
 
-def _print_records(head: _Head) -> None:
+def _print_records(head: _Head, images: bool) -> None:
     from dataformats.batch.value_text import as_text
+    from dataformats.cli.pictures import terminal_pictures
 
+    picture = terminal_pictures(os.environ if images else {})
     for index, record in enumerate(head.records):
         if not head.fields:
             fact(f"record {index}", as_text(record))
+            _print_lines(picture(record))
             continue
         print(f"record {index}")
         for name in head.fields:
@@ -92,6 +108,12 @@ def _print_records(head: _Head) -> None:
             if name in head.opaque:
                 text = f"{why_opaque(head.opaque[name])}; {text}"
             print(f"  {printable(name)}: {printable(text)}")
+            _print_lines(picture(record.get(name)))
+
+
+def _print_lines(lines: str | None) -> None:
+    if lines is not None:
+        print(lines)
 
 
 def _print_json(head: _Head) -> None:
