@@ -36,11 +36,18 @@ def to_arrow(column: Any, kind: Any = None) -> Any:
         rows = to_arrow(column.values, kind)
         if column.present.all():
             return rows
-        arrow = pyarrow()
-        return arrow.compute.if_else(arrow.array(column.present), rows, arrow.scalar(None, rows.type))
+        # `if_else` would put nulls into lists as well: then pandas makes floats of the integers of all others.
+        buffers = [_bits(column.present), *rows.buffers()[1 : rows.type.num_buffers]]
+        children = [rows.values] if rows.type.num_fields else None
+        return pyarrow().Array.from_buffers(rows.type, len(rows), buffers, children=children)
     if isinstance(column, Ragged):
         return _of_ragged(column, kind)
     return _of_list(column, kind) if isinstance(column, list) else _of_array(column)
+
+
+def _bits(present: NDArray[np.bool_]) -> Any:
+    """Return a buffer of bits, as Arrow marks nulls."""
+    return pyarrow().array(present).buffers()[1]
 
 
 def _of_array(values: NDArray[Any]) -> Any:
@@ -69,7 +76,7 @@ def _of_ragged(column: Ragged, kind: Any) -> Any:
         files = _of_ragged(column, None).cast(kind.field(0).type)
         paths = arrow.nulls(len(column), kind.field(1).type)
         return arrow.StructArray.from_arrays([files, paths], fields=list(kind), mask=files.is_null())
-    buffers = [None if column.present is None else arrow.array(column.present).buffers()[1]]
+    buffers = [None if column.present is None else _bits(column.present)]
     buffers.append(arrow.py_buffer(np.ascontiguousarray(column.offsets, np.int64)))
     if column.item == "array":
         values = to_arrow(column.values, None if kind is None else kind.value_type)

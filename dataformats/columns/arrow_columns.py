@@ -42,10 +42,11 @@ def spec_of_arrow(schema: Any, optional: Collection[str] | None = None) -> Spec:
 def type_of_arrow(kind: Any) -> Type:
     """Return the type of a field: see `spec_of_arrow`."""
     types = pyarrow().types
-    if types.is_dictionary(kind):
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return type_of_arrow(kind.value_type)
     if isinstance(kind, pyarrow().FixedShapeTensorType):
-        return Type.parse(f"{kind.value_type.to_pandas_dtype().__name__}{list(kind.shape)}")
+        shape = [kind.shape[axis] for axis in kind.permutation or range(len(kind.shape))]
+        return Type.parse(f"{kind.value_type.to_pandas_dtype().__name__}{shape}")
     if isinstance(kind, pyarrow().BaseExtensionType):
         return type_of_arrow(kind.storage_type)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
@@ -59,6 +60,8 @@ def type_of_arrow(kind: Any) -> Type:
         return _list_type(kind)
     if types.is_map(kind) or types.is_union(kind):
         return _document(kind)
+    if types.is_interval(kind):
+        raise SpecError(f"no field has the type {kind}", remedy="Cast the column, or leave it out.")
     return Type("int64") if types.is_duration(kind) else Type("utf8")
 
 
@@ -114,6 +117,8 @@ def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
         array = array.chunk(0) if array.num_chunks == 1 else arrow.concat_arrays(array.chunks or [_empty(array.type)])
     if arrow.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if arrow.types.is_run_end_encoded(array.type):
+        array = arrow.compute.run_end_decode(array)
     if str(array.type).endswith("_view"):  # few functions of pyarrow take one
         array = _large(array, kind)
     if not array.null_count:
@@ -122,7 +127,8 @@ def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
     present = np.asarray(array.is_valid())
     if not kind.optional:
         raise SpecError(f"expected {kind}, found null", field=field, index=int(present.argmin()))
-    return spread(_column(array.drop_null(), kind.required, field), present, optional=True)
+    whole = arrow.concat_arrays([array])  # of a slice, pyarrow 26 takes other lists within fixed-size lists
+    return spread(_column(whole.drop_null(), kind.required, field), present, optional=True)
 
 
 def _empty(kind: Any) -> Any:
@@ -143,15 +149,33 @@ def _column(array: Any, kind: Type, field: str) -> NDArray[Any] | Ragged | list[
         lengths = np.asarray(pyarrow().compute.list_value_length(array), np.int64)
         return Ragged(_column(array.flatten(), kind.item, field), offsets_of(lengths))
     if kind.codec in ("utf8", "bytes"):
-        return _blobs(array, kind)
+        return _blobs(array, kind, field)
     if kind.codec == "array":
         parts = zip(*(array.field(name).to_pylist() for name in ("dtype", "shape", "data")), strict=True)
         try:
             return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in parts]
         except (TypeError, ValueError) as error:
             raise SpecError(f"expected dtype, shape and data of an array: {error}", field=field) from error
-    values: list[Any] = array.to_pylist()
+    documents = _type_of_documents(array.type)
+    values: list[Any] = (array if array.type == documents else array.cast(documents)).to_pylist()
     return values
+
+
+@functools.lru_cache(1024)
+def _type_of_documents(kind: Any) -> Any:
+    """Return the type of nested values whose dates, times and decimals are text, and durations int64."""
+    arrow = pyarrow()
+    types = arrow.types
+    if types.is_struct(kind):
+        return arrow.struct([field.with_type(_type_of_documents(field.type)) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = kind.value_field.with_type(_type_of_documents(kind.value_type))
+        if types.is_fixed_size_list(kind):
+            return arrow.list_(inner, kind.list_size)
+        return arrow.large_list(inner) if types.is_large_list(kind) else arrow.list_(inner)
+    if types.is_duration(kind):
+        return arrow.int64()
+    return arrow.string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
 
 
 def _numbers(array: Any, kind: Type, field: str) -> NDArray[Any]:
@@ -166,12 +190,12 @@ def _numbers(array: Any, kind: Type, field: str) -> NDArray[Any]:
     return np.asarray(values.reshape(n, *(size or 0 for size in kind.dims)), kind.dtype)
 
 
-def _blobs(array: Any, kind: Type) -> Ragged:
+def _blobs(array: Any, kind: Type, field: str) -> Ragged:
     arrow = pyarrow()
     if arrow.types.is_struct(array.type):
         array = array.field("bytes")
         if array.null_count:
-            raise SpecError("expected the bytes of a file, found only its path", field=None)
+            raise SpecError("expected the bytes of a file, found only its path", field=field)
     array = _large(array, kind)
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]

@@ -374,6 +374,9 @@ class DatasetWriter(RecordWriter):
             for batch in table:
                 stored = table.stored(batch)
                 self._extend_records(list(batch)) if stored is None else self.append_stored(stored)
+        except SpecError as error:
+            self._add_place(error)
+            raise
         finally:
             self._encode = encode
 

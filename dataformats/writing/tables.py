@@ -56,16 +56,23 @@ class TableRecords:
 
     def __iter__(self) -> Iterator[RecordBatch]:
         for batch in self._reader:
-            try:
-                batch.validate(full=True)  # text is UTF-8, and offsets stay within the data
-            except pyarrow().ArrowInvalid as error:
-                raise SpecError(f"not a valid table: {error}") from error
             step = max(1, min(_RECORDS, _BYTES * batch.num_rows // max(1, batch.nbytes)))
             for first in range(0, batch.num_rows, step):
                 rows = batch.slice(first, step)
-                lacking = {name: rows.column(name).null_count > 0 for name in self._spec}
-                spec = {name: replace(kind, optional=lacking[name]) for name, kind in self._spec.items()}
-                yield batch_of_arrow(rows, Spec(spec))
+                try:
+                    found = iter([self._batch(rows)])
+                except SpecError:  # one by one: those before it are written
+                    found = (self._batch(rows.slice(row, 1)) for row in range(rows.num_rows))
+                yield from found
+
+    def _batch(self, rows: Any) -> RecordBatch:
+        try:
+            rows.validate(full=True)  # text is UTF-8, and offsets stay within the data
+        except pyarrow().ArrowInvalid as error:
+            raise SpecError(f"not a valid table: {error}") from error
+        lacking = {name: rows.column(name).null_count > 0 for name in self._spec}
+        spec = {name: replace(kind, optional=lacking[name]) for name, kind in self._spec.items()}
+        return batch_of_arrow(rows, Spec(spec))
 
     def stored(self, batch: RecordBatch) -> StoredRecords | None:
         """Return the records as they are stored; `None` if they must be encoded one by one."""

@@ -250,6 +250,16 @@ def test_numbers_are_not_copied(tmp_path: Path) -> None:
         assert arrow.record_batch(batch.to_arrow()).column(name).buffers()[-1].address == array.ctypes.data
 
 
+def test_missing_lists_leave_no_nulls_inside(tmp_path: Path) -> None:
+    """With nulls there, pandas would make floats of integers, and round the large ones."""
+    with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"x": "int64[2]?", "n": "int64?"}) as out:
+        out.extend([{"x": [2**63 - 1, 1], "n": 1}, {}])
+    table = dataformats.open(tmp_path / "x.ffr", spec={"x": "int64[2]?", "n": "int64?"}).to_arrow()
+    assert table.to_pylist() == [{"x": [2**63 - 1, 1], "n": 1}, {"x": None, "n": None}]
+    lists = table["x"].combine_chunks()
+    assert (lists.null_count, lists.values.null_count) == (1, 0)
+
+
 def test_errors(everything: dataformats.RecordSource, tmp_path: Path) -> None:
     with pytest.raises(dataformats.errors.SpecError, match=r"map\(\)"):
         everything.map(len).to_arrow()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.columns.arrow_columns import spec_of_arrow
 from dataformats.errors import SpecError
 
 arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
@@ -78,6 +80,7 @@ def test_single_values(tmp_path: Path, payload: str) -> None:
 
 
 def test_types_of_other_programs(tmp_path: Path) -> None:
+    of_dates = arrow.list_(arrow.struct({"at": arrow.timestamp("ns"), "sum": arrow.decimal128(3, 2)}))
     table = arrow.table(
         {
             "int8": arrow.array([1, 2], arrow.int8()),
@@ -85,17 +88,27 @@ def test_types_of_other_programs(tmp_path: Path) -> None:
             "view": arrow.array(["a", None], arrow.string_view()),
             "tensor": arrow.FixedShapeTensorArray.from_numpy_ndarray(np.arange(8.0).reshape(2, 2, 2)),
             "date": arrow.array([0, 1], arrow.date32()),
+            "turned": arrow.ExtensionArray.from_storage(
+                arrow.fixed_shape_tensor(arrow.int64(), [1, 2], permutation=[1, 0]),
+                arrow.array([[1, 2], [3, 4]], arrow.list_(arrow.int64(), 2)),
+            ),
+            "runs": arrow.RunEndEncodedArray.from_arrays([1, 2], [5, 6]),
             "struct": [{"a": [1]}, {"a": None}],
+            "dates": arrow.array([[{"at": 1, "sum": Decimal("1.50")}], []], of_dates),
             "list": [[1], []],
         }
     ).slice(0, 2)
+    assert str(spec_of_arrow(table.schema)["turned"]) == "int64[2,1]?"
     spec = {"int8": "int64", "category": "utf8", "view": "utf8?", "tensor": "float64[2,2]", "date": "utf8"}
-    with dataformats.create(tmp_path / "x.ffr", spec={**spec, "struct": "json", "list": "int64[]"}) as out:
+    spec |= {"turned": "int64[2,1]", "runs": "int64", "struct": "json", "dates": "json", "list": "int64[]"}
+    with dataformats.create(tmp_path / "x.ffr", spec=spec) as out:
         out.extend(table)
     first, second = dataformats.open(tmp_path / "x.ffr")
     assert (first["int8"], first["category"], first["view"]) == (1, "a", "a")
     assert (second["date"], second["struct"], len(second["list"])) == ("1970-01-02", {"a": None}, 0)
     assert second["tensor"].tolist() == [[4, 5], [6, 7]]
+    assert (second["turned"].tolist(), second["runs"]) == ([[3], [4]], 6)
+    assert first["dates"] == [{"at": "1970-01-01 00:00:00.000000001", "sum": "1.50"}]
     assert "view" not in second
 
 
@@ -105,11 +118,26 @@ def test_types_of_other_programs(tmp_path: Path) -> None:
         ({"n": [1, None]}, "record 1, field 'n': expected int64, found nothing"),
         ({"n": [1], "other": [1]}, "other"),
         ({"n": [1.5]}, "record 0, field 'n': expected int64, found float64"),
-        ({"n": [[1], [None]]}, "null"),
+        ({"n": [[1], [None]]}, "record 0, field 'n': expected int64, found an array"),
+        ({"n": arrow.array([(1, 2, 3)], arrow.month_day_nano_interval())}, "no field has the type month_day_nano"),
     ],
 )
 def test_rows_that_do_not_fit(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
     out = dataformats.create(tmp_path / "x.ffr", spec={"n": "int64"})
     with pytest.raises(SpecError, match=message):
         out.extend(arrow.table(columns))
+    out.abort()
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        (arrow.array([["a"], [], [None]]), "record 2, field 'x': expected utf8 in a list, found null"),
+    ],
+)
+def test_errors_within_a_table_name_the_record(tmp_path: Path, lists: Any, message: str) -> None:
+    out = dataformats.create(tmp_path / "x.ffr", spec={"x": "utf8[]"})
+    with pytest.raises(SpecError, match=message):
+        out.extend(arrow.table({"x": lists}))
+    assert len(out) == 2
     out.abort()
