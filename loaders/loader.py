@@ -40,7 +40,7 @@ from dataformats.reading.fingerprint import HasFingerprint, earlier_fingerprint
 
 __all__ = ["Loader"]
 
-_OF_DATALOADERS = {"batch_sampler", "collate_fn", "dataset", "num_workers", "sampler"}
+_OF_DATALOADERS = {"collate_fn", "dataset", "num_workers", "sampler"}
 _FOR_DATALOADERS = (
     "Iterate it; to pass over batches, call loader.advance. Code that needs a DataLoader takes "
     "DataLoader(RecordDataset(source), sampler=PlanSampler(source)), both of dataformats.loaders.pytorch"
@@ -263,6 +263,14 @@ class Loader:
         if epoch != self.epoch:
             self._move(position)
 
+    @property
+    def batch_sampler(self) -> _BatchSampler:
+        """For Lightning, which calls `set_epoch` of the sampler in it. A loader that is new begins with that epoch.
+
+        Lightning loads no state of a loader from a checkpoint that it saved at the end of an epoch.
+        """
+        return _BatchSampler(self)
+
     def advance(self, batches: int) -> None:
         """Pass over this many batches of this epoch without reading them, at most to its end."""
         stop = (self.epoch + 1) * self._plan.n
@@ -447,6 +455,21 @@ class Loader:
             f"batch_size {self._batch_size}, shuffle {self._plan.shuffle.kind}, seed {self._plan.seed}, "
             "rank {} of {})".format(*self.__dict__.get("_rank", self._asked_rank))
         )
+
+
+class _BatchSampler:
+    """The part of a DataLoader's batch sampler that Lightning uses; its own sampler is itself."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    @property
+    def sampler(self) -> _BatchSampler:
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        if self._loader._resume and self._loader.position == 0:
+            self._loader.set_epoch(epoch)
 
 
 class _Cursor:

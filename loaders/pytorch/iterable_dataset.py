@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
@@ -40,7 +40,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
 
     Args:
         source: As `Loader` takes it.
-        batch_size: Records per rank and batch.
+        batch_size: Records per rank and batch. With `rank="auto"` the rank is found at first use, as in `Loader`.
         to: `"torch"`, so that batches leave a worker through shared memory, or `"numpy"`.
         **options: Keyword arguments of `Loader`, except those about workers and devices.
 
@@ -70,9 +70,9 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
                 f"BatchDataset takes no {refused[0]}=: its workers are the DataLoader's (num_workers, "
                 "prefetch_factor), and batches go to a device in the training process"
             )
-        # Resolved here, because workers know neither process group nor launcher.
-        rank, world_size = resolve(options.pop("rank", 0), options.pop("world_size", 1))
-        self._make = partial(Loader, source, batch_size, to=to, workers=0, rank=rank, world_size=world_size, **options)
+        if options.get("rank", 0) != "auto":
+            options |= _resolved(options)
+        self._make = partial(Loader, source, batch_size, to=to, workers=0, **options)
         self._loader = self._make()  # at the position where an iteration begins
         self._is_shuffled = bool(options.get("shuffle", True))
         # Shared by processes: the number of calls of `set_epoch`, its last argument, and the epoch begun last.
@@ -116,8 +116,12 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         """
         self._loader.load_state_dict(state)
 
+    @cached_property
+    def _rank(self) -> dict[str, Any]:
+        return _resolved(self._make.keywords)
+
     def _copy(self) -> Loader:
-        loader = self._make()
+        loader = self._make(**self._rank)
         loader.load_state_dict(self._loader.state_dict())
         return loader
 
@@ -129,7 +133,8 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         options = {name: by_value(value) if callable(value) else value for name, value in self._make.keywords.items()}
-        make = partial(self._make.func, *self._make.args, **options)
+        # With the rank, because the process that unpickles may know neither process group nor launcher.
+        make = partial(self._make.func, *self._make.args, **options | self._rank)
         return {**self.__dict__, "_make": make, "_loader": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -185,6 +190,11 @@ _REMEDY = (
     "A StatefulDataLoader resumes only with the same num_workers; to resume with another number, save "
     "BatchDataset.state_after(batches), or use dataformats.Loader"
 )
+
+
+def _resolved(options: Mapping[str, Any]) -> dict[str, Any]:
+    rank, world_size = resolve(options.get("rank", 0), options.get("world_size", 1))
+    return {"rank": rank, "world_size": world_size}
 
 
 def _shared_int(number: int) -> torch.Tensor:

@@ -71,12 +71,14 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         return self._plan.n
 
     def __iter__(self) -> Iterator[int]:
-        return _Indices(self, self._begin)
+        return _Indices(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration this epoch, or the rest of it if a state in it was loaded."""
         if epoch != self._begin // self._plan.n:
             self._begin = checked_int("epoch", epoch, 0) * self._plan.n
+        # Lightning names the epoch after the workers of a DataLoader have taken their first indices of it.
+        if self._running is not None and self._running.first // self._plan.n != epoch:
             self._running = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -115,21 +117,26 @@ class PlanSampler(torch.utils.data.Sampler[int]):
 
 
 class _Indices(Iterator[int]):
-    """The records of the rest of an epoch, from position `first` on."""
+    """The records of the rest of an epoch, from position `first` on, where the sampler stands at the first index.
 
-    def __init__(self, sampler: PlanSampler, first: int) -> None:
+    Not where it stands when the iteration is made: Lightning names the epoch after that.
+    """
+
+    def __init__(self, sampler: PlanSampler) -> None:
         self._sampler = sampler
-        self.first = self.position = first
-        self.stop = (first // len(sampler) + 1) * len(sampler)
+        self.first = self.position = self.stop = -1
         self._located: list[int] = []  # in reverse
 
     def __next__(self) -> int:
+        sampler = self._sampler
+        if self.stop < 0:
+            self.first = self.position = sampler._begin
+            self.stop = (self.first // len(sampler) + 1) * len(sampler)
+            sampler._run(self)
         if self.position >= self.stop:
             raise StopIteration
-        if self.position == self.first:
-            self._sampler._run(self)
         if not self._located:
             positions = range(self.position, min(self.position + _AT_ONCE, self.stop))
-            self._located = self._sampler._plan.locate(positions).record[::-1].tolist()
+            self._located = sampler._plan.locate(positions).record[::-1].tolist()
         self.position += 1
         return self._located.pop()

@@ -57,6 +57,19 @@ def as_it_is(batch: Any) -> Any:
     return batch
 
 
+@pytest.mark.parametrize("is_pickled", [False, True])
+def test_the_rank_is_found_when_batches_are_first_used(monkeypatch: pytest.MonkeyPatch, is_pickled: bool) -> None:
+    batches = dataset(rank="auto")
+    with monkeypatch.context() as launched:
+        launched.setenv("RANK", "1")
+        launched.setenv("WORLD_SIZE", "2")
+        if is_pickled:
+            batches = pickle.loads(pickle.dumps(batches))
+        else:
+            assert next(iter(batches)).positions[0] == SIZE
+    assert next(iter(batches)).positions[0] == SIZE  # in a worker process, for example
+
+
 def test_ranks_and_options_reach_the_loader() -> None:
     options: dict[str, Any] = {"rank": 1, "world_size": 3, "drop_last": True, "shuffle": "window", "to": "numpy"}
     data = BatchDataset(digits(), 50, **options)

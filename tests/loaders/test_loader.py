@@ -907,4 +907,13 @@ def test_code_for_dataloaders_is_told_the_remedy() -> None:
         loader[0]
     with pytest.raises(AttributeError, match=r"'dataset'.*loader\.advance"):
         _ = loader.dataset
-    assert not hasattr(loader, "batch_sampler")
+    assert not hasattr(loader, "sampler")
+
+
+@pytest.mark.parametrize(("before", "resume", "position"), [(0, True, 20), (4, True, 4), (0, False, 0)])
+def test_only_a_new_loader_begins_with_the_epoch_of_lightning(before: int, resume: bool, position: int) -> None:
+    loader = Loader(np.arange(10), 4, resume=resume, workers=0)
+    if before:
+        next(iter(loader))
+    loader.batch_sampler.sampler.set_epoch(2)
+    assert loader.position == position

@@ -76,3 +76,15 @@ def test_functions_in_no_file_reach_spawned_workers() -> None:
     pytest.importorskip("cloudpickle")
     dataset = RecordDataset(RECORDS, lambda record: record + 1)
     assert pickle.loads(pickle.dumps(dataset))[4] == 5
+
+
+def test_the_epoch_may_be_named_after_the_iteration_was_made() -> None:
+    sampler = PlanSampler(RECORDS)
+    indices = iter(sampler)
+    sampler.set_epoch(2)
+    assert list(indices) == order(2)
+    indices = iter(sampler)
+    next(indices)  # a worker of a DataLoader has taken it
+    sampler.set_epoch(3)
+    assert sampler.state_dict()["position"] == 3 * 50 + 1
+    assert len(list(indices)) == 49

@@ -9,34 +9,38 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 HEAD = f"""
-import json, logging, pathlib, sys
+import json, logging, os, pathlib, sys
 import torch
 import dataformats
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 folder = pathlib.Path(sys.argv[1])
 digits = dataformats.open({DIGITS!r}, spec={{"image": "uint8[8,8]", "label": "int64"}})
+found = {{}}
 """
 WHOLE = [list(range(1797 * epoch + first, 1797 * epoch + min(first + 100, 1797)))
          for epoch in range(3) for first in range(0, 1797, 100)]  # fmt: skip
 
 
-def printed_by(program: str, folder: Path) -> Any:
-    """Return the last line that a program prints, as JSON; a separate process, because the libraries patch torch."""
+def found_by(program: str, folder: Path) -> dict[str, Any]:
+    """Run a program, apart because the libraries patch torch; return its dict `found`."""
     script = folder / "program.py"  # Lightning starts it again for the second rank
-    script.write_text(HEAD + program, "utf-8")
+    script.write_text(f"{HEAD}\n{program}\n(folder / 'found.json').write_text(json.dumps(found))", "utf-8")
     done = subprocess.run(
         [sys.executable, str(script), str(folder)],
         env=os.environ | {"DATAFORMATS_CACHE": str(folder / "cache"), "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return found
 
 
 LIGHTNING = """
@@ -61,14 +65,19 @@ class Model(lightning.LightningModule):
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), 0.01)
 
-class KillAfter25(lightning.Callback):
-    def on_train_batch_end(self, trainer, *rest):
-        if trainer.global_step == 25:
+class Kill(lightning.Callback):
+    def __init__(self, hook, step):
+        setattr(self, hook, self.kill)
+        self.step = step
+
+    def kill(self, trainer, *rest):
+        if trainer.global_step == self.step:
             trainer.save_checkpoint(folder / "c.ckpt")
             raise Killed
 
+quiet = {name: False for name in ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")}
+
 def fit(to, checkpoint=None, **more):
-    quiet = {name: False for name in ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")}
     trainer = lightning.Trainer(max_epochs=3, accelerator="cpu", **quiet, **more)
     model = Model()
     try:
@@ -78,26 +87,54 @@ def fit(to, checkpoint=None, **more):
     return model.seen
 
 def validate(**more):
-    quiet = {name: False for name in ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")}
     trainer = lightning.Trainer(max_epochs=2, limit_train_batches=1, accelerator="cpu", **quiet, **more)
     model = Model()
     whole = dataformats.Loader(digits, 500, shuffle=False, resume=False, to="torch")
     trainer.fit(model, dataformats.Loader(digits, 100, to="torch"), whole)
     return model.validated
 
-print()
-seen = [fit("torch", callbacks=[KillAfter25()]), fit("numpy", folder / "c.ckpt")]
-print(json.dumps([validate(), validate(limit_val_batches=3), *seen]))
+if "LOCAL_RANK" not in os.environ:  # the second rank has only the last part
+    for name, hook, step in (("batch", "on_train_batch_end", 25), ("epoch", "on_train_epoch_end", 18)):
+        found[name] = [fit("torch", callbacks=[Kill(hook, step)]), fit("numpy", folder / "c.ckpt")]
+    found["validated"] = [validate(), validate(limit_val_batches=3)]
+
+class Seen(lightning.Callback):
+    def on_train_end(self, trainer, model):
+        (folder / f"{trainer.global_rank}.json").write_text(json.dumps(model.seen))
+        trainer.strategy.barrier()
+
+loader = dataformats.Loader(digits, 100, rank="auto", to="torch")  # before Lightning starts the second process
+trainer = lightning.Trainer(
+    max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", callbacks=[Seen()], **quiet
+)
+trainer.fit(Model(), loader)
+if trainer.global_rank:
+    sys.exit()
+found["ranks"] = [json.loads(path.read_text()) for path in sorted(folder.glob("?.json"))]
 """
 
 
-def test_lightning_saves_and_resumes_the_loader(tmp_path: Path) -> None:
-    validated, limited, before, after = printed_by(LIGHTNING, tmp_path)
+@pytest.fixture(scope="module")
+def lightning(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return found_by(LIGHTNING, tmp_path_factory.mktemp("lightning"))
+
+
+@pytest.mark.parametrize(("checkpoint", "step"), [("batch", 25), ("epoch", 18)])
+def test_lightning_saves_and_resumes_the_loader(lightning: dict[str, Any], checkpoint: str, step: int) -> None:
+    assert lightning[checkpoint] == [WHOLE[:step], WHOLE[step:]]
+
+
+def test_lightning_validates_with_the_same_records(lightning: dict[str, Any]) -> None:
+    whole, limited = lightning["validated"]
     every = [500, 500, 500, 297]
-    assert validated == every[:2] + every * 2  # two batches come first, as a check of sanity
+    assert whole == every[:2] + every * 2  # two batches come first, as a check of sanity
     assert limited == every[:2] + every[:3] * 2
-    assert before == WHOLE[:25]
-    assert after == WHOLE[25:]
+
+
+def test_lightning_starts_ranks_after_the_loader_is_made(lightning: dict[str, Any]) -> None:
+    assert len(lightning["ranks"]) == 2
+    batches = [batch for seen in lightning["ranks"] for batch in seen]
+    assert sorted(position for batch in batches for position in batch) == list(range(1797))
 
 
 ACCELERATE = """
@@ -125,56 +162,22 @@ epochs = []
 for epoch in range(2):
     prepared.set_epoch(epoch)
     epochs += [batch.positions.tolist() for batch in prepared]
-print()
-print(json.dumps([given, again, epochs]))
+found["accelerate"] = [given, again, epochs]
 """
 
 
-def test_accelerate_with_batches_and_state(tmp_path: Path) -> None:
-    given, again, epochs = printed_by(ACCELERATE, tmp_path)
+def test_accelerate_with_batches_and_state(others: dict[str, Any]) -> None:
+    given, again, epochs = others["accelerate"]
     assert given == WHOLE[:18]
     assert again == WHOLE[7:18]
     assert epochs == WHOLE[:36]
-
-
-TWO_PROCESSES = """
-import lightning
-
-class Model(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layer, self.seen = torch.nn.Linear(64, 10), []
-
-    def training_step(self, batch, step):
-        self.seen += batch.positions.tolist()
-        return torch.nn.functional.cross_entropy(self.layer(batch["image"].flatten(1).float()), batch["label"])
-
-    def on_train_end(self):
-        (folder / f"{self.global_rank}.json").write_text(json.dumps(self.seen))
-        self.trainer.strategy.barrier()
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), 0.01)
-
-quiet = {name: False for name in ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")}
-loader = dataformats.Loader(digits, 100, rank="auto", to="torch")  # before Lightning starts the second process
-trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", **quiet)
-trainer.fit(Model(), loader)
-if trainer.global_rank == 0:
-    print()
-    print(json.dumps(sorted(sum((json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)), []))))
-"""
-
-
-def test_lightning_starts_ranks_after_the_loader_is_made(tmp_path: Path) -> None:
-    assert printed_by(TWO_PROCESSES, tmp_path) == list(range(1797))
 
 
 TRANSFORMERS = """
 from transformers import Trainer, TrainingArguments
 from dataformats.loaders.pytorch import PlanSampler, RecordDataset, collate
 
-class Model(torch.nn.Module):
+class Classifier(torch.nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
@@ -193,18 +196,16 @@ def weights(stop=None, resume=None):
         str(folder), num_train_epochs=2, per_device_train_batch_size=100, use_cpu=True, report_to=[], save_steps=25,
         logging_steps=1000, disable_tqdm=True, remove_unused_columns=False, dataloader_num_workers=2 if resume else 0,
     )
-    trainer = OrderedTrainer(Model(), options, train_dataset=RecordDataset(digits), data_collator=collate)
+    trainer = OrderedTrainer(Classifier(), options, train_dataset=RecordDataset(digits), data_collator=collate)
     trainer.train(resume_from_checkpoint=resume)
     return trainer.model.layer.weight.detach().flatten().tolist()
 
-whole = weights()
-print()
-print(json.dumps([whole, weights(resume=str(folder / "checkpoint-25"))]))
+found["weights"] = [weights(), weights(resume=str(folder / "checkpoint-25"))]
 """
 
 
-def test_the_trainer_of_transformers_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    whole, resumed = printed_by(TRANSFORMERS, tmp_path)
+def test_the_trainer_of_transformers_resumes_to_the_same_weights(others: dict[str, Any]) -> None:
+    whole, resumed = others["weights"]
     assert whole == resumed
 
 
@@ -227,11 +228,15 @@ for workers in (0, 2):
             break
     labels.append(given + [batch["label"].tolist() for _ in range(2) for batch in second])
 wanted = dataformats.Loader(digits, 100, seed=1)
-print()
-print(json.dumps([*labels, [batch["label"].tolist() for _ in range(2) for batch in wanted]]))
+found["stateful"] = [*labels, [batch["label"].tolist() for _ in range(2) for batch in wanted]]
 """
 
 
-def test_a_sampler_in_a_stateful_loader_has_the_order_of_a_loader(tmp_path: Path) -> None:
-    alone, with_workers, wanted = printed_by(STATEFUL, tmp_path)
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return found_by(STATEFUL + ACCELERATE + TRANSFORMERS, tmp_path_factory.mktemp("others"))
+
+
+def test_a_sampler_in_a_stateful_loader_has_the_order_of_a_loader(others: dict[str, Any]) -> None:
+    alone, with_workers, wanted = others["stateful"]
     assert alone == with_workers == wanted
