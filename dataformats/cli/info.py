@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,7 @@ from dataformats.cli.options import (
 )
 from dataformats.cli.output import counted, fact, print_json, why_opaque
 from dataformats.cli.progress import bar
+from dataformats.errors import FormatError
 from dataformats.spec import VALUE, Type
 
 if TYPE_CHECKING:
@@ -52,7 +54,11 @@ def info(
         return
     if not paths:
         raise typer.BadParameter("missing; only --build needs none", param_hint="PATH")
-    about = _about(one_or_all(paths), reading(format, payload, spec, checksums=checksums))
+    try:
+        about = _about(one_or_all(paths), reading(format, payload, spec, checksums=checksums))
+    except FormatError as error:
+        _print_datasets_below(error, paths[0], as_json)
+        raise
     print_json(about.to_json()) if as_json else _print_info(about)
 
 
@@ -61,6 +67,22 @@ def _about(path: str | list[str], options: dict[str, object]) -> Info:
 
     with bar("indexing", "bytes") as progress:
         return about(path, progress=progress, **options)
+
+
+def _print_datasets_below(error: FormatError, path: str, as_json: bool) -> None:
+    """Print the datasets in the folders below a folder, if the error is that it is none."""
+    from dataformats.interfaces.stored_file import Folder
+    from dataformats.reading.detection import ONLY_BELOW, datasets_in
+    from dataformats.storage.paths import resolve
+
+    folder = resolve(path)[0] if error.what == ONLY_BELOW else None
+    if not isinstance(folder, Folder):
+        return
+    found = datasets_in(folder)
+    if as_json:
+        print_json({"datasets": [asdict(dataset) for dataset in found]})
+    for dataset in () if as_json else found:
+        fact(f"dataset {dataset.path}", f"{dataset.format}, {counted(dataset.files, 'file')}")
 
 
 def _print_info(about: Info) -> None:

@@ -8,9 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataformats.errors import DataFormatsError, FormatError, Remedy
 from dataformats.interfaces import Backend, SniffResult
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.reading.datasets_below import DatasetBelow, datasets_below
+from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
 
-__all__ = ["choose_files"]
+__all__ = ["ONLY_BELOW", "choose_files", "datasets_in"]
+
+ONLY_BELOW = "the folder holds no dataset, but folders in it do"
+"""The error about a folder, for which `datasets_in` returns datasets."""
 
 _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
@@ -73,7 +78,11 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     by_format = {backend.name: backend.find(folder) for backend in _importable()}
     by_format = {name: files for name, files in by_format.items() if files}
     if not by_format:
-        return _choose_by_content(folder)
+        try:
+            return _choose_by_content(folder)
+        except FormatError:
+            _name_datasets_below(folder)
+            raise
     name, files = _only_format(folder, by_format)
     claimed = backends.get(name)
     backend = _recognize(files, claimed)
@@ -94,6 +103,23 @@ def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     by_format = {_recognize([file], folder=folder).name: [file] for file in reversed(files[:_MAX_SNIFFED])}
     backend = backends.get(_only_format(folder, by_format)[0])
     return backend, [folder.file(name) for name in backend.order(names)]
+
+
+def _name_datasets_below(folder: Folder) -> None:
+    """Raise if there are datasets in the folders below a folder.
+
+    Raises:
+        FormatError: There are.
+    """
+    below = datasets_in(folder)
+    if below:
+        names = [repr(dataset.path.removeprefix(folder.name).lstrip("/")) for dataset in below]
+        raise FormatError(ONLY_BELOW, path=folder.name, found=_shortened(names), remedy="Open one of these") from None
+
+
+def datasets_in(folder: Folder) -> list[DatasetBelow]:
+    """Return the datasets in the folders below a folder that is none: see `datasets_below`."""
+    return datasets_below(folder, _importable())
 
 
 def _only_format(folder: Folder, by_format: Mapping[str, list[StoredFile]]) -> tuple[str, list[StoredFile]]:
@@ -124,6 +150,8 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
         if backend in named and backend.has_checked_header and result[1].match == "yes":
             return backend
     matching = _most_certain(results, named)
+    if not any(results[backend.name][1].match == "yes" for backend in matching):
+        _refuse_other(file, folder)
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -138,6 +166,20 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
     raise FormatError(
         f"no known format: {_reasons(results)}", path=file.name, offset_bytes=0, remedy=_NAME_FORMAT_IF_KNOWN
     )
+
+
+def _refuse_other(file: StoredFile, folder: Folder | None) -> None:
+    """Raise if a file is of another program.
+
+    Raises:
+        FormatError: The file looks like that.
+    """
+    other = other_format(file)
+    if other is not None and folder is not None:
+        what = f"the folder holds a file of no known format: {file.basename!r} looks like {other.name}"
+        raise FormatError(what, path=folder.name, remedy=other.remedy)
+    if other is not None:
+        raise FormatError(f"no known format: it looks like {other.name}", path=file.name, remedy=other.remedy)
 
 
 def _only_name(files: Sequence[StoredFile], claimed: Backend | None) -> Backend:

@@ -418,7 +418,7 @@ def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
 
 
 def test_remedies_of_convert_are_for_its_source(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "nameless").write_bytes(b"text, no records")
+    (tmp_path / "nameless").write_bytes(b"\xfe\xff\1\2" * 9)
     unknown = run("convert", tmp_path / "nameless", tmp_path / "x.ffr")
     assert "Pass --from-format if you know it." in unknown.err
     with pytest.raises(dataformats.FormatError, match=r"Pass source_options=\{'format': \.\.\.\} if"):
@@ -760,3 +760,17 @@ def test_verify_groups_equal_findings(run: Run) -> None:
     assert result.facts["findings"] == "1797"
     as_json = run("verify", DIGITS, "--spec", "label=float32", "--max-findings", 5, "--json").json
     assert (as_json["count"], len(as_json["findings"]), as_json["groups"][0]["count"]) == (1797, 5, 1797)
+
+
+def test_info_lists_the_datasets_below_a_folder(run: Run, tmp_path: Path) -> None:
+    for name in ("train", "val"):
+        (tmp_path / name).mkdir()
+        shutil.copy(PHOTOS, tmp_path / name / "a.tfrecord")
+    result = run("info", tmp_path)
+    assert (result.code, result.facts) == (
+        1,
+        {f"dataset {tmp_path / name}": "tfrecord, 1 file" for name in ("train", "val")},
+    )
+    assert "the folder holds no dataset, but folders in it do: found 'train', 'val'. Open one of these" in result.err
+    listed = run("info", tmp_path, "--json").json["datasets"]
+    assert listed[0] == {"path": str(tmp_path / "train"), "format": "tfrecord", "files": 1}

@@ -134,7 +134,7 @@ def test_a_description_of_one_kind_of_name() -> None:
 
 
 def test_an_unknown_format_is_named_with_a_remedy(tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("# Notes\n" * 20)
+    (tmp_path / "notes.md").write_bytes(b"\xfe\xff\1\2" * 20)
     with pytest.raises(dataformats.FormatError, match="not tfrecord") as caught:
         dataformats.open(tmp_path / "notes.md")
     assert (caught.value.path, caught.value.remedy) == (str(tmp_path / "notes.md"), "Pass format= if you know it.")

@@ -1,0 +1,153 @@
+"""Files of other programs, and folders without a dataset: what they look like, and what to do."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import pickle
+import random
+import shutil
+import sqlite3
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats import FormatError
+from tests.cases import GOLDEN
+
+PHOTOS = GOLDEN / "real" / "photos.tfrecord"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+
+
+def saved(save: Callable[[io.BytesIO], None]) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer)
+    return buffer.getvalue()
+
+
+def zipped(name: str) -> bytes:
+    def save(buffer: io.BytesIO) -> None:
+        with zipfile.ZipFile(buffer, "w") as file:
+            file.writestr(name, b"content")
+
+    return saved(save)
+
+
+def tarred() -> bytes:
+    def save(buffer: io.BytesIO) -> None:
+        with tarfile.open(fileobj=buffer, mode="w") as file:
+            file.addfile(tarfile.TarInfo("0.jpg"))
+
+    return saved(save)
+
+
+def database() -> bytes:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create table numbers (n)")
+    return connection.serialize()
+
+
+KINDS: dict[str, tuple[bytes, str]] = {
+    "a.tfrecord": (POINTER, "a git-lfs pointer. Run git lfs pull --include a.tfrecord"),
+    "a b.ffr": (POINTER, "a git-lfs pointer. Run git lfs pull --include 'a b.ffr'"),
+    "a.bag": (POINTER, "a git-lfs pointer."),
+    "a.ofrecord": (POINTER, "a git-lfs pointer."),
+    "a.tfrecord.gz": (POINTER, "a git-lfs pointer."),
+    "b.tfrecord": (b"\n <!DOCTYPE html><html>404", "an HTML page, as failed downloads leave it. Copy or download"),
+    "c.tfrecord": (b"<?xml version='1.0'?><Error><Code>AccessDenied", "XML, as failed downloads"),
+    "a.parquet": (b"PAR1" + bytes(50) + b"PAR1", "a Parquet file. Convert it with dataformats convert"),
+    "part-0": (b"PAR1" + bytes(50), "a Parquet file. Convert it with dataformats convert, under a name that ends in"),
+    "a.arrow": (b"ARROW1\0\0" + bytes(50), "an Arrow IPC file. Convert"),
+    "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(50), "an HDF5 file. Read it in Python"),
+    "a.zip": (zipped("a.txt"), "a ZIP file. Unpack it"),
+    "a.npz": (zipped("arr_0.npy"), "a NumPy .npz file"),
+    "a.pt": (zipped("model/data.pkl"), "a PyTorch checkpoint"),
+    "a.npy": (saved(lambda buffer: np.save(buffer, np.arange(3))), "a NumPy .npy file"),
+    "a.tar": (tarred(), "a tar file. Convert it with dataformats convert"),
+    "a.tgz": (gzip.compress(tarred()), "gzip of a tar file. Convert it with dataformats convert"),
+    "a.gz": (gzip.compress(b"\0\1\2" * 99), "gzip of an unknown file. Decompress it with gzip -d"),
+    "cut.gz": (b"\x1f\x8b\x08", "gzip of an unknown file"),
+    "a.bz2": (bz2.compress(b"text"), "a file compressed with bzip2"),
+    "a.xz": (lzma.compress(b"text"), "a file compressed with xz"),
+    "a.db": (database(), "a SQLite database"),
+    "data.mdb": (bytes(16) + b"\xde\xc0\xef\xbe" + bytes(4000), "an LMDB database"),
+    "a.pkl": (pickle.dumps({"a": [1, 2]}), "a pickle"),
+    "a.jsonl": (b'{"a": 1}\n{"a": 2}\n', "JSON. Convert it with dataformats convert"),
+    "a.json": (b'[{"a": 1}]', "JSON. Convert it with dataformats convert, under a name that ends in .jsonl"),
+    "a.csv": (b"a,b\r\n1,2\r\n", "CSV. Convert"),
+    "a.tsv": (b"a\tb\n1\t2\n", "a table of tabs. Convert"),
+    "a.jpg": (b"\xff\xd8\xff\xe0" + bytes(50), "one JPEG file. Convert"),
+    "a.md": ("# Grüße\n".encode() * 900, "text"),
+    "e.tfrecord": (bytes(100_000), "zeros: space that was never written"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_of_another_program(tmp_path: Path, name: str) -> None:
+    data, said = KINDS[name]
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(FormatError) as caught:
+        dataformats.open(tmp_path / name)
+    assert f"no known format: it looks like {said}" in str(caught.value)
+    assert caught.value.path == str(tmp_path / name)
+
+
+def test_random_bytes_look_like_nothing(tmp_path: Path) -> None:
+    generator = random.Random(5)
+    for n in (1, 3, 30, 5000):
+        (tmp_path / "random").write_bytes(b"\xfe" + generator.randbytes(n))
+        with pytest.raises(FormatError, match="no known format: not ffrecord"):
+            dataformats.open(tmp_path / "random")
+
+
+def test_text_that_looks_like_much_takes_no_time(tmp_path: Path) -> None:
+    for piece in (b"a,", b"{", b" ", b"<", b"a\t", b"\n", b",\n"):
+        (tmp_path / "a").write_bytes(piece * 2**20)
+        with pytest.raises(FormatError):
+            dataformats.open(tmp_path / "a")
+
+
+def test_a_folder_of_such_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"PAR1" + bytes(50))
+    with pytest.raises(FormatError, match="known format: 'a' looks like a Parquet file") as caught:
+        dataformats.open(tmp_path)
+    assert caught.value.path == str(tmp_path)
+
+
+def test_a_folder_of_datasets(tmp_path: Path) -> None:
+    for name in ("val", "train/2023", "train/2024/us"):
+        (tmp_path / name).mkdir(parents=True)
+        shutil.copy(PHOTOS, tmp_path / name)
+    (tmp_path / "README.md").write_text("about the data")
+    (tmp_path / "train" / "loop").symlink_to(tmp_path)
+    (tmp_path / "closed").mkdir(mode=0)
+    with pytest.raises(FormatError, match="no dataset, but folders in it do: found 'val', 'train/2023', ") as caught:
+        dataformats.open(tmp_path)
+    assert caught.value.remedy == "Open one of these"
+    (tmp_path / "closed").chmod(0o700)
+
+
+def test_many_folders_are_not_all_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(60):
+        (tmp_path / f"{i}" / "empty").mkdir(parents=True)
+    asked: set[str] = set()
+    scan = os.scandir
+
+    def asking(path: Path) -> Any:
+        asked.add(str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", asking)
+    monkeypatch.setattr("dataformats.reading.datasets_below._FOLDERS", 50)
+    with pytest.raises(FormatError, match="the folder holds no data files"):
+        dataformats.open(tmp_path)
+    assert len(asked) < 120
