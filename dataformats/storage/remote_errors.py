@@ -51,7 +51,7 @@ def explained(error: Exception, url: str) -> Exception:
         scheme = url.partition("://")[0]
         remedy = _CREDENTIALS.get(_ALIASES.get(scheme, scheme), "pass the credentials in storage_options")
         return PermissionError(
-            errno.EACCES, f"access refused ({_message(error)}). If credentials are missing, {remedy}", url
+            errno.EACCES, f"access refused ({_message(error)}). If credentials are missing or expired, {remedy}", url
         )
     if isinstance(error, (ImportError, DataFormatsError, MemoryError)) or (
         isinstance(error, OSError) and url in str(error)
