@@ -23,6 +23,7 @@ from dataformats.cli.merge import merge
 from dataformats.cli.output import printable
 from dataformats.cli.repair import repair
 from dataformats.cli.split import split
+from dataformats.cli.stats import stats
 from dataformats.cli.verify import verify
 from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
@@ -46,6 +47,10 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     view: (
         "dataformats view photos.tfrecord",
         "dataformats view 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64 --port 8080",
+    ),
+    stats: (
+        "dataformats stats photos.tfrecord --largest 3",
+        "dataformats stats 'digits-*.tfrecord' --fields label",
     ),
     verify: (
         "dataformats verify 'digits-*.tfrecord'",

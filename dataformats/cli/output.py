@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from dataformats.registry import codecs
 from dataformats.spec import Type
 
-__all__ = ["counted", "fact", "print_json", "printable", "why_opaque"]
+__all__ = ["can_print", "counted", "fact", "print_json", "printable", "why_opaque"]
 
 
 def fact(name: str, value: object) -> None:
@@ -24,6 +25,17 @@ def print_json(value: Any) -> None:
 def printable(text: str) -> str:
     """Return text with control characters and line breaks escaped."""
     return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def can_print(text: str) -> bool:
+    """Return True if standard output is open and its encoding has these characters."""
+    if sys.stdout is None:  # as with `>&-`
+        return False
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def why_opaque(kind: Type) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch.media import thumbnail
+from dataformats.cli.output import can_print
 
 __all__ = ["Draw", "choose", "half_blocks", "iterm", "kitty", "terminal_pictures"]
 
@@ -32,12 +33,7 @@ def terminal_pictures(environment: Mapping[str, str]) -> Callable[[Any], str | N
 
     It returns `None` for every value if standard output is no terminal, or one without colors or these characters.
     """
-    draw = choose(environment) if sys.stdout.isatty() else None
-    if draw is half_blocks or draw is half_blocks_of_256:
-        try:
-            _BLOCK.encode(sys.stdout.encoding)
-        except UnicodeEncodeError:
-            draw = None
+    draw = choose(environment) if can_print(_BLOCK) and sys.stdout.isatty() else None
     columns = min(_COLUMNS, shutil.get_terminal_size().columns - _INDENT)
 
     def shown(value: Any) -> str | None:

@@ -18,7 +18,7 @@ MAX_DISTINCT = 10_000
 
 _BINS = 128
 _LEAST_EXPONENT, _PRECISION = -1022, 53  # of float64
-_N_LARGEST, _N_COMMON = 10, 100
+_N_COMMON = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +204,14 @@ class Frequencies:
 
 
 class LargestValues:
-    """The ten largest values."""
+    """The largest values.
 
-    def __init__(self) -> None:
+    Args:
+        n: How many.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n = n
         self.values: tuple[Largest, ...] = ()
         self._least: float = -math.inf  # a value must be larger
 
@@ -216,14 +221,14 @@ class LargestValues:
         Args:
             sizes: Numbers or lengths.
             indices: The numbers of the records.
-            text: Returns the text of the value at a position; called for at most ten of them.
+            text: Returns the text of the value at a position; called for at most `n` of them.
         """
         larger = np.flatnonzero(sizes > self._least)
-        if not len(larger):
+        if not (self._n and len(larger)):
             return
-        ascending = np.argsort(sizes[larger][::-1], kind="stable")[-_N_LARGEST:]  # of equal ones the first is kept
+        ascending = np.argsort(sizes[larger][::-1], kind="stable")[-self._n :]  # of equal ones the first is kept
         chosen = larger[::-1][ascending]
         new = [Largest(int(indices[i]), sizes[i].item(), text(int(i))) for i in chosen.tolist()]
-        self.values = tuple(sorted((*self.values, *new), key=lambda one: (-one.size, one.index))[:_N_LARGEST])
-        if len(self.values) == _N_LARGEST:
+        self.values = tuple(sorted((*self.values, *new), key=lambda one: (-one.size, one.index))[: self._n])
+        if len(self.values) == self._n:
             self._least = self.values[-1].size

@@ -88,6 +88,10 @@ class FieldStats:
 class RunningStats:
     """Statistics of fields whose records arrive batch by batch. Memory is bounded.
 
+    Args:
+        fields: Their names.
+        n_largest: How many of the largest values of each field are kept.
+
     Attributes:
         records: Records so far, with those that failed.
         n_failed: Damaged records so far.
@@ -104,11 +108,11 @@ class RunningStats:
         (100, 10)
     """
 
-    def __init__(self, fields: Sequence[str]) -> None:
+    def __init__(self, fields: Sequence[str], n_largest: int = 10) -> None:
         self.records = 0
         self.n_failed = 0
         self.failures: dict[int, Exception] = {}
-        self._fields = {name: _FieldStats() for name in fields}
+        self._fields = {name: _FieldStats(n_largest) for name in fields}
 
     def add(self, batch: RecordBatch) -> None:
         """Add the records of a batch, which may have further fields; its failed ones are counted."""
@@ -125,7 +129,9 @@ class RunningStats:
         return {name: stats.summary(self.n_failed) for name, stats in self._fields.items()}
 
 
-def scan_stats(source: RecordSource, fields: Sequence[str] | None = None) -> Iterator[RunningStats]:
+def scan_stats(
+    source: RecordSource, fields: Sequence[str] | None = None, n_largest: int = 10
+) -> Iterator[RunningStats]:
     """Read a source once, and yield the same statistics at the start and after each batch.
 
     Damaged records are left out and counted.
@@ -133,6 +139,7 @@ def scan_stats(source: RecordSource, fields: Sequence[str] | None = None) -> Ite
     Args:
         source: Its images and videos are not decoded.
         fields: Names; `None` is every field.
+        n_largest: How many of the largest values of each field are kept.
 
     Raises:
         SpecError: A record does not fit the spec.
@@ -149,7 +156,7 @@ def scan_stats(source: RecordSource, fields: Sequence[str] | None = None) -> Ite
     from dataformats.reading.undecoded import undecoded  # it imports this module
 
     names = list(source.mask(fields))
-    running = RunningStats(names)
+    running = RunningStats(names, n_largest)
     yield running
     for batch in _sound_batches(undecoded(source), names):
         running.add(batch)
@@ -174,11 +181,11 @@ def _sound_batches(source: RecordSource, fields: Sequence[str]) -> Iterator[Reco
 class _FieldStats:
     """The statistics of one field, whose numbers are collected until there are enough to be measured at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_largest: int) -> None:
         self._count = self._missing = self._nans = self._infinite = 0
         self._of_lengths = False
         self._moments, self._histogram = Moments(), RunningHistogram()
-        self._frequencies, self._largest = Frequencies(), LargestValues()
+        self._frequencies, self._largest = Frequencies(), LargestValues(n_largest)
         self._counts_numbers = False
         self._bool = False
         self._waiting: list[NDArray[Any]] = []

@@ -1,0 +1,148 @@
+"""`dataformats stats`: statistics of each field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dataformats.cli.exit_codes import FINDING, in_options
+from dataformats.cli.options import (
+    AsJson,
+    Checksums,
+    FieldNames,
+    Format,
+    Paths,
+    Payload,
+    SpecTexts,
+    one_or_all,
+    reading,
+    split_names,
+)
+from dataformats.cli.output import can_print, counted, fact, print_json
+from dataformats.cli.progress import bar
+
+if TYPE_CHECKING:
+    from dataformats.reading.accumulators import Histogram, Largest
+    from dataformats.reading.source import RecordSource
+    from dataformats.reading.stats import FieldStats, RunningStats
+
+__all__ = ["stats"]
+
+LargestCount = Annotated[
+    int, typer.Option("--largest", min=0, max=1000, metavar="N", help="How many of the largest values to list.")
+]
+
+_BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"  # the lowest is of bins that are not empty
+_BARS, _SHOWN = 40, 10
+
+
+def stats(
+    paths: Paths,
+    fields: FieldNames = None,
+    largest: LargestCount = 10,
+    format: Format = None,
+    payload: Payload = None,
+    spec: SpecTexts = None,
+    checksums: Checksums = True,
+    as_json: AsJson = False,
+) -> None:
+    """Show range, mean, histogram, most common and largest values of each field.
+
+    Of text, bytes and sequences these are the lengths, of images and videos the bytes as stored. All records are read
+    once. Damaged records are left out and listed, and the exit code is 1.
+    """
+    from dataformats.reading.opening import open as open_source
+
+    path = one_or_all(paths)
+    with open_source(path, **reading(format, payload, spec, checksums=checksums)) as source:
+        running = _scan(source, split_names(fields), largest)
+        found = running.snapshot()
+        if as_json:
+            print_json(_as_json(running, found))
+        else:
+            fact("records", running.records)
+            for name, field in found.items():
+                _print_field(name, str(source.spec[name]), field)
+            _print_failures(running)
+    if running.n_failed:
+        raise typer.Exit(FINDING)
+
+
+def _scan(source: RecordSource, fields: Sequence[str] | None, largest: int) -> RunningStats:
+    from dataformats.reading.stats import scan_stats
+
+    with bar("reading") as progress:
+        for running in scan_stats(source, fields, largest):
+            if progress is not None:
+                progress(running.records, len(source))
+    return running
+
+
+def _as_json(running: RunningStats, found: dict[str, FieldStats]) -> dict[str, Any]:
+    from dataformats.cli.values import as_json
+    from dataformats.inspecting import Finding
+
+    findings = [asdict(Finding.of(error, index)) for index, error in running.failures.items()]
+    fields = {name: as_json(asdict(field)) for name, field in found.items()}
+    return {"records": running.records, "failed": running.n_failed, "findings": findings, "fields": fields}
+
+
+def _print_field(name: str, kind: str, field: FieldStats) -> None:
+    from dataformats.batch.value_text import as_text
+
+    fact(f"field {name}", kind)
+    fact("  count", f"{field.count}, {field.missing} missing" if field.missing else field.count)
+    if field.nans or field.infinite:
+        fact("  not finite", f"{field.nans} NaN, {field.infinite} infinite")
+    if field.minimum is not None:
+        facts = [_number(value) for value in (field.minimum, field.maximum, field.mean, field.std)]
+        fact("  length" if field.of_lengths else "  range", "{} to {}, mean {}, std {}".format(*facts))
+    if field.histogram is not None:
+        fact("  histogram", _bars(field.histogram))
+    if field.distinct is not None:
+        fact("  distinct", field.distinct)
+    if field.most_common and field.most_common[0][1] > 1:
+        fact("  most common", ", ".join(f"{as_text(value)} ({count})" for value, count in field.most_common[:_SHOWN]))
+    _print_largest(field.largest)
+
+
+def _print_largest(largest: Sequence[Largest]) -> None:
+    if any(one.text for one in largest):
+        for one in largest:
+            fact("  largest", f"{_number(one.size)} in record {one.index}{one.text and f': {one.text}'}")
+    elif largest:
+        fact("  largest", ", ".join(f"{_number(one.size)} in record {one.index}" for one in largest))
+
+
+def _print_failures(running: RunningStats) -> None:
+    from dataformats.inspecting import Finding
+
+    for index, error in list(running.failures.items())[:_SHOWN]:
+        found = Finding.of(error, index)
+        fact("finding", f"{found.kind}: {in_options(found.message, found.remedy)}")
+    if running.n_failed:
+        numbers = ", ".join(map(str, running.failures))
+        more = ", ..." if running.n_failed > len(running.failures) else ""
+        fact("damaged", f"{counted(running.n_failed, 'record')}, left out: {numbers}{more}")
+
+
+def _bars(histogram: Histogram) -> str:
+    """Return the range with a character for each bin, or for several ones of a long histogram."""
+    counts, edges = histogram.counts, histogram.edges
+    step = -(-len(counts) // _BARS)
+    sums = [sum(counts[first : first + step]) for first in range(0, len(counts), step)]
+    levels = _BLOCKS if can_print(_BLOCKS) else _ASCII
+    highest = len(levels) - 1
+    bars = "".join(levels[-(-n * highest // max(sums))] if n else " " for n in sums)
+    width = (edges[1] - edges[0]) * step
+    return f"{_number(edges[0])} |{bars}| {_number(edges[0] + width * len(sums))}, at most {max(sums)} in a bar"
+
+
+def _number(value: float | None) -> str:
+    """Return whole numbers in full, others with six digits."""
+    if value is None:
+        return ""
+    return str(int(value)) if value == value // 1 and abs(value) < 2**63 else f"{value:.6g}"
