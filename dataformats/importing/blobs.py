@@ -99,7 +99,9 @@ class BlobSource(ImportedSource):
     def _column(self, name: str, numbers: NDArray[np.int64]) -> Column:
         if name in self._names:
             column = self._names[name]
-            return column[numbers] if isinstance(column, np.ndarray) else _joined([column[i] for i in numbers.tolist()])
+            if isinstance(column, np.ndarray):
+                return column[numbers]
+            return _joined([column[i] for i in numbers.tolist()], name)
         present = self._places[name].file[numbers] >= 0
         blobs = self._blobs(name, numbers[present])
         if self._stored[name].codec == "bytes":
@@ -121,14 +123,16 @@ class BlobSource(ImportedSource):
         return fetched.blobs
 
 
-def _joined(texts: list[str]) -> Ragged:
-    return Ragged(*Blobs.join([text.encode() for text in texts]).contiguous(), "utf8")
+def _joined(texts: list[str], name: str) -> Ragged:
+    try:
+        return Ragged(*Blobs.join([text.encode() for text in texts]).contiguous(), "utf8")
+    except UnicodeEncodeError as error:
+        raise CodecError(f"the name of a file is not UTF-8: {error.object!r}", codec="utf8", field=name) from error
 
 
 def _number(blob: bytes, name: str, row: int) -> int:
     try:
-        return int(blob)
-    except ValueError as error:
-        raise CodecError(
-            f"expected an integer in digits, found {blob[:32]!r}", codec="int64", field=name, index=row
-        ) from error
+        return int(np.int64(int(blob)))
+    except (ValueError, OverflowError) as error:
+        what = f"expected an integer of 64 bits in digits, found {blob[:32]!r}"
+        raise CodecError(what, codec="int64", field=name, index=row) from error

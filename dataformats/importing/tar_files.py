@@ -21,6 +21,7 @@ __all__ = ["TARS", "TarSource"]
 TARS = (".tar", ".tar.gz", ".tgz")
 """The suffixes of tar files."""
 
+_KEY = "__key__"
 _Member = tuple[str, str, int, int, int]  # key, extension, number of the file, offset, bytes
 
 
@@ -41,6 +42,8 @@ class TarSource(BlobSource):
         members = [member for part in listed for member in part]
         records = [list(group) for _, group in groupby(members, key=lambda member: (member[2], member[0]))]
         names = dict.fromkeys(member[1] for member in members)
+        if _KEY in names:
+            raise FormatError(f"a member has the extension {_KEY!r}, which is a field of its own", path=files[0].name)
         table = {name: np.full((3, len(records)), -1, np.int64) for name in names}
         for row, record in enumerate(records):
             for _, name, number, offset, length in record:
@@ -53,7 +56,7 @@ class TarSource(BlobSource):
         places = {name: Places(places[0], places[1], np.maximum(places[2], 0)) for name, places in table.items()}
         self._owner = np.array([record[0][2] for record in records])
         kinds = {name: type_of_name(name) for name in names}
-        super().__init__(places, kinds, {"__key__": [record[0][0] for record in records]})
+        super().__init__(places, kinds, {_KEY: [record[0][0] for record in records]})
 
     @property
     def format(self) -> str:
@@ -84,6 +87,9 @@ def _members(number: int, file: StoredFile) -> Iterator[_Member]:
                 if member.isreg() and base and dot:
                     _check_size(member, file)
                     yield folder + slash + base, extension.lower(), number, member.offset_data, member.size
+            if archive.offset >= file.size:  # the headers end without the zeros that follow the last member
+                expected = "zeros behind the last member"
+                raise TruncatedError("the tar file is truncated", path=file.name, expected=expected, found="no more")
     except (tarfile.TarError, EOFError) as error:
         raise FormatError(f"not a sound tar file: {error}", path=file.name) from error
 

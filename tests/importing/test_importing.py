@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import dataformats
-from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError
+from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError, TruncatedError
 from dataformats.importing import import_source
 
 N = 50
@@ -195,6 +195,14 @@ def test_damaged_tar_files(tmp_path: Path) -> None:
     for size in (0, 100, 700, 3000):
         path.write_bytes(whole[:size])
         with pytest.raises(FormatError, match=r"x\.tar"):
+            list(imported(path))
+    write_tar(path, {"a.txt": b"1", "b.txt": b"2"})
+    path.write_bytes(path.read_bytes()[:1024])  # the first member, and nothing that says there was another
+    with pytest.raises(TruncatedError, match="zeros behind the last member"):
+        imported(path)
+    for member, message in (("a.__key__", "a field of its own"), ("\udcff.txt", "not UTF-8"), ("a.cls", "of 64 bits")):
+        write_tar(path, {member: str(2**63).encode()})
+        with pytest.raises(DataFormatsError, match=message):
             list(imported(path))
     write_tar(path, {"a.cls": b"one", "b.cls": b"2"})
     with pytest.raises(DataFormatsError, match=r"record 0 of .*x\.tar.*field 'cls'.*digits"):
