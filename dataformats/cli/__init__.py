@@ -1,4 +1,4 @@
-"""The command line: `dataformats info|head|verify|index|convert|repair`, one file per command.
+"""The command line: `dataformats info`, `head` and the others, one file per command.
 
 Modules that read data are imported when a command runs, so that `--help` and wrong options answer at once.
 """

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from dataformats.cli.cat import cat
 from dataformats.cli.convert import convert
 from dataformats.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, USAGE, exit_code, in_lines
 from dataformats.cli.head import head
@@ -22,6 +23,7 @@ from dataformats.cli.installation import version
 from dataformats.cli.merge import merge
 from dataformats.cli.output import printable
 from dataformats.cli.repair import repair
+from dataformats.cli.sample import sample
 from dataformats.cli.split import split
 from dataformats.cli.stats import stats
 from dataformats.cli.verify import verify
@@ -47,6 +49,14 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     view: (
         "dataformats view photos.tfrecord",
         "dataformats view 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64 --port 8080",
+    ),
+    cat: (
+        "dataformats cat photos.tfrecord --fields name,width --limit 3",
+        "dataformats cat 'digits-*.tfrecord' --fields label",
+    ),
+    sample: (
+        "dataformats sample photos.tfrecord -n 3 --seed 7 --fields name,width",
+        "dataformats sample 'digits-*.tfrecord' -n 2 --json",
     ),
     stats: (
         "dataformats stats photos.tfrecord --largest 3",

@@ -55,7 +55,7 @@ def _stored_mask(path: str) -> Condition:
 
 
 def matches(
-    source: RecordSource, where: Callable[[Any], Any] | Condition, failed: Callable[[int, Exception], object]
+    source: RecordSource, where: Callable[[Any], Any] | Condition, failed: Callable[[int, Exception], object] | None
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the numbers of the records for which a condition is true, in parts: see `Condition.numbers`."""
     import numpy as np
@@ -104,6 +104,8 @@ def calls(**functions: Callable[[Any], Any] | Condition | None) -> Iterator[None
     """
     try:
         yield
+    except typer.Exit:
+        raise
     except Exception as error:
         given = [f"--{name}" for name, function in functions.items() if function is not None]
         if not given or exit_code(error) != CRASH:

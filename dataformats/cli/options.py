@@ -21,6 +21,7 @@ __all__ = [
     "FromFormat",
     "FromPayload",
     "FromSpec",
+    "Images",
     "Limit",
     "Paths",
     "Payload",
@@ -98,6 +99,14 @@ Limit = Annotated[
 Count = Annotated[int, typer.Option("-n", min=0, help="How many records.")]
 FieldNames = Annotated[str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+Images = Annotated[
+    bool,
+    typer.Option(
+        "--images",
+        help="Show images as pictures: in full in kitty and iTerm2, in colored blocks in other terminals. "
+        "If the output is no terminal, they stay text.",
+    ),
+]
 Checksums = Annotated[
     bool, typer.Option("--checksums/--no-checksums", help="Verify checksums; lengths are always checked.")
 ]

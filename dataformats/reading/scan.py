@@ -101,7 +101,7 @@ def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields
 
 def scan_sound(
     source: RecordSource,
-    parts: Iterable[range] | Iterable[NDArray[np.int64]],
+    parts: Iterable[range | NDArray[np.int64]],
     fields: Fields,
     failed: Callable[[int, Exception], object] | None,
 ) -> Iterator[RecordBatch]:

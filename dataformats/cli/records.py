@@ -1,0 +1,177 @@
+"""The records that a command shows: selected, read in batches, and printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dataformats.cli.exit_codes import FINDING, in_lines
+from dataformats.cli.functions import matches
+from dataformats.cli.output import fact, print_json, printable, why_opaque
+from dataformats.errors import DataFormatsError
+from dataformats.spec import Type
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dataformats.batch import RecordBatch
+    from dataformats.reading.conditions import Condition
+    from dataformats.reading.source import RecordSource
+
+__all__ = [
+    "Failures",
+    "Records",
+    "check_images",
+    "numbered",
+    "opened_records",
+    "print_records",
+    "print_records_as_json",
+]
+
+Failed = Callable[[int, Exception], object] | None
+
+
+class Failures:
+    """Prints the error of each record that cannot be read."""
+
+    def __init__(self) -> None:
+        self._any = False
+
+    def __call__(self, number: int, error: Exception) -> None:
+        self._any = True
+        place = "" if getattr(error, "index", None) is not None else f"record {number}: "
+        print(f"dataformats: {place}{in_lines(error)}", file=sys.stderr)
+
+    def end(self) -> None:
+        """End the command with its exit code, if there was one."""
+        if self._any:
+            raise typer.Exit(FINDING)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a dataset, to be shown.
+
+    Attributes:
+        source: All fields, for conditions.
+        shown: The fields to show; images and videos are bytes.
+        opaque: The fields that no codec decodes, with their types.
+    """
+
+    source: RecordSource
+    shown: RecordSource
+    opaque: Mapping[str, Type]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields to show; empty if records are single values."""
+        return () if self.shown.single else tuple(self.shown.spec)
+
+    def batches(self, where: Callable[[Any], Any] | Condition | None, failed: Failed = None) -> Iterator[RecordBatch]:
+        """Yield the records for which a condition is true. Without a condition and damage, no index is needed.
+
+        Args:
+            where: The condition; `None` takes all records.
+            failed: Called with number and error of each record that cannot be read; `None` raises its error.
+        """
+        if where is not None:
+            for numbers in matches(self.source, where, failed):
+                yield from self.read(numbers, failed)
+            return
+        done = 0
+        try:
+            for batch in self.shown.scan():
+                yield batch
+                done += len(batch)
+        except DataFormatsError:
+            if failed is None:
+                raise
+            yield from self.read(range(done, len(self.shown)), failed)
+
+    def read(self, numbers: range | NDArray[np.int64], failed: Failed = None) -> Iterator[RecordBatch]:
+        """Yield these records, a few megabytes at a time."""
+        from dataformats.reading.scan import scan_sound, steps
+
+        yield from scan_sound(self.shown, steps(self.shown, numbers), None, failed)
+
+
+@contextmanager
+def opened_records(path: str | list[str], options: Mapping[str, Any], fields: list[str] | None) -> Iterator[Records]:
+    """Open a dataset; `fields` are those to show, `None` is all of them."""
+    from dataformats.reading.opening import open as open_source
+    from dataformats.reading.undecoded import undecoded
+
+    with open_source(path, **options) as source:
+        shown = undecoded(source)  # the headers of images and videos say enough
+        yield Records(source, shown if fields is None else shown.select(*fields), source.opaque_fields)
+
+
+def numbered(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each record, and the record."""
+    for batch in batches:
+        yield from zip(batch.indices.tolist(), batch, strict=True)
+
+
+def check_images(images: bool, as_json: bool) -> None:
+    """Raise an error for `--images` with `--json`."""
+    if images and as_json:
+        raise typer.BadParameter("takes no --json, whose values are whole", param_hint="--images")
+
+
+def print_records(records: Records, found: Iterable[tuple[int, Any]], images: bool) -> None:
+    """Print records for people: a line for each field.
+
+    Args:
+        records: Their dataset.
+        found: Numbers and records.
+        images: Show images as pictures, in a terminal.
+    """
+    from dataformats.batch.value_text import as_text
+    from dataformats.cli.pictures import terminal_pictures
+
+    picture = terminal_pictures(os.environ if images else {})
+    for number, record in found:
+        if not records.fields:
+            fact(f"record {number}", as_text(record))
+            _print_lines(picture(record))
+            continue
+        print(f"record {number}")
+        for name in records.fields:
+            text = as_text(record[name]) if name in record else "missing"
+            if name in records.opaque:
+                text = f"{why_opaque(records.opaque[name])}; {text}"
+            print(f"  {printable(name)}: {printable(text)}")
+            _print_lines(picture(record.get(name)))
+
+
+def _print_lines(lines: str | None) -> None:
+    if lines is not None:
+        print(lines)
+
+
+def print_records_as_json(records: Records, found: Iterable[tuple[int, Any]]) -> None:
+    """Print records as one JSON document, with the error that ended them, if any: see `print_records`."""
+    from dataformats.cli.values import as_json
+    from dataformats.inspecting import Finding
+
+    shown: list[Any] = []
+    numbers: list[int] = []
+    finding = None
+    try:
+        for number, record in found:
+            shown.append(as_json(record))
+            numbers.append(number)
+    except DataFormatsError as error:
+        finding = Finding.of(error)
+    opaque = {name: str(kind) for name, kind in records.opaque.items()}
+    document = {"records": shown, "numbers": numbers, "opaque": opaque}
+    print_json(document | {"finding": None if finding is None else asdict(finding)})
+    if finding is not None:
+        raise typer.Exit(FINDING)
