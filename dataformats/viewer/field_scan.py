@@ -88,12 +88,12 @@ class FieldScan:
             "done": self._done,
             "total": len(self._dataset.source) if is_ready else 0,
             "failed": {"count": self._n_failed, "records": failures},
-            "fields": {field: _shown(stats) for field, stats in found.items() if stats is not None},
+            "fields": {field: _shown(names[field], stats) for field, stats in found.items() if stats is not None},
         }
         return facts if self._error is None else facts | {"error": in_words(self._error)}
 
 
-def _shown(stats: FieldStats) -> Cell:
+def _shown(name: str, stats: FieldStats) -> Cell:
     bins = stats.histogram
     numbers = ("count", "missing", "nans", "infinite", "distinct", "minimum", "maximum", "mean", "std", "of_lengths")
     shown: Cell = {name: getattr(stats, name) for name in numbers}
@@ -101,5 +101,16 @@ def _shown(stats: FieldStats) -> Cell:
     if bins is not None:
         shown["histogram"] = {"edges": list(bins.edges), "counts": list(bins.counts)}
     if stats.most_common is not None:
-        shown["common"] = [{"text": short_text(value), "count": count} for value, count in stats.most_common[:_COMMON]]
+        common = stats.most_common[:_COMMON]
+        shown["common"] = [{"text": short_text(value), "count": n, "where": _equal(name, value)} for value, n in common]
     return shown
+
+
+def _equal(name: str, value: Any) -> str | None:
+    """Return the condition of records whose field has a value; `None` if SQL has no simple text for it."""
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
+    if not text.isprintable() or "\ufffd" in text or (isinstance(value, bytes) and "\\" in text):
+        return None
+    column = '"' + name.replace('"', '""') + '"'
+    literal = text.lower() if isinstance(value, (bool, int)) else "'" + text.replace("'", "''") + "'"
+    return f"{column if not name.isidentifier() else name} = {literal}"

@@ -31,6 +31,7 @@ class _Filter:
         self._lock = threading.Lock()
         self._parts: list[NDArray[np.int64]] = []
         self._found = 0
+        self._n_failed = 0
         self._error: Exception | None = None
         self._is_done = False
         self._is_cancelled = False
@@ -39,11 +40,16 @@ class _Filter:
     def cancel(self) -> None:
         self._is_cancelled = True
 
+    def _leave_out(self, number: int, error: Exception) -> None:
+        self._n_failed += 1
+
     def _run(self) -> None:
         from dataformats.interop.duckdb import matching
 
         try:
-            found = cast("Generator[NDArray[np.int64]]", matching(self._dataset.source, self._condition))
+            found = cast(
+                "Generator[NDArray[np.int64]]", matching(self._dataset.source, self._condition, failed=self._leave_out)
+            )
             with closing(found):
                 for part in found:
                     with self._lock:
@@ -61,7 +67,7 @@ class _Filter:
             if len(self._parts) > 1:
                 self._parts = [np.concatenate(self._parts)]
             numbers = self._parts[0][first : first + count].tolist() if self._parts else []
-            facts = {"numbers": numbers, "found": self._found, "done": is_done}
+            facts = {"numbers": numbers, "found": self._found, "done": is_done, "left_out": self._n_failed}
         facts["is_cut"] = self._found >= _MOST_MATCHES
         return facts | ({} if self._error is None else {"error": in_words(self._error)})
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 
+from dataformats.reading.file_source import FileSource
 from dataformats.viewer.app import viewer_app
 from dataformats.viewer.cells import DETAIL, TABLE, cell
 from dataformats.viewer.dataset import ViewedDataset
@@ -32,9 +37,9 @@ class Answer:
 class Browser:
     """Sends requests to the application, as a server would."""
 
-    def __init__(self, path: Path, **options: Any) -> None:
-        self.dataset = ViewedDataset(str(path), **options)
-        assert self.dataset.wait(30)
+    def __init__(self, path: Path, ready: bool = True) -> None:
+        self.dataset = ViewedDataset(str(path))
+        assert not ready or self.dataset.wait(30)
         self._app = viewer_app(self.dataset, TOKEN)
 
     def __call__(self, path: str, method: str = "GET", host: str = "127.0.0.1:8080", **headers: str) -> Answer:
@@ -102,6 +107,55 @@ def test_facts_and_records(photos: Browser) -> None:
     name, image = rows[1]["cells"]
     assert (name["kind"], name["text"]) == ("text", "astronaut")
     assert (image["kind"], image["name"], image["width"]) == ("image", "JPEG", 320)
+
+
+def test_the_first_records_are_shown_before_the_index_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = threading.Event()
+    monkeypatch.setattr(FileSource, "__len__", lambda source: 12 if index.wait(30) else 0)
+    browser = Browser(PHOTOS, ready=False)
+    answer = browser("/secret/api/records?numbers=0,11&fields=3").json
+    assert (answer["state"], [row["record"] for row in answer["rows"]]) == ("indexing", [0, 11])
+    assert browser("/secret/value/11/2").body == b"gravel"
+    assert browser("/secret/value/12/2").status == 422
+    index.set()
+    assert browser.dataset.wait(30)
+
+
+def finished(ask: Callable[[], Any], is_done: Callable[[Any], bool]) -> Any:
+    for _ in range(1000):
+        answer = ask()
+        if is_done(answer):
+            return answer
+        time.sleep(0.01)
+    raise AssertionError(answer)
+
+
+def test_statistics_and_damage_of_all_records() -> None:
+    browser = Browser(DAMAGED)
+    found = finished(lambda: browser("/secret/api/statistics?fields=0").json, lambda found: found["state"] == "done")
+    assert found["done"] == found["total"]
+    assert [one["record"] for one in found["failed"]["records"]] == [3]
+    assert found["fields"]["0"]["count"] == found["total"] - 1
+
+
+def test_filters_give_numbers_of_records_and_errors(photos: Browser) -> None:
+    pytest.importorskip("duckdb")
+
+    def matches(condition: str) -> Any:
+        number = photos(f"/secret/api/filter?condition={quote(condition)}", "POST").json["filter"]
+        return finished(
+            lambda: photos(f"/secret/api/filter?filter={number}&first=0&count=9").json, lambda found: found["done"]
+        )
+
+    statistics = finished(
+        lambda: photos("/secret/api/statistics?fields=2,3").json, lambda found: found["state"] == "done"
+    )
+    (only,) = (one for one in statistics["fields"]["3"]["common"] if one["text"] == "267")
+    assert matches(only["where"])["numbers"] == [7]
+    (coffee,) = (one for one in statistics["fields"]["2"]["common"] if one["text"] == "coffee")
+    assert matches(coffee["where"])["numbers"] == [2]
+    assert "widht" in matches("widht > 3")["error"]["text"]
+    assert matches("width in (select 1)")["numbers"] == []
 
 
 def test_damaged_records_are_marked_among_sound_ones() -> None:

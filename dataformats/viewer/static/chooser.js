@@ -53,7 +53,7 @@ const KEYS = [
   ["g", "jump to a record"],
   ["/", "filter"],
   ["f", "choose fields"],
-  ["1, 2, 3", "table, gallery, fields"],
+  ["1, 2, 3", "table, gallery, overview"],
   ["t", "light or dark"],
   ["?", "these keys"],
 ];

@@ -1,6 +1,6 @@
 // The gallery: the pictures of a page of records, with short captions.
 
-import { element, grouped } from "./dom.js";
+import { bytes, element, grouped } from "./dom.js";
 import { picture } from "./values.js";
 
 const CAPTION = new Set(["number", "text"]);
@@ -40,7 +40,8 @@ function tile(row, columns, at, index, onOpen, onSelect) {
       },
       element("span", { class: "frame" }, shown ? picture(shown, place, 256, "picture") : none),
       element("span", { class: "index", text: grouped(row.record) }),
-      captions.slice(0, 3).map(([name, text]) => element("span", { class: "caption", title: `${name}: ${text}` }, element("span", { class: "note", text: `${name} ` }), text)),
+      shown?.width ? element("span", { class: "caption note", text: `${shown.width} × ${shown.height}, ${bytes(shown.length)}` }) : null,
+      captions.slice(0, 2).map(([name, text]) => element("span", { class: "caption", title: `${name}: ${text}` }, element("span", { class: "note", text: `${name} ` }), text)),
     ),
   );
 }

@@ -4,8 +4,8 @@ import * as api from "./api.js";
 import { choose, help } from "./chooser.js";
 import { showDetail } from "./detail.js";
 import { byId, bytes, counted, element, grouped } from "./dom.js";
-import { overview } from "./fields.js";
 import { gallery, pictureColumns } from "./gallery.js";
+import { overview } from "./overview.js";
 import { columnsOf, empty, table } from "./table.js";
 
 const DEFAULT_FIELDS = 12;
@@ -39,13 +39,18 @@ async function pageNumbers() {
   if (state.list) return state.list.numbers.slice(state.first, state.first + state.count);
   if (state.filter) {
     const answer = await api.matches(state.filter.id, state.first, state.count);
-    Object.assign(state.filter, { found: answer.found, done: answer.done, isCut: answer.is_cut });
-    if (answer.error) throw new Error(answer.error.text);
+    heardOf(state.filter, answer);
     return answer.numbers;
   }
   const stop = Math.min(state.first + state.count, known());
   const most = Number.isFinite(stop) ? stop : state.first + state.count;
   return Array.from({ length: Math.max(0, most - state.first) }, (_, index) => state.first + index);
+}
+
+/** Note how far a filter is. */
+function heardOf(filter, { found, done, left_out, is_cut, error }) {
+  const notes = [done ? "" : " so far", is_cut ? ", no more are looked for" : "", left_out ? `, ${counted(left_out, "damaged record")} left out` : ""];
+  Object.assign(filter, { found, done, notes: notes.join(""), error: error?.text });
 }
 
 let loading = null;
@@ -61,10 +66,10 @@ async function load() {
     if (loading !== mine) return;
     state.rows = answer.rows;
     state.at = Math.min(state.at, Math.max(0, state.rows.length - 1));
-    notice("filter", null);
+    notice("records", null);
     show();
   } catch (error) {
-    if (error.name !== "AbortError" && loading === mine) failed(error, state.filter ? "filter" : "records");
+    if (error.name !== "AbortError" && loading === mine) failed(error, "records");
   }
 }
 
@@ -80,20 +85,21 @@ function go(first) {
 
 // ---- what is shown
 
+let showStatistics = null; // fills the overview
+
 function show() {
   const main = byId("main");
   const columns = columnsOf(state.facts.fields, state.fields);
   const actions = { onOpen: openRow, onSelect: (index) => { state.at = index; }, chart: (field) => state.statistics.fields[field] };
-  for (const tab of document.querySelectorAll("[role=tab]")) {
-    const isHere = tab.dataset.view === state.view;
-    tab.setAttribute("aria-selected", String(isHere));
-    tab.tabIndex = isHere ? 0 : -1;
-  }
+  for (const button of byId("views").children) button.setAttribute("aria-pressed", String(button.dataset.view === state.view));
   document.body.dataset.view = state.view;
-  if (state.view === "fields") {
-    const scrolled = main.firstElementChild?.scrollTop ?? 0;
-    main.replaceChildren(overview(state.facts, state.statistics, columns, { onRecord: openRecord, onList: showList, onRun: run, onChoose: openChooser }));
-    main.firstElementChild.scrollTop = scrolled;
+  const { scrollTop = 0, scrollLeft = 0 } = main.firstElementChild ?? {};
+  const hadFocus = main.contains(document.activeElement);
+  if (state.view === "overview") {
+    const [view, update] = overview(state.facts, columns, { onRecord: openRecord, onList: showList, onRun: run, onChoose: openChooser, onFilter: filterBy });
+    main.replaceChildren(view);
+    showStatistics = update;
+    update(state.statistics);
   } else if (!state.rows.length) {
     main.replaceChildren(nothing());
   } else if (state.view === "gallery") {
@@ -101,13 +107,18 @@ function show() {
   } else {
     main.replaceChildren(table(state.rows, columns, actions));
   }
-  mark();
+  main.firstElementChild.scrollTo(scrollLeft, scrollTop);
+  const row = mark();
+  if (hadFocus) row?.focus({ preventScroll: true });
   showPlace();
 }
 
+const all = () => element("button", { text: "Show all records", on: { click: clear } });
+
 function nothing() {
+  if (state.filter?.error) return empty("The filter cannot be applied", state.filter.error, all());
   if (state.filter && !state.filter.done) return empty("Looking", `Searching for records with ${state.filter.condition}.`);
-  if (state.filter) return empty("No record matches", `No record has ${state.filter.condition}.`, element("button", { text: "Show all records", on: { click: clear } }));
+  if (state.filter) return empty("No record matches", `No record has ${state.filter.condition}.`, all());
   if (state.facts.state === "indexing") return empty("Building the index", "The records appear as soon as it is there. It is kept, so this happens once.");
   return empty("No records", "The files of this dataset are sound and hold no record.");
 }
@@ -128,10 +139,10 @@ function showPlace() {
   const last = state.first + state.rows.length;
   const range = state.rows.length ? `${grouped(state.first + (state.list || state.filter ? 1 : 0))} – ${grouped(state.list || state.filter ? last : last - 1)}` : "0";
   const of = Number.isFinite(n) ? grouped(n) : "many";
-  const what = state.list ? ` ${state.list.label}` : state.filter ? ` matches${state.filter.done ? "" : " so far"}` : "";
+  const what = state.list ? ` ${state.list.label}` : state.filter ? ` matches${state.filter.notes ?? ""}` : "";
   byId("place").textContent = `${range} of ${of}${what}`;
   byId("page-first").disabled = byId("page-back").disabled = state.first === 0;
-  byId("page-next").disabled = byId("page-last").disabled = last >= n;
+  byId("page-next").disabled = byId("page-last").disabled = last >= n || state.rows.length < state.count;
   byId("clear").hidden = !state.filter && !state.list;
 }
 
@@ -168,11 +179,6 @@ function failed(error, key) {
     notice("gone", "The server has ended. Run dataformats view again, or wait: the page goes on if it comes back.");
   } else {
     notice(key, error.message);
-    if (key === "filter") {
-      state.rows = [];
-      if (state.filter) state.filter.done = true;
-      show();
-    }
   }
 }
 
@@ -229,16 +235,14 @@ async function filterBy(condition) {
   state.list = null;
   state.first = 0;
   state.at = 0;
-  notice("filter", null);
   byId("condition").value = condition;
   try {
-    if (condition) state.filter = { ...(await api.startFilter(condition)), condition, found: 0, done: false };
-    if (state.filter) state.filter.id = state.filter.filter;
+    if (condition) state.filter = { id: (await api.startFilter(condition)).filter, condition, found: 0, done: false };
   } catch (error) {
-    failed(error, "filter");
+    failed(error, "records");
     return;
   }
-  if (state.view === "fields") state.view = "table";
+  if (state.view === "overview") state.view = "table";
   state.rows = [];
   remember();
   await load();
@@ -254,7 +258,7 @@ async function follow() {
     if (state.rows.length < state.count) await load();
     else {
       const answer = await api.matches(filter.id, 0, 0).catch(() => null);
-      if (answer) Object.assign(filter, { found: answer.found, done: answer.done });
+      if (answer) heardOf(filter, answer);
       showPlace();
     }
   }
@@ -265,12 +269,14 @@ function clear() {
   return filterBy("");
 }
 
-function showList(label, numbers) {
+function showList(label, numbers, picture = null) {
   state.list = { label, numbers };
+  state.picture = picture;
   state.filter = null;
   state.first = 0;
   state.at = 0;
-  state.view = "table";
+  state.view = picture === null ? "table" : "gallery";
+  state.rows = [];
   load();
 }
 
@@ -287,7 +293,7 @@ async function jump(text) {
   if (state.filter) await clear();
   state.first = Math.floor(record / state.count) * state.count;
   state.at = record - state.first;
-  if (state.view === "fields") state.view = "table";
+  if (state.view === "overview") state.view = "table";
   await load();
   await openRecord(record);
   mark()?.scrollIntoView({ block: "center" });
@@ -314,9 +320,13 @@ async function refresh() {
     const before = state.statistics;
     state.statistics = await api.statistics(state.fields);
     const { state: now, done, total: all } = state.statistics;
+    const { failed: damage } = state.statistics;
+    byId("damage").hidden = !damage.count;
+    byId("damage").textContent = `${grouped(damage.count)} damaged`;
     byId("progress").textContent = now === "running" ? `statistics: ${Math.floor((100 * done) / Math.max(1, all))} %` : "";
     const isNew = now !== before.state || done !== before.done || Object.keys(before.fields).length !== Object.keys(state.statistics.fields).length;
-    if (isNew && state.rows && (state.view === "fields" || now !== "running")) show();
+    if (isNew && state.view === "overview") showStatistics?.(state.statistics);
+    else if (isNew && now !== "running") show();
     if (now === "running" && before.state !== "running") watch();
   } catch (error) {
     failed(error, "statistics");
@@ -353,7 +363,7 @@ function recall() {
   const n = state.facts.fields.length;
   const fields = (place.get("fields") ?? "").split(",").filter(Boolean).map(Number).filter((one) => Number.isInteger(one) && one >= 0 && one < n);
   state.fields = fields.length ? fields.slice(0, MOST_FIELDS) : [...Array(Math.min(n, DEFAULT_FIELDS)).keys()];
-  state.view = ["table", "gallery", "fields"].includes(place.get("view")) ? place.get("view") : "table";
+  state.view = ["table", "gallery", "overview"].includes(place.get("view")) ? place.get("view") : "table";
   state.first = Math.max(0, Number(place.get("first")) || 0);
   return { record: place.has("record") ? Number(place.get("record")) : null, filter: place.get("filter") };
 }
@@ -382,7 +392,7 @@ const KEYS = {
   "?": () => help(byId("help")),
   1: () => setView("table"),
   2: () => setView("gallery"),
-  3: () => setView("fields"),
+  3: () => setView("overview"),
 };
 
 function onKey(event) {
@@ -395,6 +405,7 @@ function onKey(event) {
   const inText = target.matches("pre, .values");
   if (inText && event.key.startsWith("Arrow")) return;
   if (event.key === "Enter" && target.matches("button, a, summary")) return;
+  if (event.shiftKey && event.key.startsWith("Arrow")) return; // scrolls
   const action = KEYS[event.key];
   if (!action || !state.facts) return;
   event.preventDefault();
@@ -405,18 +416,19 @@ function setView(view) {
   state.view = view;
   remember();
   show();
-  if (view === "fields") refresh();
+  if (view === "overview") refresh();
 }
 
 // ---- begin
 
 function listen() {
   document.addEventListener("keydown", onKey);
-  for (const tab of document.querySelectorAll("[role=tab]")) tab.addEventListener("click", () => setView(tab.dataset.view));
+  for (const button of byId("views").children) button.addEventListener("click", () => setView(button.dataset.view));
   byId("theme").addEventListener("click", KEYS.t);
   byId("help-open").addEventListener("click", KEYS["?"]);
   byId("choose").addEventListener("click", openChooser);
   byId("clear").addEventListener("click", clear);
+  byId("damage").addEventListener("click", () => showList("damaged records", state.statistics.failed.records.map((one) => one.record)));
   byId("page-first").addEventListener("click", KEYS.Home);
   byId("page-back").addEventListener("click", KEYS.p);
   byId("page-next").addEventListener("click", KEYS.n);
