@@ -158,11 +158,14 @@ class IndexCache:
         start = _HEADER.pack(_MAGIC, len(text), zlib.crc32(text)) + text
         seal = zlib.crc32(name.encode())
         path = self.path(file)
+        if not file.has_name:
+            read: Read = partial(_slice, b"".join(pack(layout, columns, seal)))
+            return Index(layout, total, name, dict(facts), True, seal, read)
         try:
             if path is None:
                 raise OSError("cannot write beside data that are not local")
             _write(path, start, pack(layout, columns, seal))
-            read: Read = _Blocks(_Local(path), len(start))
+            read = _Blocks(_Local(path), len(start))
         except (OSError, MemoryError) as error:
             # The text alone: a kept log record would keep the columns alive through the error's traceback.
             _LOG.warning("the index %s of %s is kept in memory only: %s", path, file.name, str(error))
@@ -170,7 +173,9 @@ class IndexCache:
         return Index(layout, total, name, dict(facts), True, seal, read)
 
     def path(self, file: StoredFile) -> str | None:
-        """Return the path of a file's index; `None` if it lies beside a file that is not local."""
+        """Return the path of a file's index; `None` if it has no name, or lies beside a file that is not local."""
+        if not file.has_name:
+            return None
         if self.where == "beside":
             return None if file.local is None else str(file.local.with_name(file.basename + INDEX_SUFFIX))
         name = hashlib.blake2b(self.resolved(file).encode(errors="surrogateescape"), digest_size=16).hexdigest()

@@ -123,4 +123,7 @@ def shown_path(path: Any) -> str:
     """Return the path that was given, or the files of a source."""
     if isinstance(path, RecordSource):
         return ", ".join(path.paths)
-    return ", ".join(map(str, path)) if isinstance(path, (list, tuple)) else str(path)
+    return ", ".join(
+        "<bytes>" if isinstance(part, (bytes, bytearray, memoryview)) else str(part)
+        for part in (path if isinstance(path, (list, tuple)) else [path])
+    )

@@ -26,6 +26,7 @@ class StoredFile(ABC):
         identity: Identifies this version of the file: size, then modification time or version.
         local: The local path, or `None`.
         compression: `"gzip"` or `"zlib"` if reads return decompressed bytes, else `"none"`.
+        has_name: True if the name leads to the file, so that an index may be kept for it.
         damage: Why the decompressed bytes end early, once `size` is known; `None` if they do not.
     """
 
@@ -34,6 +35,7 @@ class StoredFile(ABC):
     identity: tuple[str, ...]
     local: Path | None = None
     compression: str = "none"
+    has_name: bool = True
     damage: FormatError | None = None
 
     @property

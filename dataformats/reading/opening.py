@@ -22,6 +22,7 @@ from dataformats.reading.sidecar_facts import DatasetSidecars
 from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
+from dataformats.storage.given_files import reopenable, sendable
 from dataformats.storage.paths import resolve
 from dataformats.storage.remote import keep_on_disk
 
@@ -52,8 +53,10 @@ def open(  # the name that the contract gives it
     Lists files, recognizes their format and reads headers. The first `len`, `[i]` or `read` builds an index.
 
     Args:
-        path: A str or PathLike, a sequence of them, a glob, a folder, a URL that fsspec knows, or an object with
-            `open`, `/`, `exists`, `glob`. A folder or glob is read in the format's own order; a list keeps its order.
+        path: A str or PathLike, a sequence of them, a glob, a folder, a URL that fsspec knows, a `fsspec.OpenFile`, a
+            `UPath`, or an object with `open`, `/`, `exists`, `glob`. A folder or glob is read in the format's own
+            order; a list keeps its order. Also the bytes of a file, or a binary file object that can seek: see "Bytes
+            and open files" in the documentation.
         format: `"ffrecord"`, `"tfrecord"` or a registered name; `None` takes the format of the sidecar, else detects it
             from names, and from the content of the first file that is not empty.
         payload: The codec of whole records: `"bytes"`, `"example"`, `"sequence_example"`, `"msgpack"`, ...; `None`
@@ -152,6 +155,7 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
     known = {name: options.pop(name) for name in names & options.keys()}
     if "max_record_bytes" in known:
         known["max_record_bytes"] = operator.index(known["max_record_bytes"])
+    path = reopenable(path)
     return OpenArguments(path=path, spec=spec, backend_options=options, **known)
 
 
@@ -260,6 +264,7 @@ class OpenArguments(OpenOptions):
         defaults = OpenArguments(path=None)
         names = [one.name for one in fields(self) if one.name not in ("spec", "progress")]
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(defaults, name)}
+        changed["path"] = sendable(self.path)
         return _arguments, (changed | ({} if self.spec is None else {"spec": self.spec.to_json()}),)
 
 

@@ -13,6 +13,7 @@ from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import GlobFolder, is_data
+from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, reopenable
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.range_requests import patiently
 from dataformats.storage.remote import (
@@ -33,14 +34,20 @@ def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
     """Return the files and folders that `path` names, in its order; the files of a glob are one entry.
 
     Args:
-        path: A str or PathLike, a glob, a URL that fsspec knows, an object with `open`, `/`, `exists`, `glob`, or a
-            sequence of them.
+        path: A str or PathLike, a glob, a URL that fsspec knows, a file or path of fsspec, an object with `open`, `/`,
+            `exists`, `glob`, bytes, an open file, or a sequence of them.
         storage_options: For the fsspec file system.
 
     Raises:
         FileNotFoundError: A file does not exist, or a glob matches nothing.
         TypeError: `path` is none of these.
+        ValueError: A file object cannot be read, or decompresses.
     """
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        return [BytesFile(path)]
+    path = reopenable(path)
+    if hasattr(path, "fs") and hasattr(path, "path"):
+        return _from_fsspec(path)
     if isinstance(path, (str, os.PathLike)):
         text = os.fspath(path)
         if not isinstance(text, str):
@@ -48,14 +55,16 @@ def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
         if not text:
             raise FileNotFoundError("the path is empty")
         return _from_url(text, storage_options or {}) if is_url(text) else _from_local(text)
-    if isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
+    if isinstance(path, Sequence):
         if not path:
             raise FileNotFoundError("the list of paths is empty")
         return [entry for part in path for entry in resolve(part, storage_options)]
     if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
         return [_from_object(path)]
+    if is_file_object(path):
+        return [OpenedFile(path)]
     raise TypeError(
-        f"cannot open: expected a path, a list of paths, a URL or a path object, found {type(path).__name__}"
+        f"cannot open: expected a path, a list of paths, a URL, bytes, or an open file, found {type(path).__name__}"
     )
 
 
@@ -103,7 +112,18 @@ def _regular_file(name: str) -> LocalFile | None:
 
 
 def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
-    fs, path = file_system(text, options)
+    return _from_system(*file_system(text, options), text)
+
+
+def _from_fsspec(file: Any) -> list[StoredFile | Folder]:
+    """Return the file that an `OpenFile` or an opened file of fsspec reads, or those of a `UPath`."""
+    if getattr(file, "compression", None):
+        what = f"{file.path!r} is opened with compression={file.compression!r}"
+        raise ValueError(f"{what}: open it without, because compressed TFRecords are recognized")
+    return _from_system(file.fs, file.path, str(file.fs.unstrip_protocol(file.path)))
+
+
+def _from_system(fs: Any, path: str, text: str) -> list[StoredFile | Folder]:
     if is_local_system(fs):
         return _from_local(path)
     with errors_as_os_error(text):
