@@ -15,6 +15,7 @@ import typer
 
 from dataformats.cli.cat import cat
 from dataformats.cli.convert import convert
+from dataformats.cli.diff import diff
 from dataformats.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, USAGE, exit_code, in_lines
 from dataformats.cli.head import head
 from dataformats.cli.index import index
@@ -67,6 +68,10 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats verify photos.tfrecord --json",
         "dataformats convert photos.tfrecord photos.ffr",
         "dataformats verify photos.ffr --against photos.tfrecord",
+    ),
+    diff: (
+        "dataformats diff photos.tfrecord photos.ffr",
+        "dataformats diff photos.tfrecord photos.ffr --fields name,width --limit 10",
     ),
     index: (
         "dataformats index 'digits-*.tfrecord' --full",

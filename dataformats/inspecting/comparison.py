@@ -99,6 +99,7 @@ class Comparison:
         rename: Name in the source to name in the dataset.
         chosen: int64[n], the numbers of these records in the source; `None` for all.
         limit: The most findings that are kept.
+        n: Compare so many records, which both have; `None` compares all.
 
     Attributes:
         findings: The fields and numbers of records that differ.
@@ -118,11 +119,12 @@ class Comparison:
         chosen: NDArray[np.int64] | None,
         *,
         limit: int,
+        n: int | None = None,
     ) -> None:
         check_names(source, rename)
         self.findings = Findings(limit)
         self.numbers = Numbers(0, chosen)
-        self._n = len(source) if chosen is None else len(chosen)
+        self._n = n if n is not None else len(source) if chosen is None else len(chosen)
         wanted = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
         common = {new: old for new, old in wanted.items() if new in target.spec}
         differs = len(common) < len(wanted) or (fields is None and len(common) < len(target.spec))

@@ -209,7 +209,7 @@ def test_records_that_the_conversion_omitted(tmp_path: Path) -> None:
 def test_a_source_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         dataformats.verify(PHOTOS, against=tmp_path / "nothing.ffr")
-    (tmp_path / "nameless").write_bytes(b"text, no records")
+    (tmp_path / "nameless").write_bytes(b"\xfe\xff\1\2" * 9)
     with pytest.raises(dataformats.FormatError, match="source_options="):
         dataformats.verify(PHOTOS, against=tmp_path / "nameless")
 
