@@ -94,14 +94,11 @@ def half_blocks_of_256(value: Any, columns: int) -> str:
 
 def _blocks(value: Any, columns: int, color: Callable[[int, int, int], str]) -> str:
     pixels = _rgb(thumbnail(value, columns))
-    upper, lower = pixels[::2].tolist(), pixels[1::2].tolist()
     lines = []
-    for row, above in enumerate(upper):
-        below = lower[row] if row < len(lower) else [None] * len(above)
-        cells = [
-            f"\x1b[38;{color(*top)};{'49' if bottom is None else f'48;{color(*bottom)}'}m{_BLOCK}"
-            for top, bottom in zip(above, below, strict=True)
-        ]
+    for top in range(0, len(pixels), 2):
+        row, below = pixels[top].tolist(), pixels[top + 1 : top + 2].tolist()
+        back = [f"48;{color(*pixel)}" for pixel in below[0]] if below else ["49"] * len(row)  # 49: the terminal's own
+        cells = [f"\x1b[38;{color(*pixel)};{under}m{_BLOCK}" for pixel, under in zip(row, back, strict=True)]
         lines.append("".join(cells) + "\x1b[0m")
     return "\n".join(lines)
 

@@ -74,8 +74,10 @@ def stats(
 def _scan(source: RecordSource, fields: Sequence[str] | None, largest: int) -> RunningStats:
     from dataformats.reading.stats import scan_stats
 
+    scan = scan_stats(source, fields, largest)
+    running = next(scan)  # the same after each batch
     with bar("reading") as progress:
-        for running in scan_stats(source, fields, largest):
+        for _ in scan:
             if progress is not None:
                 progress(running.records, len(source))
     return running

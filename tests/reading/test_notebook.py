@@ -73,8 +73,13 @@ def test_hostile_names_and_values() -> None:
 class Broken(dataformats.RecordSource):
     """A source whose length is unknown."""
 
-    spec = dataformats.Spec({"n": "int64"})
-    fingerprint = "broken"
+    @property
+    def spec(self) -> dataformats.Spec:
+        return dataformats.Spec({"n": "int64"})
+
+    @property
+    def fingerprint(self) -> str:
+        return "broken"
 
     def __len__(self) -> int:
         raise RuntimeError(HOSTILE)
