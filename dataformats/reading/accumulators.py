@@ -92,7 +92,7 @@ class RunningHistogram:
         self._counts += np.bincount(self._bins(numbers), minlength=len(self._counts))
 
     def _bins(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
-        if numbers.dtype.kind == "f":
+        if numbers.dtype.kind == "f" or self._exponent < 0:
             scaled = numbers * 2.0**-self._exponent
             bins = np.floor(scaled)
             if self._exponent > 0 and self._first < 0:
@@ -127,7 +127,7 @@ class RunningHistogram:
 
 def _bin(number: float, exponent: int) -> int:
     """Return floor(number / 2**exponent)."""
-    if isinstance(number, int):
+    if isinstance(number, int) and exponent >= 0:
         return number >> exponent
     scaled = math.ldexp(number, -exponent)
     return -1 if scaled == 0 and number < 0 else math.floor(scaled)
@@ -160,10 +160,12 @@ class Frequencies:
 
     def add_integers(self, numbers: NDArray[Any], least: int, most: int) -> None:
         """Add integers, of which these are the least and the largest."""
+        if numbers.dtype != np.uint64:
+            numbers = numbers.astype(np.int64, copy=False)
         if most - least < 2 * numbers.size and numbers.dtype != np.uint64:
-            counts = np.bincount(numbers.astype(np.int64) - least)
+            counts = np.bincount(numbers - least)
             positions = np.flatnonzero(counts)
-            values, counts = (positions + least).astype(numbers.dtype), counts[positions]
+            values, counts = positions + least, counts[positions]
         else:
             values, counts = np.unique(numbers, return_counts=True)
         if self._values is None:

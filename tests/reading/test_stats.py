@@ -82,6 +82,15 @@ def test_bins_of_integers() -> None:
     assert (few.edges, few.counts) == ((3.0, 4.0, 5.0, 6.0), (2, 0, 1))
 
 
+def test_parts_of_several_dtypes() -> None:
+    narrow = stats_of(np.array([3, 3], np.int8), np.array([3, 70_000]))
+    assert narrow.most_common == ((3, 3), (70_000, 1))
+    for parts in ((np.array([0.25, 9.0]), np.array([1, 3])), (np.array([1, 3]), np.array([0.25, 9.0]))):
+        histogram = stats_of(*parts).histogram
+        assert histogram is not None
+        assert np.array_equal(histogram.counts, np.histogram(np.concatenate(parts), histogram.edges)[0])
+
+
 def test_values_that_are_not_finite() -> None:
     stats = stats_of(np.array([np.nan, 1.0, np.inf]), np.array([np.nan, -np.inf]), np.array([3.0]))
     assert (stats.count, stats.nans, stats.infinite) == (6, 2, 2)
