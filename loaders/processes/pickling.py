@@ -110,24 +110,32 @@ def _dumps(build: BuildBatch) -> bytes:
 
 
 def by_value(function: Any) -> Any:
-    """Return an object that unpickles as `function`: `function` itself, or what cloudpickle makes of it.
+    """Return an object that unpickles as `function`: `function` itself, or one that cloudpickle pickles.
 
     For objects that others pickle, such as a dataset for a `DataLoader` that spawns its workers.
     """
-    cloudpickle = _cloudpickle()
     try:
         reduction.ForkingPickler.dumps(function)
-    except Exception:  # objects in a function may raise anything
-        return function if cloudpickle is None else _ByValue(bytes(cloudpickle.dumps(function, 5)))
+    except Exception as error:  # objects in a function may raise anything
+        return _ByValue(function, error)
     return function
 
 
 class _ByValue:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    """A function that pickle refuses; a copy of a dataset has it too, so it can be called."""
+
+    def __init__(self, function: Any, error: Exception) -> None:
+        self.__wrapped__ = function  # inspect.signature follows it
+        self._error = error
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.__wrapped__(*args, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self._data,)
+        cloudpickle = _cloudpickle()
+        if cloudpickle is None:
+            raise _pickle_error(self._error) from self._error
+        return pickle.loads, (bytes(cloudpickle.dumps(self.__wrapped__, 5)),)
 
 
 def _pickle_error(error: Exception) -> WorkerError:

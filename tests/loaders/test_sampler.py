@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
+import sys
 from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from dataformats import Loader, StateMismatchError
+from dataformats import Loader, StateMismatchError, WorkerError
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 from torch.utils.data import DataLoader  # noqa: E402
 
-from dataformats.loaders.pytorch import PlanSampler, RecordDataset  # noqa: E402
+from dataformats.loaders.pytorch import BatchDataset, PlanSampler, RecordDataset  # noqa: E402
 
 RECORDS = np.arange(50)
 
@@ -71,11 +73,19 @@ def test_in_a_dataloader() -> None:
         assert [int(value) for batch in loader for value in batch] == order(epoch, seed=3)
 
 
-def test_functions_in_no_file_reach_spawned_workers() -> None:
+def test_functions_in_no_file_reach_spawned_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pickle refuses, cloudpickle copies; here without the process."""
     pytest.importorskip("cloudpickle")
     dataset = RecordDataset(RECORDS, lambda record: record + 1)
-    assert pickle.loads(pickle.dumps(dataset))[4] == 5
+    assert pickle.loads(pickle.dumps(dataset))[4] == copy.copy(dataset)[4] == 5
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(WorkerError, match="pip install cloudpickle"):
+        pickle.dumps(dataset)
+
+
+def test_a_function_with_random_numbers_in_a_copied_dataset() -> None:
+    batches = BatchDataset(RECORDS, 7, transform=lambda record, rng: record + rng.integers(1, 2))
+    assert next(iter(copy.copy(batches)))["value"].tolist() == [index + 1 for index in order(0)[:7]]
 
 
 def test_the_epoch_may_be_named_after_the_iteration_was_made() -> None:
