@@ -40,7 +40,7 @@ from tests.benchmarks import (
     tfrecord,
     writing,
 )
-from tests.benchmarks.harness import OURS, Case, Data, Result, measure, profile
+from tests.benchmarks.harness import LEAST_SCALING, OURS, Case, Data, Result, measure, profile
 from tests.benchmarks.machine import facts
 
 CASES: tuple[Case, ...] = (
@@ -84,7 +84,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times")
     parser.add_argument("--profile", metavar="CASE", help=f"run our side of a case for {PROFILE_S:g} s")
     parser.add_argument("--side", default=OURS, help="another side to run with --profile, as the table names it")
-    parser.add_argument("--together", action="store_true", help="all cases in this process, for a test of the harness")
+    parser.add_argument("--together", action="store_true", help="all cases in this process, to test the harness")
     parser.add_argument("--alone", metavar="CASE", help=argparse.SUPPRESS)  # for the separate process of a case
     options = parser.parse_args(arguments)
     if options.scale is None:
@@ -160,7 +160,7 @@ def _measured(options: argparse.Namespace, case: Case) -> Result | str:
     """Return the result of a case, or the reason of its failure."""
     print(f"{case.name} ...", file=sys.stderr, flush=True)
     if options.together:
-        return measure(case, Data(options.data, options.scale), options.rounds)
+        return measure(case, Data(options.data, options.scale), options.rounds, lambda: LEAST_SCALING)
     return _in_subprocess(options, case)
 
 

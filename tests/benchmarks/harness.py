@@ -168,8 +168,8 @@ class Result:
         return [values[n] for n in self.counted] if self.counts else values
 
 
-def measure(case: Case, data: Data, rounds: int) -> Result:
-    """Return the times of all sides of a case that can run here.
+def measure(case: Case, data: Data, rounds: int, probe: Callable[[], float] = scaling) -> Result:
+    """Return the times of all sides of a case that can run here; `probe` returns the speedup of two threads.
 
     Raises:
         UnequalError: Two sides do not give the same values.
@@ -183,7 +183,7 @@ def measure(case: Case, data: Data, rounds: int) -> Result:
     while len(result.counted) < rounds and len(result.scaling) < MOST_TRIES * rounds:
         if len(result.scaling) >= rounds and time.perf_counter() - begin > ENOUGH_S:
             break
-        result.scaling.append(scaling())
+        result.scaling.append(probe())
         for name, side in sides.items():
             result.seconds.setdefault(name, []).append(_time_s(side, work.before))
     return result
