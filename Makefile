@@ -8,6 +8,10 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 
 SECONDS ?= 30
 
+# Without bytecode on disk, each process that a test starts would compile its imports again.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
+
 # Runs a command and notes how long it took: see .ci/run.
 STAGE := .ci/stage
 
@@ -189,6 +193,6 @@ browser:
 	touch $@
 
 clean:
-	rm -rf build dist docs/_build *.egg-info .venv .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov
+	rm -rf build dist docs/_build *.egg-info .venv .venv-* .hypothesis .mypy_cache .pycache .pytest_cache .ruff_cache htmlcov
 	rm -f .coverage .coverage.* dataformats/kernels/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -191,14 +191,14 @@ def stored(kind: str, rng: random.Random) -> bytes:
 
 
 def check_cuts(path: Path, folder: Path) -> None:
-    """Cut each bag and index at every byte (of large ones, at 120 and at the last 100): no other value comes out."""
+    """Cut each bag and index at every byte (of large ones, at 60 and at the last 100): no other value comes out."""
     whole_set = open_raw(path)
     spec = None if whole_set.payload else whole_set.spec
     right = by_record(whole_set)
     assert len(right) == len(whole_set)
     for file in sorted(folder.rglob("*.bag")) + sorted(folder.rglob("*.idx")):
         whole = file.read_bytes()
-        spread, last = range(0, len(whole), len(whole) // 120 + 1), range(max(0, len(whole) - 100), len(whole))
+        spread, last = range(0, len(whole), len(whole) // 60 + 1), range(max(0, len(whole) - 100), len(whole))
         for stop in sorted({*spread, *last}):
             file.write_bytes(whole[:stop])
             try:
