@@ -106,7 +106,6 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
 
 app: typer.Typer = typer.Typer(
     name="dataformats",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

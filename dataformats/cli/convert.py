@@ -28,6 +28,7 @@ from dataformats.cli.options import (
     Where,
     checked_format,
     checked_payload,
+    completed,
     one_or_all,
     parsed_rename,
     parsed_spec,
@@ -36,7 +37,7 @@ from dataformats.cli.options import (
 )
 from dataformats.cli.output import counted, fact, print_json
 from dataformats.cli.progress import bar
-from dataformats.registry import backends
+from dataformats.registry import backends, codecs
 
 if TYPE_CHECKING:
     from dataformats.converting import ConvertReport
@@ -73,11 +74,21 @@ TargetPath = Annotated[
 ]
 TargetFormat = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="The new format, if the name of TARGET does not show it."),
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        autocompletion=completed(backends),
+        help="The new format, if the name of TARGET does not show it.",
+    ),
 ]
 TargetPayload = Annotated[
     str | None,
-    typer.Option("--payload", metavar="NAME", help="The new codec of whole records; by default unchanged."),
+    typer.Option(
+        "--payload",
+        metavar="NAME",
+        autocompletion=completed(codecs),
+        help="The new codec of whole records; by default unchanged.",
+    ),
 ]
 ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file after N records.")]
 ShardBytes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file before one has N bytes.")]

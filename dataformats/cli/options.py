@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.registry import backends
+from dataformats.registry import backends, codecs
 from dataformats.spec import Spec, Type
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Where",
     "checked_format",
     "checked_payload",
+    "completed",
     "one_or_all",
     "parsed_rename",
     "parsed_spec",
@@ -38,6 +39,12 @@ __all__ = [
     "reading_source",
     "split_names",
 ]
+
+
+def completed(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes these names in shells."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
 
 Paths = Annotated[
     list[str],
@@ -47,13 +54,19 @@ Paths = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="The file format, if the content does not show it."),
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        autocompletion=completed(backends),
+        help="The file format, if the content does not show it.",
+    ),
 ]
 Payload = Annotated[
     str | None,
     typer.Option(
         "--payload",
         metavar="NAME",
+        autocompletion=completed(codecs),
         help="The codec of whole records: bytes, example, sequence_example, msgpack, json, ... "
         "Naming pickle runs code in the data: only for files that you trust.",
     ),
@@ -71,12 +84,18 @@ Renames = Annotated[
     typer.Option("--rename", metavar="OLD=NEW", help="A new name for a field; repeat it, or give all as JSON."),
 ]
 FromFormat = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The format of SOURCE, if its content does not show it.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        autocompletion=completed(backends),
+        help="The format of SOURCE, if its content does not show it.",
+    ),
 ]
 FromPayload = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
+        autocompletion=completed(codecs),
         help="The codec of the records of SOURCE, such as example. Naming pickle runs code in the data.",
     ),
 ]
