@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +32,14 @@ def spec_of_arrow(schema: Any, optional: Collection[str] | None = None) -> Spec:
     Args:
         schema: Names and Arrow types.
         optional: The fields that records may lack; `None` is all nullable fields.
+
+    Raises:
+        SpecError: No field has the type of a column, or two columns have one name.
     """
     kinds = {field.name: type_of_arrow(field.type) for field in schema}
+    if len(kinds) < len(schema):
+        twice = next(name for name in kinds if schema.names.count(name) > 1)
+        raise SpecError("expected one column of this name, found several", field=twice, remedy="Rename them.")
     lacking = {field.name for field in schema if field.nullable} if optional is None else optional
     return Spec({name: replace(kind, optional=name in lacking) for name, kind in kinds.items()})
 
@@ -116,11 +122,11 @@ def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
     if isinstance(array, arrow.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else arrow.concat_arrays(array.chunks or [_empty(array.type)])
     if arrow.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        values = _cast(array.dictionary, _without_views(array.type.value_type), field)
+        array = arrow.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     if arrow.types.is_run_end_encoded(array.type):
         array = arrow.compute.run_end_decode(array)
-    if str(array.type).endswith("_view"):  # few functions of pyarrow take one
-        array = _large(array, kind)
+    array = _cast(array, _without_views(array.type), field)
     if not array.null_count:
         column = _column(array, kind.required, field)
         return spread(column, np.ones(len(array), np.bool_), optional=kind.optional)
@@ -156,26 +162,52 @@ def _column(array: Any, kind: Type, field: str) -> NDArray[Any] | Ragged | list[
             return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in parts]
         except (TypeError, ValueError) as error:
             raise SpecError(f"expected dtype, shape and data of an array: {error}", field=field) from error
-    documents = _type_of_documents(array.type)
-    values: list[Any] = (array if array.type == documents else array.cast(documents)).to_pylist()
+    values: list[Any] = _cast(array, _of_documents(array.type), field).to_pylist()
     return values
 
 
-@functools.lru_cache(1024)
-def _type_of_documents(kind: Any) -> Any:
+def _without_views(kind: Any) -> Any:
+    """Return the type of the same values for which pyarrow has functions: few take a view."""
+    types = pyarrow().types
+    if types.is_dictionary(kind):
+        return kind
+    views = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}
+    return _with_leaves(kind, lambda leaf: views.get(str(leaf.value_type if types.is_dictionary(leaf) else leaf), leaf))
+
+
+def _of_documents(kind: Any) -> Any:
     """Return the type of nested values whose dates, times and decimals are text, and durations int64."""
+    types = pyarrow().types
+
+    def leaf(kind: Any) -> Any:
+        if types.is_duration(kind):
+            return pyarrow().int64()
+        return pyarrow().string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
+
+    return _with_leaves(kind, leaf)
+
+
+def _with_leaves(kind: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Return a type whose structs and lists hold other values."""
     arrow = pyarrow()
     types = arrow.types
     if types.is_struct(kind):
-        return arrow.struct([field.with_type(_type_of_documents(field.type)) for field in kind])
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        inner = kind.value_field.with_type(_type_of_documents(kind.value_type))
-        if types.is_fixed_size_list(kind):
-            return arrow.list_(inner, kind.list_size)
-        return arrow.large_list(inner) if types.is_large_list(kind) else arrow.list_(inner)
-    if types.is_duration(kind):
-        return arrow.int64()
-    return arrow.string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
+        return arrow.struct([field.with_type(_with_leaves(field.type, leaf)) for field in kind])
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return leaf(kind)
+    item = kind.value_field.with_type(_with_leaves(kind.value_type, leaf))
+    if types.is_fixed_size_list(kind):
+        return arrow.list_(item, kind.list_size)
+    return arrow.large_list(item) if types.is_large_list(kind) else arrow.list_(item)
+
+
+def _cast(array: Any, kind: Any, field: str) -> Any:
+    """Return an array of a type; of the same type, pyarrow 26 fails for some slices."""
+    try:
+        return array if array.type == kind else array.cast(kind)
+    except pyarrow().ArrowException as error:
+        remedy = "Cast the column to a plain type."
+        raise SpecError(f"cannot read {array.type}: {error}", field=field, remedy=remedy) from error
 
 
 def _numbers(array: Any, kind: Type, field: str) -> NDArray[Any]:

@@ -41,7 +41,10 @@ class TableRecords:
     """
 
     def __init__(self, table: Any, schema: WriteSchema, codecs: Mapping[str, Any] | None) -> None:
-        self._reader = pyarrow().RecordBatchReader.from_stream(table)
+        try:
+            self._reader = pyarrow().RecordBatchReader.from_stream(table)
+        except pyarrow().ArrowException as error:
+            raise SpecError(f"{type(table).__name__} is not a table of Arrow: {error}") from error
         self._format = schema.backend.name
         declared: Mapping[str, Type] = schema.spec or {VALUE: Type.parse(str(schema.payload))}
         spec = spec_of_arrow(self._reader.schema)

@@ -129,6 +129,37 @@ def test_rows_that_do_not_fit(tmp_path: Path, columns: dict[str, Any], message: 
     out.abort()
 
 
+def test_views_of_polars(tmp_path: Path) -> None:
+    views = {
+        "list": arrow.array([["a"], None, ["b", ""]], arrow.list_(arrow.string_view())),
+        "struct": arrow.array([{"a": b"\xff"}, None, {"a": None}], arrow.struct({"a": arrow.binary_view()})),
+        "category": arrow.DictionaryArray.from_arrays([0, None, 1], arrow.array(["a", "b"], arrow.string_view())),
+    }
+    with dataformats.create(
+        tmp_path / "x.ffr", spec={"list": "utf8[]?", "struct": "msgpack?", "category": "utf8?"}
+    ) as out:
+        out.extend(arrow.table(views))
+    first = {"list": ["a"], "struct": {"a": b"\xff"}, "category": "a"}
+    assert list(dataformats.open(tmp_path / "x.ffr")) == [
+        first,
+        {},
+        {"list": ["b", ""], "struct": {"a": None}, "category": "b"},
+    ]
+
+
+def test_what_is_no_table_of_records(tmp_path: Path) -> None:
+    categories = arrow.DictionaryArray.from_arrays([0], arrow.array(["a"], arrow.string_view()))
+    for table, message in (
+        (arrow.table([[1], [2]], names=["n", "n"]), "field 'n': expected one column of this name, found several"),
+        (arrow.chunked_array([[1]]), "ChunkedArray is not a table"),
+        (arrow.table({"n": arrow.ListArray.from_arrays([0, 1], categories)}), "field 'n': cannot read list.*Cast"),
+    ):
+        out = dataformats.create(tmp_path / "x.ffr", spec={"n": "utf8[]"})
+        with pytest.raises(SpecError, match=message):
+            out.extend(table)
+        out.abort()
+
+
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
