@@ -137,8 +137,7 @@ def _bars(histogram: Histogram) -> str:
     step = -(-len(counts) // _BARS)
     sums = [sum(counts[first : first + step]) for first in range(0, len(counts), step)]
     levels = _BLOCKS if can_print(_BLOCKS) else _ASCII
-    highest = len(levels) - 1
-    bars = "".join(levels[-(-n * highest // max(sums))] if n else " " for n in sums)
+    bars = "".join(levels[(n * len(levels) - 1) // max(sums)] if n else " " for n in sums)
     width = (edges[1] - edges[0]) * step
     return f"{_number(edges[0])} |{bars}| {_number(edges[0] + width * len(sums))}, at most {max(sums)} in a bar"
 

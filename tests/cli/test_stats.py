@@ -67,8 +67,8 @@ def test_no_records(run: Run) -> None:
     ("counts", "expected"),
     [
         ((1,), "0 |@| 1, at most 1 in a bar"),
-        ((0, 100, 1, 50), "0 | @:+| 4, at most 100 in a bar"),
-        ((1,) * 41, f"0 |{'@' * 20}+| 42, at most 2 in a bar"),
+        ((0, 100, 1, 50), "0 | @.=| 4, at most 100 in a bar"),
+        ((1,) * 41, f"0 |{'@' * 20}=| 42, at most 2 in a bar"),
     ],
 )
 def test_bars(counts: tuple[int, ...], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
