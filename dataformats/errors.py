@@ -410,7 +410,7 @@ class StateMismatchError(_FactsError, ValueError):
     Args:
         field: The name of the part that differs.
         expected: Its value in the state.
-        found: Its value now.
+        found: Its value now; of two mappings, the message has only the parts that differ.
         remedy: What the user can do.
 
     Example:
@@ -443,7 +443,8 @@ class StateMismatchError(_FactsError, ValueError):
         return self.what
 
     def _problem(self) -> str:
-        return f"{self.field} differs: expected {self.expected!r}, found {self.found!r}"
+        expected, found = _differing(self.expected, self.found)
+        return f"{self.field} differs: expected {expected!r}, found {found!r}"
 
 
 class WorkerError(_FactsError, RuntimeError):
@@ -553,6 +554,18 @@ def _where(path: str | None, index: int | None, offset_bytes: int | None = None)
     place = f"at byte {offset_bytes}" if offset_bytes is not None else ""
     start = f"{record} of {file}" if record and file else record or file
     return f"{start} {place}".strip()
+
+
+def _differing(expected: Any, found: Any) -> tuple[Any, Any]:
+    """Return two mappings without their equal items, also of mappings in them; other values unchanged."""
+    if not (isinstance(expected, Mapping) and isinstance(found, Mapping)):
+        return expected, found
+    names = [name for name in {**expected, **found} if expected.get(name, ...) != found.get(name, ...)]
+    parts = {name: _differing(expected.get(name, ...), found.get(name, ...)) for name in names}
+    return (
+        {name: part for name, (part, _) in parts.items() if part is not ...},
+        {name: part for name, (_, part) in parts.items() if part is not ...},
+    )
 
 
 def _placed(what: str, *places: str) -> str:

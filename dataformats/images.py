@@ -275,7 +275,7 @@ class Resize(_Operation):
 
 
 def _check_number(name: str, found: Any, least: int) -> None:
-    if not isinstance(found, int) or found < least:
+    if not isinstance(found, int) or isinstance(found, bool) or found < least:
         raise ValueError(f"{name}: expected a whole number of at least {least}, found {found!r}")
 
 
@@ -288,7 +288,7 @@ def _check_bounds(name: str, found: Any) -> None:
 def _sizes(size: Any, name: str = "size") -> tuple[int, int]:
     """Return height and width."""
     found = (size, size) if isinstance(size, int) else size
-    valid = isinstance(found, tuple | list) and len(found) == 2
+    valid = isinstance(found, tuple | list) and len(found) == 2 and not any(isinstance(one, bool) for one in found)
     if not valid or not all(isinstance(one, int) and 1 <= one <= _MOST_SIZE for one in found):
         raise ValueError(f"{name}: expected one whole number or (height, width), 1 to {_MOST_SIZE}, found {size!r}")
     return found[0], found[1]

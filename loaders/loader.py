@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dataformats.batch.jax_trees import register_with_jax
+from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.batch import Batch
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
 from dataformats.loaders.block_cache_size import block_cache_for
-from dataformats.loaders.integer_arguments import checked_int
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.output_format import output_format
 from dataformats.loaders.pack import Pack

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.loaders.integer_arguments import as_int
+from dataformats.integer_arguments import as_int
 from dataformats.loaders.shuffle import group_rows
 from dataformats.loaders.skips import MAX_POSITION
 

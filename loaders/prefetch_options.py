@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dataformats.loaders.integer_arguments import checked_int
+from dataformats.integer_arguments import checked_int
 from dataformats.loaders.prefetch_threads import InlinePrefetcher, ThreadPrefetcher
 from dataformats.loaders.prefetcher import BuildBatch, Prefetcher
 from dataformats.loaders.processes.prefetcher import ProcessPrefetcher

@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dataformats.loaders.integer_arguments import as_int
+from dataformats.integer_arguments import as_int
 
 __all__ = ["resolve"]
 

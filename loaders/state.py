@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dataformats.errors import StateMismatchError
-from dataformats.loaders.integer_arguments import as_int
+from dataformats.integer_arguments import as_int
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
 __all__ = ["STATE_VERSION", "State", "state_mismatch", "validate"]

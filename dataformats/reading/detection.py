@@ -12,7 +12,7 @@ from dataformats.reading.datasets_below import DatasetBelow, datasets_below
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
 
-__all__ = ["ONLY_BELOW", "choose_files", "datasets_in"]
+__all__ = ["ONLY_BELOW", "check_one_format", "choose_files", "datasets_in"]
 
 ONLY_BELOW = "the folder holds no dataset, but folders in it do"
 """The error about a folder, for which `datasets_in` returns datasets."""
@@ -21,6 +21,7 @@ _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
 _NAME_FORMAT = Remedy("Pass {format}.", format=...)
 _NAME_FORMAT_IF_KNOWN = Remedy("Pass {format} if you know it.", format=...)
+_ONE_FORMAT = Remedy("Join sources of single formats with concat, or pass {format}.", format=...)
 _NAME_FORMAT_OR_GLOB = Remedy("Pass {format}, or a glob.", format=...)
 
 
@@ -46,6 +47,24 @@ def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> 
     return _ordered(
         entries, _recognize(files) if files or not isinstance(first, Folder) else _choose_in_folder(first)[0]
     )
+
+
+def check_one_format(backend: Backend, files: Sequence[StoredFile]) -> None:
+    """Raise `FormatError` for a file that has the name and the content of another format than the first file."""
+    others = [one for one in _importable() if one is not backend] if len(files) > 1 else []
+    for file in files[1:]:
+        if backend.matches_name(file.basename):
+            continue
+        named = [one for one in others if one.matches_name(file.basename)]
+        found = [one.name for one in named if one.sniff(file).match == "yes"]
+        if found and backend.sniff(file).match != "yes":
+            raise FormatError(
+                "the files are of several formats",
+                path=file.name,
+                expected=f"{backend.name}, the format of the first file, {files[0].name!r}",
+                found=found[0],
+                remedy=_ONE_FORMAT,
+            )
 
 
 def _ordered(entries: Sequence[StoredFile | Folder], backend: Backend) -> tuple[Backend, list[list[StoredFile]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
@@ -13,9 +12,10 @@ from dataformats.batch.jax_trees import register_with_jax
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.indexing.index_cache import check_place
+from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Backend, OpenOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
-from dataformats.reading.detection import choose_files
+from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.schema import declared_schema, spec_applies
 from dataformats.reading.sidecar_facts import DatasetSidecars
@@ -154,7 +154,7 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
     names = {one.name for one in fields(OpenArguments)} - {"backend_options"}
     known = {name: options.pop(name) for name in names & options.keys()}
     if "max_record_bytes" in known:
-        known["max_record_bytes"] = operator.index(known["max_record_bytes"])
+        known["max_record_bytes"] = checked_int("max_record_bytes", known["max_record_bytes"], 0)
     path = reopenable(path)
     return OpenArguments(path=path, spec=spec, backend_options=options, **known)
 
@@ -205,6 +205,8 @@ class OpenArguments(OpenOptions):
         entries = resolve(self.path, self.storage_options)
         sidecars = DatasetSidecars(entries, needed=not self._is_declared)
         backend, files = choose_files(entries, self.format or sidecars.format)
+        if self.format is None:
+            check_one_format(backend, list(chain.from_iterable(files)))
         facts = sidecars.facts(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         if isinstance(self.cache, str) and self.cache.startswith(_DISK):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
+from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
 from dataformats.near_names import SOURCE
 from dataformats.reading.scan import read_parts, scan_by_reading, steps
@@ -338,7 +339,7 @@ class RecordSource(ABC):
 
     def shard(self, index: int, count: int) -> RecordSource:
         """Return part `index` of `count` contiguous parts whose lengths differ by at most one."""
-        if not 0 <= index < count:
+        if not 0 <= checked_int("index", index, 0) < checked_int("count", count, 1):
             raise ValueError(f"expected 0 <= index < count, found index {index} and count {count}")
         n = len(self)
         return self.take(range(index * n // count, (index + 1) * n // count))

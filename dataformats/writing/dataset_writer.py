@@ -15,6 +15,7 @@ from typing import Any
 from dataformats.batch import StoredRecords
 from dataformats.errors import CodecError, Remedy, SpecError, TargetExistsError
 from dataformats.fork_hooks import after_fork
+from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import AppendsInPlace, Backend
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.registry import backends
@@ -170,9 +171,10 @@ def writer(
         ("shard_bytes", shard_bytes, 1),
         ("shard_start", shard_start, 0),
         ("shard_step", shard_step, 1),
+        ("workers", workers, 0),
     ):
-        if number is not None and number < least:
-            raise ValueError(f"{name} must be at least {least}, found {number}")
+        if number is not None:
+            checked_int(name, number, least)
     if append + overwrite + (shard_start is not None) > 1:
         raise ValueError("append=True, overwrite=True and shard_start= exclude each other: pass one of them")
     limits = ShardLimits(shard_records, shard_bytes)

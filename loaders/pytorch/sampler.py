@@ -8,8 +8,8 @@ from typing import Any, Literal
 import torch.utils.data
 
 from dataformats.errors import StateMismatchError
+from dataformats.integer_arguments import checked_int
 from dataformats.loaders.adapters import as_readable
-from dataformats.loaders.integer_arguments import checked_int
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.state import State, validate

@@ -115,3 +115,12 @@ def test_remedies_keep_their_arguments() -> None:
 def test_all_is_all() -> None:
     found = {name for name, thing in vars(errors).items() if isinstance(thing, type) and issubclass(thing, Exception)}
     assert {name for name in found if not name.startswith("_")} == set(errors.__all__) - {"Remedy"}
+
+
+def test_a_mismatch_shows_the_parts_that_differ() -> None:
+    then = {"format": "ffrecord", "spec": {"a": "int64", "b": "utf8", "c": "json"}}
+    now = {"format": "ffrecord", "spec": {"a": "int64", "b": "bytes", "d": "json"}}
+    error = errors.StateMismatchError("the encoding", expected=then, found=now)
+    shown = "expected {'spec': {'b': 'utf8', 'c': 'json'}}, found {'spec': {'b': 'bytes', 'd': 'json'}}"
+    assert str(error) == f"the encoding differs: {shown}"
+    assert (error.expected, error.found) == (then, now)

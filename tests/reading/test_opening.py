@@ -277,3 +277,18 @@ def test_a_missing_file_with_partial_data_says_so(tmp_path: Path) -> None:
     writer.abort()
     with pytest.raises(FileNotFoundError, match=r"x\.ffr\.partial.*resume=True"):
         dataformats.open(tmp_path / "x.ffr")
+
+
+def test_files_of_several_formats(tmp_path: Path) -> None:
+    for name in ("x.tfrecord", "x.ffr"):
+        with dataformats.create(tmp_path / name) as writer:
+            writer.append(b"one")
+    first, other = tmp_path / "x.tfrecord", tmp_path / "x.ffr"
+    for paths in ([first, other], [other, first]):
+        for sidecar in tmp_path.glob("*.json"):
+            sidecar.unlink()
+        words = rf"{paths[1].name}': the files are of several formats: .* the first file, '.*{paths[0].name}'"
+        with pytest.raises(dataformats.FormatError, match=words):
+            dataformats.open(paths)
+    other.write_bytes(first.read_bytes())  # the content counts, not the name
+    assert len(dataformats.open([first, other])) == 2

@@ -14,6 +14,7 @@ import dataformats.kernels
 LEVELS = {
     "errors": 0,
     "fork_hooks": 0,
+    "integer_arguments": 0,
     "near_names": 0,
     "kernels": 1,
     "registry": 3,

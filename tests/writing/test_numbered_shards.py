@@ -118,5 +118,5 @@ def test_append_completes_the_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"shard_start": -1}, {"shard_start": 0, "shard_step": 0}])
 def test_wrong_numbers(wrong: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="must be at least"):
+    with pytest.raises(ValueError, match="expected a whole number"):
         dataformats.create(tmp_path / "x", "tfrecord", **wrong)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.images import CenterCrop, RandomResizedCrop, Resize
 
 
 @pytest.mark.parametrize("kind", ["flaot32", "str", "jpgg[]?"])
@@ -108,3 +109,18 @@ def test_a_name_that_gives_no_format(tmp_path: Path, name: str) -> None:
     with pytest.raises(dataformats.UnknownNameError, match=r"format for the name.*Pass format="):
         dataformats.create(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [True, 2.0, "2", -1])
+def test_integers(tmp_path: Path, value: Any) -> None:
+    for name in ("shard_records", "shard_bytes", "shard_step", "workers"):
+        with pytest.raises(ValueError, match=f"{name}: expected a whole number"):
+            dataformats.create(tmp_path / "x", "ffrecord", **{name: value})
+    write(tmp_path / "x.ffr")
+    with pytest.raises(ValueError, match="max_record_bytes: expected a whole number"):
+        dataformats.open(tmp_path / "x.ffr", max_record_bytes=value)
+    with pytest.raises(ValueError, match="count: expected a whole number"):
+        dataformats.open(tmp_path / "x.ffr").shard(0, value)
+    for make in (RandomResizedCrop, CenterCrop, Resize):
+        with pytest.raises(ValueError, match="size: expected one whole number"):
+            make(value)
