@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 import webbrowser
 from contextlib import suppress
 from typing import Annotated
@@ -36,8 +39,8 @@ def view(
     def ready(address: str) -> None:
         fact("view", address)
         fact("end", "Ctrl-C")
-        if browser:
-            webbrowser.open(address)
+        if browser and (sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # some end with the browser
 
     dataset = ViewedDataset(one_or_all(paths), **reading(format, payload, spec, checksums=checksums))
     with suppress(KeyboardInterrupt):  # which is how it ends

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from dataformats.batch.media import as_image, image_facts, media_of
 from dataformats.cli.values import as_json
 
 __all__ = ["DETAIL", "TABLE", "Cell", "Limits", "cell", "short_text"]
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=as_json)  # writes a long value only as far as it is shown
 
 Cell = dict[str, Any]
 """`kind`, and what that kind needs: `text` and `length`, `values` and `shape`, ..."""
@@ -154,6 +157,11 @@ def _of_list(items: Sequence[Any], limits: Limits) -> Cell:
 
 
 def _of_tree(value: Any, limits: Limits) -> Cell:
-    text = json.dumps(as_json(value), ensure_ascii=False)
-    kind = {"entries": len(value)} if isinstance(value, (Mapping, list, tuple)) else {}
-    return {"kind": "json", **_cut(text, limits), **kind}
+    facts: Cell = {"kind": "json"} | ({"entries": len(value)} if isinstance(value, (Mapping, list, tuple)) else {})
+    start = ""
+    with suppress(TypeError, ValueError, RecursionError):  # which the slower way below knows how to write
+        for part in _ENCODER.iterencode(value):
+            start += part
+            if len(start) > limits.characters:
+                return {**facts, "text": start[: limits.characters], "cut": True}
+    return {**facts, **_cut(json.dumps(as_json(value), ensure_ascii=False), limits)}

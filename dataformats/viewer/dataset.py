@@ -32,7 +32,7 @@ _PREVIEW = 500  # records that are shown while the index is built
 def in_words(error: BaseException) -> Cell:
     """Return an error as the page shows it."""
     text = in_lines(error) if isinstance(error, Exception) else str(error)
-    return {"type": type(error).__name__, "text": text[:2000], "offset": getattr(error, "offset_bytes", None)}
+    return {"type": type(error).__name__, "text": text[:2000]}
 
 
 class ViewedDataset:

@@ -51,7 +51,7 @@ class FieldScan:
         self._is_wanted = False
 
     def _run(self, names: list[str]) -> None:
-        shown = time.monotonic()
+        shown, running = time.monotonic(), RunningStats(names)
         try:
             for running in scan_stats(self._dataset.source, names):
                 if not self._is_wanted:
@@ -69,7 +69,8 @@ class FieldScan:
 
     def _publish(self, running: RunningStats) -> None:
         self._latest = running.snapshot()
-        self._n_failed, self._failures = running.n_failed, dict(running.failures)
+        self._n_failed = max(self._n_failed, running.n_failed)  # an earlier scan may have come further
+        self._failures |= running.failures
         self._done = running.records
 
     def snapshot(self, fields: Sequence[int]) -> Cell:
@@ -82,7 +83,7 @@ class FieldScan:
         if state == "done" and not self._known.keys() >= {*names.values()}:
             state = "idle"  # other fields were chosen
         found = {field: self._known.get(name) or self._latest.get(name) for field, name in names.items()}
-        failures = [{"record": number, "error": in_words(error)} for number, error in self._failures.items()]
+        failures = [{"record": number, "error": in_words(error)} for number, error in sorted(self._failures.items())]
         facts: dict[str, Any] = {
             "state": state,
             "done": self._done,

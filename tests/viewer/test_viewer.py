@@ -122,12 +122,11 @@ def test_the_first_records_are_shown_before_the_index_is_there(monkeypatch: pyte
 
 
 def finished(ask: Callable[[], Any], is_done: Callable[[Any], bool]) -> Any:
-    for _ in range(1000):
-        answer = ask()
-        if is_done(answer):
-            return answer
+    deadline = time.monotonic() + 60
+    while not is_done(answer := ask()):
+        assert time.monotonic() < deadline, answer
         time.sleep(0.01)
-    raise AssertionError(answer)
+    return answer
 
 
 def test_statistics_and_damage_of_all_records() -> None:
@@ -163,7 +162,7 @@ def test_damaged_records_are_marked_among_sound_ones() -> None:
     assert [row["record"] for row in rows] == [2, 3, 4]
     assert ["error" in row for row in rows] == [False, True, False]
     assert rows[1]["error"]["type"] == "ChecksumError"
-    assert rows[1]["error"]["offset"] == 368
+    assert "at byte 368" in rows[1]["error"]["text"]
 
 
 def test_values_never_run(photos: Browser) -> None:
@@ -200,6 +199,8 @@ def test_values_never_run(photos: Browser) -> None:
         ([b"a", b"bc"], "list"),
         ({"a": [1, {"b": None}]}, "json"),
         ([], "json"),
+        ({b"key": float("nan"), 3: np.zeros(3)}, "json"),
+        ([[1.5] * 1000] * 1000, "json"),
         (None, "null"),
     ],
     ids=lambda value: type(value).__name__,

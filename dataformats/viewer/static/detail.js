@@ -20,14 +20,12 @@ export function showDetail(panel, row, columns, { onClose, onStep, total }) {
 }
 
 function errorOf(error) {
-  const offset = error.offset === null ? null : element("p", { class: "about", text: `at byte ${grouped(error.offset)} of its file` });
   return element(
     "div",
     { class: "problem" },
     element("h3", { text: error.type }),
     element("p", { text: error.text }),
-    offset,
-    element("p", { class: "about", text: "All other records stay readable. `dataformats repair` copies them." }),
+    element("p", { class: "about" }, "All other records stay readable. ", element("code", { text: "dataformats repair" }), " copies them."),
   );
 }
 

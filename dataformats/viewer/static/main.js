@@ -161,6 +161,8 @@ function showFacts() {
   byId("name").title = facts.path;
   document.title = `${facts.name} – dataformats`;
   const records = facts.records === undefined ? "counting records" : counted(facts.records, "record");
+  const example = facts.fields.find(({ name, type }) => /^u?int|^float/.test(type) && !/[[?]/.test(type) && /^[a-z]\w*$/i.test(name));
+  byId("condition").placeholder = `Filter, such as ${example ? `${example.name} > 3` : "record < 100"}`;
   byId("facts").textContent = [facts.format, records, counted(facts.fields.length, "field"), bytes(facts.nbytes)].join(" · ");
 }
 

@@ -99,14 +99,20 @@ function card(column, statistics, actions) {
   return element("section", { class: "card" }, head, parts);
 }
 
+const isOfImages = (statistics) => statistics.largest.some((one) => one.text.includes("image"));
+
+/** Return the names of minimum, mean, maximum and largest values, and how these are written. */
+function words(statistics) {
+  if (isOfImages(statistics)) return ["smallest", "mean size", "largest", bytes];
+  return statistics.of_lengths ? ["shortest", "mean length", "longest", short] : ["least", "mean", "largest", short];
+}
+
 function numbers(statistics) {
-  const [least, mean, most] = statistics.of_lengths ? ["shortest", "mean length", "longest"] : ["least", "mean", "most"];
+  const [least, mean, most, write] = words(statistics);
   const rows = [
     ["records", grouped(statistics.count)],
-    [least, short(statistics.minimum)],
-    [mean, short(statistics.mean)],
-    [most, short(statistics.maximum)],
-    ["deviation", short(statistics.std)],
+    ...[[least, statistics.minimum], [mean, statistics.mean], [most, statistics.maximum], ["deviation", statistics.std]]
+      .map(([name, number]) => [name, number === null ? "" : write(number)]),
     ["distinct", short(statistics.distinct)],
     ["missing", statistics.missing && grouped(statistics.missing)],
     ["NaN", statistics.nans && grouped(statistics.nans)],
@@ -122,7 +128,7 @@ const isListed = (statistics) => repeats(statistics) && statistics.distinct <= 1
 function distribution(statistics) {
   const bins = statistics.histogram;
   if (!bins || bins.counts.length < 2 || isListed(statistics)) return null;
-  const ends = [statistics.minimum, statistics.maximum].map((end) => element("span", { text: short(end) }));
+  const ends = [statistics.minimum, statistics.maximum].map((end) => element("span", { text: words(statistics)[3](end) }));
   return element("figure", {}, histogram(bins.counts, binLabels(bins.edges), 320, 64), element("div", { class: "ends" }, ends));
 }
 
@@ -142,10 +148,9 @@ function common(statistics, { onFilter }) {
 
 function largest(column, statistics, { onRecord, onList }) {
   if (!statistics.largest.length || statistics.minimum === statistics.maximum || isListed(statistics)) return null;
-  const what = statistics.of_lengths ? "longest" : "largest";
+  const what = words(statistics)[2];
   const records = statistics.largest.map((one) => one.record);
-  const hasPictures = statistics.largest.some((one) => one.text.includes("image"));
-  const show = () => onList(`${what} ${column.name}`, records, hasPictures ? column.position : null);
+  const show = () => onList(`${what} ${column.name}`, records, isOfImages(statistics) ? column.position : null);
   const links = statistics.largest.map((one) => [link(one.record, onRecord, `${short(one.size)} ${one.text}`), " "]);
   const button = element("button", { class: "quiet", text: "Show them", on: { click: show } });
   return element("div", { class: "largest" }, element("span", { class: "note", text: `${what}: ` }), links, button);

@@ -107,7 +107,9 @@ function facts(text, place) {
 }
 
 function cut(cell, unit, place) {
-  const text = cell.cut ? `the first ${grouped(cell.text.length)} of ${counted(cell.length, unit)}` : counted(cell.length, unit);
+  if (cell.length < 200) return null;
+  const all = cell.length === undefined ? "" : ` of ${grouped(cell.length)}`;
+  const text = cell.cut ? `the first ${grouped(cell.text.length)}${all} ${unit}s` : counted(cell.length, unit);
   return facts(text, place);
 }
 

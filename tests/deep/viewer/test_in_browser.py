@@ -176,7 +176,7 @@ def test_distributions_and_the_largest_images(page: Any, serve: Callable[..., Se
     card = page.locator(".card", has_text="image")
     card.get_by_text("Show them").click()
     page.wait_for_selector(".gallery")
-    waits_for(page, "#place", "1 – 10 of 10 longest image")
+    waits_for(page, "#place", "1 – 10 of 10 largest image")
     sizes = page.eval_on_selector_all(".picture", "all => all.map((one) => parseFloat(one.title.split(', ')[1]))")
     assert len(sizes) == 10
     assert sizes == sorted(sizes, reverse=True)
@@ -189,6 +189,7 @@ def test_every_kind_of_value(page: Any, serve: Callable[..., Server], tmp_path: 
     page.click("tr[data-record='4']")
     until(page, "document.querySelector('#detail .whole')?.naturalWidth === 320")
     until(page, "document.querySelector('#detail audio')?.duration > 0.2")
+    until(page, "document.querySelector('#detail video')?.videoWidth === 64")
     assert page.locator("#detail .tree summary").count() >= 2
     waits_for(page, "#detail .is-array", "float32[400], 400 values")
     page.keyboard.press("3")
