@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch.media import image_facts, media_of
+from dataformats.batch.wire_guess import protobuf_text
 
 __all__ = ["as_text"]
 
@@ -48,6 +49,9 @@ def _items(value: Sequence[Any], levels: int) -> list[str]:
 def _text_bytes(blob: bytes) -> str:
     media = media_of(blob)
     if media is None:
+        message = protobuf_text(blob)
+        if message is not None:
+            return f"{len(blob)} bytes, perhaps protobuf {message}"
         return repr(blob) if len(blob) <= _BYTES else f"{len(blob)} bytes: {blob[:_BYTES]!r}..."
     if media.kind != "image":
         return f"{media.name} {media.kind}, {len(blob)} bytes"

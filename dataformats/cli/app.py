@@ -25,6 +25,7 @@ from dataformats.cli.merge import merge
 from dataformats.cli.output import printable
 from dataformats.cli.repair import repair
 from dataformats.cli.sample import sample
+from dataformats.cli.schema import schema
 from dataformats.cli.split import split
 from dataformats.cli.stats import stats
 from dataformats.cli.verify import verify
@@ -47,6 +48,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats head photos.tfrecord --images",
         "dataformats head 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64",
     ),
+    schema: ("dataformats schema photos.tfrecord", "dataformats schema 'digits-*.tfrecord' --json"),
     view: (
         "dataformats view photos.tfrecord",
         "dataformats view 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64 --port 8080",

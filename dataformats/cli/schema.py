@@ -1,0 +1,63 @@
+"""`dataformats schema`: the types of the fields, as arguments of commands and of `open`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from dataformats.cli.info import print_spec
+from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
+from dataformats.cli.output import fact, print_json
+
+__all__ = ["schema"]
+
+
+def schema(
+    paths: Paths, format: Format = None, payload: Payload = None, spec: SpecTexts = None, as_json: AsJson = False
+) -> None:
+    """Show the types of the fields, as options of commands and as arguments of open.
+
+    Types are declared by --spec, by the sidecar or by the files, or inferred from samples of the records. Fields that
+    no codec decodes are bytes in the options. No index is needed.
+    """
+    from dataformats.columns.codec_resolver import as_bytes
+    from dataformats.reading.opening import open as open_source
+
+    with open_source(one_or_all(paths), **reading(format, payload, spec)) as source:
+        opaque = {name: str(kind) for name, kind in source.opaque_fields.items()}
+        types = source.spec.to_json()
+        given = {} if source.single else as_bytes(source.spec, opaque).to_json()
+        about = {
+            "format": source.format,
+            "payload": source.payload,
+            "spec": {} if source.single else types,
+            "spec_is_inferred": source.spec_is_inferred,
+            "opaque": opaque,
+            "arguments": _arguments(source.payload, given),
+        }
+    if as_json:
+        print_json(about)
+        return
+    fact("format", about["format"])
+    if about["payload"] is not None:
+        fact("payload", about["payload"])
+    if source.single:
+        fact("spec", "none: a record is one value")
+    else:
+        print_spec(types, source.spec_is_inferred, opaque)
+    fact("options", _options(source.payload, given))
+    fact("python", ", ".join(f"{name}={value!r}" for name, value in _arguments(source.payload, given).items()))
+
+
+def _arguments(payload: str | None, spec: dict[str, str]) -> dict[str, Any]:
+    """Return arguments of `open`."""
+    return ({} if payload is None else {"payload": payload}) | ({"spec": spec} if spec else {})
+
+
+def _options(payload: str | None, spec: dict[str, str]) -> str:
+    options = [] if payload is None else [f"--payload {shlex.quote(payload)}"]
+    texts = [f"{name}={kind}" for name, kind in spec.items()]
+    if not all(map(str.isprintable, texts)):  # JSON escapes names that cannot be printed
+        texts = [json.dumps(spec)]
+    return " ".join([*options, *(f"--spec {shlex.quote(text)}" for text in texts)])
