@@ -126,8 +126,9 @@ def _type_of_arrays(values: list[Any]) -> Any:
 def _of_arrays(values: list[Any], kind: Any) -> Any:
     """Return dtype, shape and bytes of arrays that may differ in dtype and shape."""
     arrow = pyarrow()
-    dtypes: list[Any]
-    shapes: list[Any]
+    mask = arrow.array([value is None for value in values], arrow.bool_())
+    dtypes: list[str]
+    shapes: list[tuple[int, ...]]
     if isinstance(values, StackedList):
         stacked = np.ascontiguousarray(values.stacked)
         n_bytes = stacked.nbytes // max(1, len(stacked))
@@ -135,11 +136,9 @@ def _of_arrays(values: list[Any], kind: Any) -> Any:
         dtypes, shapes = [stacked.dtype.str] * len(stacked), [stacked.shape[1:]] * len(stacked)
         data = to_arrow(Ragged(stacked.reshape(-1).view(np.uint8), offsets, "bytes"))
     else:
-        arrays = [None if value is None else np.asarray(value) for value in values]
-        dtypes = [None if array is None else array.dtype.str for array in arrays]
-        shapes = [None if array is None else array.shape for array in arrays]
-        data = [None if array is None else array.tobytes() for array in arrays]
-    mask = arrow.array([dtype is None for dtype in dtypes])
+        arrays = [np.asarray(() if value is None else value) for value in values]  # the mask hides those for None
+        dtypes, shapes = [array.dtype.str for array in arrays], [array.shape for array in arrays]
+        data = [array.tobytes() for array in arrays]
     parts = [arrow.array(part, one.type) for part, one in zip((dtypes, shapes, data), kind, strict=True)]
     return arrow.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
 

@@ -173,9 +173,12 @@ def _parquet(stream: io.RawIOBase) -> _Opened:
     for number in range(len(groups)):
         next(checked.iter_batches(1, row_groups=[number]), None)
     nullable = {field.name for field in file.schema_arrow if field.nullable}
+    kinds = [file.schema.column(number).physical_type for number in range(len(file.schema))]
     lacking: set[str] = set()
     for group in groups:
         columns = [group.column(number) for number in range(group.num_columns)]
+        if [one.physical_type for one in columns] != kinds:  # `statistics` would end the process as well
+            raise ValueError("a row group has columns of other types than the schema")
         full = {_field_of(one) for one in columns if one.statistics is not None and one.statistics.null_count == 0}
         lacking |= nullable - full  # a null struct is a null in all its columns, and so is a null or empty list
 

@@ -144,6 +144,18 @@ def test_damaged_tables(name: str, table: Any, tmp_path: Path) -> None:
         list(imported(tmp_path / name))
 
 
+def test_a_parquet_column_of_another_type_than_the_schema(table: Any, tmp_path: Path) -> None:
+    """pyarrow ends the process if the statistics of such a column are asked for."""
+    path = tmp_path / "x.parquet"
+    write_parquet(path, table)
+    whole = path.read_bytes()
+    byte_array, unknown = b"\x15\x0c\x19", b"\x15\x10\x19"  # in Thrift: the type of a column, then its encodings
+    assert byte_array in whole
+    path.write_bytes(whole.replace(byte_array, unknown))
+    with pytest.raises(FormatError, match="other types than the schema"):
+        imported(path)
+
+
 # ---- tar files
 
 
