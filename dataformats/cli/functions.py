@@ -65,7 +65,7 @@ def matches(
     if not callable(where):
         yield from where.numbers(source, failed)
         return
-    for batch in scan_sound(source, source.steps(), None, failed):
+    for batch in scan_sound(source, None, None, failed):
         yield batch.indices[np.array([bool(where(record)) for record in batch])]
 
 

@@ -81,19 +81,13 @@ class Records:
             where: The condition; `None` takes all records.
             failed: Called with number and error of each record that cannot be read; `None` raises its error.
         """
+        from dataformats.reading.scan import scan_sound
+
         if where is not None:
             for numbers in matches(self.source, where, failed):
                 yield from self.read(numbers, failed)
             return
-        done = 0
-        try:
-            for batch in self.shown.scan():
-                yield batch
-                done += len(batch)
-        except DataFormatsError:
-            if failed is None:
-                raise
-            yield from self.read(range(done, len(self.shown)), failed)
+        yield from scan_sound(self.shown, None, None, failed)
 
     def read(self, numbers: range | NDArray[np.int64], failed: Failed = None) -> Iterator[RecordBatch]:
         """Yield these records, a few megabytes at a time."""

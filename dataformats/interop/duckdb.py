@@ -84,8 +84,8 @@ def matching(
     """
     query = _Query(source, condition)
     if batch_size is None:
-        return query.numbers(query.rows.source.steps(), failed, join=True)
-    return query.numbers(parts_of(len(source), batch_size), failed, join=False)
+        return query.numbers(None, failed)
+    return query.numbers(parts_of(len(source), batch_size), failed)
 
 
 class SqlCondition(Condition):
@@ -159,13 +159,13 @@ class _Query:
             raise self._error(f"has the type {kind}: expected an expression that is true or false, such as label > 0")
 
     def numbers(
-        self, parts: Iterator[range], failed: Callable[[int, Exception], object] | None, *, join: bool
+        self, parts: Iterator[range] | None, failed: Callable[[int, Exception], object] | None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of the matching records: of each part, or of several parts at once."""
+        """Yield the numbers of the matching records of each part; `None` is all records, some thousand at once."""
         found = scan_sound(self.rows.source, parts, self.rows.schema.names, failed)
         tables = (self._table(self.rows.arrays(batch), batch.indices) for batch in found)
         with closing(self._connection), closing(tables):
-            for table in joined(tables) if join else tables:
+            for table in joined(tables) if parts is None else tables:
                 with self._explained():
                     rows = self._connection.from_arrow(_Stream(table)).filter(self._expression)
                     numbers = rows.project(self._number).fetchnumpy()[self._number]
@@ -188,7 +188,7 @@ class _Query:
         except duckdb.Error as error:
             types = "".join(f". Field {field.name!r} is {field.type}" for field in self.rows.schema)
             remedy = (
-                "Convert values, such as name::double; of binary, decode(name) is the text, octet_length(name) the size"
+                "try_cast(name as double) converts; of binary, decode(name) is the text, octet_length(name) the size"
             )
             raise self._error(f"fails: {_first_line(error)}{types}. {remedy}") from error
 

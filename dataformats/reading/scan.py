@@ -101,7 +101,7 @@ def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields
 
 def scan_sound(
     source: RecordSource,
-    parts: Iterable[range | NDArray[np.int64]],
+    parts: Iterable[range | NDArray[np.int64]] | None,
     fields: Fields,
     failed: Callable[[int, Exception], object] | None,
 ) -> Iterator[RecordBatch]:
@@ -109,11 +109,22 @@ def scan_sound(
 
     Args:
         source: The records.
-        parts: The numbers of the records.
+        parts: The numbers of the records; `None` is all, read without an index up to the first one that is refused.
         fields: As in `read`.
         failed: Called with number and error of each record that is left out, before its batch is yielded. `None` raises
             the first error, after the records before it.
     """
+    if parts is None:
+        done = 0
+        try:
+            for batch in source.scan(fields):
+                yield batch
+                done += len(batch)
+            return
+        except DataFormatsError:
+            if failed is None:
+                raise
+            parts = steps(source, range(done, len(source)))
     for batch in prefetch(itertools.chain.from_iterable(_read_sound(source, part, fields) for part in parts)):
         if failed is None:
             yield from until_failure(batch)
