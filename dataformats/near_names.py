@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
-__all__ = ["MODULE", "SOURCE", "TYPES", "answered", "instead"]
+__all__ = ["BATCH", "LOADER", "MODULE", "RAGGED", "SOURCE", "TYPES", "WRITER", "answered", "instead", "no_attribute"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +39,7 @@ TYPES = _table(
         "video": ("mp4", "webm"),
         "dict object": ("json", "msgpack"),
         "protobuf proto": ("example", "bytes"),
+        "tf.train.example": ("example",),
     }
 )
 """The types and payloads that other programs call so."""
@@ -82,6 +83,33 @@ SOURCE = _table(
 )
 """The attributes that sources of tf.data, datasets, WebDataset and pandas have."""
 
+_DENSE = ".values has all values, .lengths the lengths of the items, .pad() is an array, list(...) the items"
+
+RAGGED = _table({"shape dtype ndim tolist to_list numpy to_numpy flatten mean sum min max": _DENSE})
+"""The attributes that arrays have."""
+
+BATCH = _table(
+    {
+        "to_pandas to_polars to_table": "batch.to_arrow()",
+        "to_numpy numpy to_dict": "dict(batch) has columns of NumPy",
+        "shape size num_rows": "len(batch)",
+        "column_names columns_names fields": "batch.keys()",
+    }
+)
+"""The attributes that tables have."""
+
+WRITER = _table({"write put add save write_record": "writer.append(record)", "write_batch writerows": "writer.extend"})
+"""The attributes that writers of TensorFlow, WebDataset and csv have."""
+
+LOADER = _table(
+    {
+        "next": "next(iter(loader))",
+        "reset": "loader.set_epoch(epoch)",
+        "shuffle set_seed": "arguments of dataformats.Loader",
+    }
+)
+"""The attributes that loaders have."""
+
 MODULE = _table(
     {
         "load read load_dataset open_dataset Dataset TFRecordDataset Reader": "dataformats.open(path)",
@@ -119,6 +147,13 @@ _ARGUMENTS = _table(
         "mode": "dataformats.open to read, dataformats.create to write",
     }
 )
+
+
+def no_attribute(owner: object, name: str, table: Mapping[str, str]) -> AttributeError:
+    """Return the error for an attribute that an object lacks."""
+    remedy = f"; instead: {table[name]}" if name in table else ""
+    message = f"{type(owner).__name__!r} object has no attribute {name!r}{remedy}"
+    return AttributeError(message, name=name, obj=owner)
 
 
 def instead(names: Iterable[str]) -> str:

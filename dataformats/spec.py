@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Union
 
-from dataformats.errors import SpecError
+from dataformats.errors import SpecError, UnknownNameError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,8 @@ class Type:
         match = None if name is None else _TYPE.fullmatch(name.strip())
         if match is None:
             raise SpecError(
-                f"{text!r} is not a type: expected codec[(args)][dims][?], such as 'float32[28,28]' or 'jpg[]?'"
+                f"{text!r} is not a type: expected codec[(args)][dims][?], such as 'float32[28,28]', "
+                "'int64[]' of any length, or 'jpg[]?'"
             )
         args = match["args"]
         return cls(
@@ -161,6 +162,8 @@ class Spec(Mapping[str, Type]):
                 raise SpecError(error.what, field=name) from None
 
     def __getitem__(self, name: str) -> Type:
+        if name not in self._types:
+            raise UnknownNameError("field", name=name, known=self._types)
         return self._types[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -218,9 +221,9 @@ def _name_of(kind: Any) -> str | None:
     return name if name in NUMBER_TYPES else None
 
 
-def _typed(value: object) -> Type | None:
+def _typed(value: Any) -> Type | None:
     try:
-        return Type.parse(value) if isinstance(value, (str, Type)) else None
+        return Type.parse(value)
     except SpecError:
         return None
 

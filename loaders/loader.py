@@ -34,7 +34,7 @@ from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
-from dataformats.near_names import answered
+from dataformats.near_names import LOADER, answered, no_attribute
 from dataformats.reading.field_operations import with_stored_bytes
 from dataformats.reading.fingerprint import HasFingerprint, earlier_fingerprint
 
@@ -440,8 +440,10 @@ class Loader:
         )
 
     def __getattr__(self, name: str) -> Any:
-        remedy = f", because it is no DataLoader. {_FOR_DATALOADERS}" if name in _OF_DATALOADERS else ""
-        raise AttributeError(f"'Loader' object has no attribute {name!r}{remedy}", name=name, obj=self)
+        if name in _OF_DATALOADERS:
+            message = f"'Loader' object has no attribute {name!r}, because it is no DataLoader. {_FOR_DATALOADERS}"
+            raise AttributeError(message, name=name, obj=self)
+        raise no_attribute(self, name, LOADER)
 
     def __reduce__(self) -> Any:
         raise TypeError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.kernels import bytes_list
+from dataformats.near_names import RAGGED, no_attribute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,6 +85,11 @@ class Ragged:
             return (values[start:stop] for start, stop in bounds)
         memory = np.ascontiguousarray(values).data
         return (str(memory[start:stop], "utf-8") for start, stop in bounds)
+
+    if not TYPE_CHECKING:  # type checkers report unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, RAGGED)
 
     def __repr__(self) -> str:
         kind = getattr(self.values, "dtype", type(self.values).__name__)

@@ -14,6 +14,7 @@ from dataformats.batch.arrow import pyarrow, to_arrow
 from dataformats.batch.column_types import Column, described, items_of, plain
 from dataformats.batch.tensors import to_tensors
 from dataformats.errors import UnknownNameError
+from dataformats.near_names import BATCH, no_attribute
 from dataformats.spec import VALUE
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class RecordBatch:
         def __getattr__(self, name: str) -> Any:
             if name != "columns" and name in self.columns:  # a batch that is being unpickled has no columns yet
                 raise AttributeError(f"the column is batch[{name!r}]", name=name, obj=self)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise no_attribute(self, name, BATCH)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name}: {described(column)}" for name, column in self.columns.items())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from dataformats.near_names import WRITER, no_attribute
 
 __all__ = ["RecordWriter"]
 
@@ -81,6 +83,13 @@ class RecordWriter(ABC):
         After `flush(sync=True)` the records so far survive `kill -9`, and power loss if the format allows it, and
         `create(..., resume=True)` finds them.
         """
+
+    if not TYPE_CHECKING:  # type checkers report unknown attributes
+
+        def __getattr__(self, name: str) -> Any:
+            if not hasattr(type(self), name):
+                raise no_attribute(self, name, WRITER)
+            return object.__getattribute__(self, name)  # raises again
 
     def __enter__(self) -> Self:
         return self

@@ -155,6 +155,8 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
     known = {name: options.pop(name) for name in names & options.keys()}
     if "max_record_bytes" in known:
         known["max_record_bytes"] = checked_int("max_record_bytes", known["max_record_bytes"], 0)
+    if isinstance(path, RecordSource):
+        raise TypeError("expected files to open, found a source, which is open: use it as it is")
     path = reopenable(path)
     return OpenArguments(path=path, spec=spec, backend_options=options, **known)
 

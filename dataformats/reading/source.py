@@ -12,7 +12,7 @@ from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
-from dataformats.near_names import SOURCE
+from dataformats.near_names import SOURCE, no_attribute
 from dataformats.reading.scan import read_parts, scan_by_reading, steps
 from dataformats.reading.stats import FieldStats, scan_stats
 from dataformats.spec import VALUE, Spec, SpecLike, Type
@@ -251,9 +251,8 @@ class RecordSource(ABC):
     if not TYPE_CHECKING:  # type checkers report unknown attributes
 
         def __getattr__(self, name: str) -> Any:
-            if name in SOURCE and not hasattr(type(self), name):
-                message = f"{type(self).__name__!r} object has no attribute {name!r}; instead: {SOURCE[name]}"
-                raise AttributeError(message, name=name, obj=self)
+            if not hasattr(type(self), name):
+                raise no_attribute(self, name, SOURCE)
             return object.__getattribute__(self, name)  # raises again
 
     def __getitem__(self, key: Any) -> Any:

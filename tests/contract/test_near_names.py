@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats import Loader, Spec
-from dataformats.near_names import MODULE, SOURCE, TYPES
+from dataformats import Loader, Ragged, RecordBatch, RecordWriter, Spec
+from dataformats.near_names import BATCH, LOADER, MODULE, RAGGED, SOURCE, TYPES, WRITER
 from dataformats.registry import backends, codecs
 from dataformats.spec import NUMBER_TYPES
 
@@ -96,6 +96,12 @@ CALLS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda src: src[True], TypeError, "found True"),
     (lambda src: src.shuffle(100), AttributeError, r"'shuffle'; instead: dataformats.Loader\("),
     (lambda src: src.nothing, AttributeError, "has no attribute 'nothing'$"),
+    (lambda src: src.read([0])["image"].nothing, AttributeError, "no attribute 'nothing'$"),
+    (lambda src: src.read([0]).to_pandas(), AttributeError, r"instead: batch.to_arrow\(\)"),
+    (lambda src: Ragged(np.arange(2), np.array([0, 2])).mean(), AttributeError, r"instead: .values has all values"),  # type: ignore[attr-defined]
+    (lambda src: Loader(src, 4).reset(), AttributeError, r"instead: loader.set_epoch\("),
+    (lambda src: dataformats.open(src), TypeError, "found a source, which is open"),
+    (lambda src: src.spec["lable"], KeyError, "nearest: label"),
     (lambda src: dataformats.load_dataset, AttributeError, r"instead: dataformats.open\(path\)"),
     (lambda src: Loader(src, 4, num_workers=2, pin_memory=True), TypeError, r"num_workers= use workers=\. .*device="),  # type: ignore[call-arg]
     (lambda src: Loader(src, 4, nothing=2), TypeError, "^unknown arguments: nothing$"),  # type: ignore[call-arg]
@@ -113,12 +119,21 @@ def test_columns_are_no_records(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "a.ffr", spec={"n": "int64"}) as writer:
         with pytest.raises(TypeError, match=r"append takes a record; .*RecordBatch\(columns"):
             writer.extend({"n": [1, 2]})
+        with pytest.raises(AttributeError, match=r"'write'; instead: writer.append\(record\)"):
+            writer.write({"n": 1})  # type: ignore[attr-defined]
         writer.extend(dataformats.RecordBatch({"n": np.array([1, 2])}, indices=np.arange(2)))
     assert len(dataformats.open(tmp_path / "a.ffr")) == 2
 
 
 def test_answers_hide_no_name_of_ours() -> None:
-    assert not [name for name in SOURCE if hasattr(dataformats.RecordSource, name)]
+    tables = {
+        dataformats.RecordSource: SOURCE,
+        RecordBatch: BATCH,
+        Ragged: RAGGED,
+        RecordWriter: WRITER,
+        Loader: LOADER,
+    }
+    assert not [(kind, name) for kind, table in tables.items() for name in table if hasattr(kind, name)]
     assert not MODULE.keys() & set(dataformats.__all__)
 
 
