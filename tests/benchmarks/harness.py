@@ -207,12 +207,16 @@ def peer(name: str) -> Any:
     """Return the module of another program.
 
     Raises:
-        UnavailableError: It is not installed, or not beside another one: two register the same protobuf messages.
+        UnavailableError: It is not installed, or registers protobuf messages that another one has registered.
     """
     try:
         return importlib.import_module(name)
-    except (ImportError, TypeError) as error:
-        raise UnavailableError(f"{name} is not installed, or not beside the others: {error}") from error
+    except ImportError as error:
+        raise UnavailableError(f"{name} is not installed: {error}") from error
+    except TypeError as error:
+        if "descriptor pool" not in str(error):
+            raise
+        raise UnavailableError(f"{name} cannot be imported beside another program: {error}") from error
 
 
 def _opened(work: Work, missing: dict[str, str]) -> dict[str, Side]:

@@ -104,38 +104,28 @@ class VarLenFeature(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RowSplits:
+class _Keyed:
+    key: str
+
+
+class RowSplits(_Keyed):
     """A partition: the feature `key` has the begin of each row, and the end of the last."""
 
-    key: str
 
-
-@dataclass(frozen=True)
-class RowLengths:
+class RowLengths(_Keyed):
     """A partition: the feature `key` has the number of items of each row."""
 
-    key: str
 
-
-@dataclass(frozen=True)
-class RowStarts:
+class RowStarts(_Keyed):
     """A partition: the feature `key` has the begin of each row."""
 
-    key: str
 
-
-@dataclass(frozen=True)
-class RowLimits:
+class RowLimits(_Keyed):
     """A partition: the feature `key` has the end of each row."""
 
-    key: str
 
-
-@dataclass(frozen=True)
-class ValueRowIds:
+class ValueRowIds(_Keyed):
     """A partition: the feature `key` has the row of each item."""
-
-    key: str
 
 
 @dataclass(frozen=True)
