@@ -167,31 +167,25 @@ def convert(
     with opened_source(source, {"codecs": codecs, **(source_options or {})}, read_types, renamed) as given:
         selection = Selection(given, where, shuffle, limit, on_corrupt)
         chosen = given if fields is None else selected(given, fields, wanted)
+        mapped = chosen if map is None else chosen.map(map)
         if isinstance(path, RecordWriter):
-            given_options = (format, spec, payload, shard_records, shard_bytes, executor, part)
-            if (
-                backend_options
-                or overwrite
-                or resume
-                or commit
-                or workers
-                or storage_options
-                or any(one is not None for one in given_options)
-            ):
+            values = (format, spec, payload, shard_records, shard_bytes, executor, part)
+            switches = (backend_options, overwrite, resume, commit, workers, storage_options)
+            if any(switches) or any(value is not None for value in values):
                 raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
             check_names(chosen, renamed)
-            plan = Plan(chosen if map is None else chosen.map(map), None, None, None, renamed, copied=False)
+            plan = Plan(mapped, None, None, None, renamed, copied=False)
             omitted = 0 if dry_run else _fill(plan, selection, path, on_corrupt, progress)
-            report = ConvertReport(repr(path), type(path).__name__, None, len(selection) - omitted, False, 0.0)
-            report = replace(report, omitted=omitted)
+            n = len(selection) - omitted
+            report = ConvertReport(repr(path), type(path).__name__, None, n, False, 0.0, omitted=omitted)
         else:
-            format = backends.get(format or format_of(path)).name
-            mapped, types, kept = chosen, wanted, payload
+            backend = backends.get(format or format_of(path))
+            format, types, kept = backend.name, wanted, payload
             if map is not None and chosen.single:
-                mapped, kept = chosen.map(map), payload or chosen.payload
+                kept = payload or chosen.payload
             elif map is not None:
-                mapped, types = chosen.map(map), wanted or portable_spec(chosen.spec, backends.get(format))
-            plan = plan_of(mapped, backends.get(format), types, kept, rename=renamed, codecs=codecs)
+                types = wanted or portable_spec(chosen.spec, backend)
+            plan = plan_of(mapped, backend, types, kept, rename=renamed, codecs=codecs)
             trusted = spec is not None or payload is not None
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
