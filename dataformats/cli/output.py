@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -12,9 +13,14 @@ from dataformats.spec import Type
 __all__ = ["can_print", "counted", "fact", "print_json", "printable", "why_opaque"]
 
 
+_NAME = 5000  # characters, more than a path has; a name in data may have megabytes
+_UNUSUAL = re.compile(r"[^ -~]")
+
+
 def fact(name: str, value: object) -> None:
-    """Print one fact."""
-    print(f"{printable(name)}: {printable(str(value))}")
+    """Print one fact; a long name is cut."""
+    shown = name if len(name) <= _NAME else f"{name[:_NAME]}..."
+    print(f"{printable(shown)}: {printable(str(value))}")
 
 
 def print_json(value: Any) -> None:
@@ -24,7 +30,7 @@ def print_json(value: Any) -> None:
 
 def printable(text: str) -> str:
     """Return text with control characters and line breaks escaped."""
-    return text if text.isprintable() else "".join(map(_escaped, text))
+    return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
 
 
 def can_print(text: str) -> bool:
@@ -50,5 +56,6 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
-def _escaped(character: str) -> str:
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
     return character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()

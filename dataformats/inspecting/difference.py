@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch.differences import differing
 from dataformats.errors import Remedy
-from dataformats.inspecting.finding import Finding
+from dataformats.inspecting.finding import Finding, cut
 from dataformats.spec import Type
 
 __all__ = ["difference"]
@@ -39,7 +39,7 @@ def difference(
     where = f"record {index}" + (f" of {path!r}" if path else "") + (f", field {field!r}" if field else "")
     remedy = _remedy(expected, found, kind)
     message = f"{where}: expected {there}, found {here}" + (f". {remedy}" if remedy else "")
-    return Finding("Difference", message, path, index, None, there, here, remedy, field)
+    return Finding("Difference", cut(message), path, index, None, there, here, remedy, field)
 
 
 def _texts(expected: Any, found: Any) -> tuple[str, str]:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dataformats.errors import FormatError, Remedy
+from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.sidecar import Sidecar, load_sidecar, remedy_instead_of
 from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
 
 __all__ = ["DatasetSidecars"]
@@ -97,7 +98,7 @@ class DatasetSidecars:
                 facts, found = fitting_facts(part.sidecar, part.compare)
                 names = used(facts)
                 for error in found.errors(names) if names else found.missing_errors():
-                    report(error)
+                    report(_with_kind(error, part.files))
             first = first or (part, facts)
             names = used(first[1]) | used(facts)
             for name in names:
@@ -153,6 +154,16 @@ class DatasetSidecars:
             )
         sidecar, shards = self._listing[name]
         return sidecar if file.basename in shards else None
+
+
+def _with_kind(error: FormatError, files: Iterable[StoredFile]) -> FormatError:
+    """Return the error of a file with the other format that it looks like, if it does: a git-lfs pointer, perhaps."""
+    file = next((file for file in files if file.name == error.path), None)
+    other = other_format(file) if isinstance(error, TruncatedError) and file is not None and file.size else None
+    if other is None:
+        return error
+    what = f"{error.what}; it looks like {other.name}"
+    return TruncatedError(what, path=error.path, expected=error.expected, found=error.found, remedy=other.remedy)
 
 
 def _folder_name(file: StoredFile) -> str:

@@ -36,3 +36,13 @@ def test_errors(run: Run, tmp_path: Path) -> None:
     assert run("diff", PHOTOS, tmp_path / "none.ffr").code == 2
     unknown = run("diff", PHOTOS, PHOTOS, "--fields", "widht")
     assert (unknown.code, "nearest: width" in unknown.err) == (2, True)
+
+
+def test_long_names_are_cut(run: Run, tmp_path: Path) -> None:
+    name = "n\x1b" * 10**6
+    for path, value in (("a.ffr", 1), ("b.tfrecord", 2)):
+        with dataformats.create(tmp_path / path, spec={name: "int64"}) as writer:
+            writer.append({name: value})
+    for command in (("info",), ("verify",), ("diff", tmp_path / "b.tfrecord")):
+        assert len(run(*command, tmp_path / "a.ffr").out) < 60_000
+    assert len(run("diff", tmp_path / "a.ffr", tmp_path / "b.tfrecord", "--json").json["findings"][0]["message"]) < 2100

@@ -151,3 +151,11 @@ def test_many_folders_are_not_all_looked_into(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(FormatError, match="the folder holds no data files"):
         dataformats.open(tmp_path)
     assert len(asked) < 120
+
+
+def test_a_pointer_beside_its_sidecar(tmp_path: Path) -> None:
+    dataformats.convert(PHOTOS, tmp_path / "a.ffr")
+    (tmp_path / "a.ffr").write_bytes(POINTER)
+    with pytest.raises(dataformats.TruncatedError, match=r"looks like a git-lfs pointer: expected .* bytes") as caught:
+        dataformats.open(tmp_path / "a.ffr")
+    assert caught.value.remedy == "Run git lfs pull --include a.ffr"
