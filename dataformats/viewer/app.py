@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".
 _PAGE = {path.name: path for path in (Path(__file__).parent / "static").iterdir() if path.suffix in _TYPES}
 _MAX_ROWS, _MAX_FIELDS, _MAX_CONDITION = 500, 200, 10_000
 _MAX_SIDE = 1024  # of a thumbnail
+_DECODERS = 2  # threads that make thumbnails, each in up to 128 MiB
 _WAIT = 0.3  # seconds for an index that is there already
 _SANDBOX = "default-src 'none'; sandbox"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
@@ -60,6 +62,7 @@ class _Answers:
     """
 
     def __init__(self, dataset: ViewedDataset) -> None:
+        self._decoding = threading.Semaphore(_DECODERS)
         self._show(dataset)
 
     def _show(self, dataset: ViewedDataset) -> None:
@@ -80,11 +83,8 @@ class _Answers:
 
     def records(self, query: _Query) -> Any:
         self._dataset.wait(_WAIT)
-        fields = self._fields(query)
-        rows = self._dataset.rows(
-            query.numbers("numbers", _MAX_ROWS), fields, DETAIL if query.text("detail") else TABLE
-        )
-        return {"rows": rows, **self._dataset.state}
+        limits = DETAIL if query.text("detail") else TABLE
+        return {"rows": self._dataset.rows(query.numbers("numbers", _MAX_ROWS), self._fields(query), limits)}
 
     def _fields(self, query: _Query) -> list[int]:
         return [field for field in query.numbers("fields", _MAX_FIELDS) if field < len(self._dataset.fields)]
@@ -109,11 +109,13 @@ class _Answers:
 
     def thumbnail(self, query: _Query, record: int, field: int) -> Response:
         value = self._dataset.value(record, field, query.item)
+        size = max(16, min(query.number("size"), _MAX_SIDE))
         try:
-            picture, kind = as_thumbnail(value, max(16, min(query.number("size"), _MAX_SIDE)))
+            with self._decoding:
+                picture, kind = as_thumbnail(value, size)
         except ValueError:
-            return Response(_PAGE["broken.svg"].read_bytes(), media_type="image/svg+xml")
-        return Response(picture, media_type=kind, headers={"cache-control": "private, max-age=300"})
+            picture, kind = _PAGE["broken.svg"].read_bytes(), "image/svg+xml"
+        return Response(picture, media_type=kind)
 
     def value(self, query: _Query, record: int, field: int) -> Response:
         blob, kind, suffix = as_download(self._dataset.value(record, field, query.item))

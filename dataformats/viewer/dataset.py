@@ -105,7 +105,6 @@ class ViewedDataset:
             "payload": source.payload,
             "nbytes": source.nbytes,
             "is_inferred": self._is_inferred,
-            "single": source.single,
             "metadata": self._reader.metadata(),
             "fields": [
                 {"name": name, "type": kind, "opaque": name in self._opaque} for name, kind in self._types.items()
@@ -204,9 +203,14 @@ def _value(batch: RecordBatch, position: int, name: str, item: int | None) -> An
 def _rows(batch: RecordBatch, limits: Limits) -> Iterator[Cell]:
     columns: Mapping[str, Any] = batch.columns
     for position, number in enumerate(batch.indices.tolist()):
-        cells = []
-        for column in columns.values():
-            present = getattr(column, "present", None)
-            missing = present is not None and not present[position]
-            cells.append({"kind": "missing"} if missing else cell(column[position], limits))
-        yield {"record": number, "cells": cells}
+        yield {"record": number, "cells": [_cell(column, position, limits) for column in columns.values()]}
+
+
+def _cell(column: Any, position: int, limits: Limits) -> Cell:
+    present = getattr(column, "present", None)
+    if present is not None and not present[position]:
+        return {"kind": "missing"}
+    try:
+        return cell(column[position], limits)
+    except Exception as error:  # of one value: the page shows all others
+        return {"kind": "error", **in_words(error)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -97,14 +98,19 @@ class FieldScan:
 def _shown(name: str, stats: FieldStats) -> Cell:
     bins = stats.histogram
     numbers = ("count", "missing", "nans", "infinite", "distinct", "minimum", "maximum", "mean", "std", "of_lengths")
-    shown: Cell = {name: getattr(stats, name) for name in numbers}
-    shown["largest"] = [{"record": one.index, "size": one.size, "text": one.text} for one in stats.largest]
+    shown: Cell = {name: _finite(getattr(stats, name)) for name in numbers}
+    shown["largest"] = [{"record": one.index, "size": _finite(one.size), "text": one.text} for one in stats.largest]
     if bins is not None:
-        shown["histogram"] = {"edges": list(bins.edges), "counts": list(bins.counts)}
+        shown["histogram"] = {"edges": [_finite(edge) for edge in bins.edges], "counts": list(bins.counts)}
     if stats.most_common is not None:
         common = stats.most_common[:_COMMON]
         shown["common"] = [{"text": short_text(value), "count": n, "where": _equal(name, value)} for value, n in common]
     return shown
+
+
+def _finite(number: Any) -> Any:
+    """Return a number, or `None` if JSON has no such number."""
+    return number if number is None or math.isfinite(number) else None
 
 
 def _equal(name: str, value: Any) -> str | None:

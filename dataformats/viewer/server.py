@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 from typing import TYPE_CHECKING
@@ -36,7 +37,10 @@ def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None]) -> No
         raise MissingExtraError("the viewer", extra="view") from error
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise OSError(error.errno, os.strerror(error.errno or 0), f"127.0.0.1:{port}") from error
         listener.listen()
         token = secrets.token_urlsafe(24)
         ready(f"http://127.0.0.1:{listener.getsockname()[1]}/{token}/")

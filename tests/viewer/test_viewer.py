@@ -113,8 +113,9 @@ def test_the_first_records_are_shown_before_the_index_is_there(monkeypatch: pyte
     index = threading.Event()
     monkeypatch.setattr(FileSource, "__len__", lambda source: 12 if index.wait(30) else 0)
     browser = Browser(PHOTOS, ready=False)
-    answer = browser("/secret/api/records?numbers=0,11&fields=3").json
-    assert (answer["state"], [row["record"] for row in answer["rows"]]) == ("indexing", [0, 11])
+    rows = browser("/secret/api/records?numbers=0,11&fields=3").json["rows"]
+    assert [row["record"] for row in rows] == [0, 11]
+    assert browser("/secret/api/dataset").json["state"] == "indexing"
     assert browser("/secret/value/11/2").body == b"gravel"
     assert browser("/secret/value/12/2").status == 422
     index.set()

@@ -5,35 +5,17 @@ import { choose, help } from "./chooser.js";
 import { showDetail } from "./detail.js";
 import { byId, bytes, counted, element, grouped } from "./dom.js";
 import { gallery, pictureColumns } from "./gallery.js";
+import { failed, notice } from "./notices.js";
 import { overview } from "./overview.js";
+import { MOST_FIELDS, known, recall, remember, state, total } from "./state.js";
 import { columnsOf, empty, table } from "./table.js";
+import { recallTheme, switchTheme } from "./theme.js";
 
-const DEFAULT_FIELDS = 12;
-const MOST_FIELDS = 100;
-const MOST_DETAILS = 60;
-const SOON = 400;
+const MOST_DETAILS = 60; // fields of a record that are shown without a choice
+const SOON = 400; // ms
 const LATER = 4000;
 
-const state = {
-  facts: null,
-  view: "table",
-  fields: [],
-  first: 0,
-  count: 50,
-  list: null, // { label, numbers }: these records alone
-  filter: null, // { id, condition, found, done }
-  rows: [],
-  at: 0, // the row that has the focus
-  open: null, // the record in the panel
-  picture: null, // the field of the gallery
-  statistics: { state: "idle", done: 0, total: 0, fields: {}, failed: { count: 0, records: [] } },
-  isGone: false,
-};
-
 // ---- which records
-
-const known = () => state.facts.records ?? (state.facts.previews ? Infinity : 0);
-const total = () => (state.list ? state.list.numbers.length : state.filter ? state.filter.found : known());
 
 async function pageNumbers() {
   if (state.list) return state.list.numbers.slice(state.first, state.first + state.count);
@@ -166,24 +148,6 @@ function showFacts() {
   byId("facts").textContent = [facts.format, records, counted(facts.fields.length, "field"), bytes(facts.nbytes)].join(" · ");
 }
 
-// ---- messages
-
-function notice(key, text, ...actions) {
-  const old = document.querySelector(`[data-notice="${key}"]`);
-  if (text === null) return old?.remove();
-  const made = element("div", { class: "notice", "data-notice": key }, element("span", { text }), actions);
-  return old ? old.replaceWith(made) : byId("notices").append(made);
-}
-
-function failed(error, key) {
-  if (error instanceof api.GoneError) {
-    state.isGone = true;
-    notice("gone", "The server has ended. Run dataformats view again, or wait: the page goes on if it comes back.");
-  } else {
-    notice(key, error.message);
-  }
-}
-
 // ---- one record
 
 function openRow(index) {
@@ -301,7 +265,7 @@ async function jump(text) {
   mark()?.scrollIntoView({ block: "center" });
 }
 
-// ---- fields, statistics, theme
+// ---- fields, statistics
 
 function openChooser() {
   choose(byId("chooser"), state.facts.fields, state.fields, MOST_FIELDS, (positions) => {
@@ -342,34 +306,6 @@ async function watch() {
   }
 }
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  try {
-    localStorage.setItem("theme", theme);
-  } catch {
-    // a browser that keeps nothing
-  }
-}
-
-const isDark = () => document.documentElement.dataset.theme === "dark" || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-
-// ---- the address keeps the place, so that a reload shows the same
-
-function remember() {
-  const place = { view: state.view, first: state.first, fields: state.fields.join(), record: state.open ?? "", filter: state.filter?.condition ?? "" };
-  history.replaceState(null, "", `#${new URLSearchParams(Object.entries(place).filter(([, value]) => value !== ""))}`);
-}
-
-function recall() {
-  const place = new URLSearchParams(location.hash.slice(1));
-  const n = state.facts.fields.length;
-  const fields = (place.get("fields") ?? "").split(",").filter(Boolean).map(Number).filter((one) => Number.isInteger(one) && one >= 0 && one < n);
-  state.fields = fields.length ? fields.slice(0, MOST_FIELDS) : [...Array(Math.min(n, DEFAULT_FIELDS)).keys()];
-  state.view = ["table", "gallery", "overview"].includes(place.get("view")) ? place.get("view") : "table";
-  state.first = Math.max(0, Number(place.get("first")) || 0);
-  return { record: place.has("record") ? Number(place.get("record")) : null, filter: place.get("filter") };
-}
-
 // ---- keys
 
 const KEYS = {
@@ -390,7 +326,7 @@ const KEYS = {
   g: () => byId("number").select(),
   "/": () => byId("condition").select(),
   f: () => openChooser(),
-  t: () => setTheme(isDark() ? "light" : "dark"),
+  t: switchTheme,
   "?": () => help(byId("help")),
   1: () => setView("table"),
   2: () => setView("gallery"),
@@ -488,12 +424,7 @@ async function heard(now) {
 const reopenButton = () => element("button", { text: "Open again", on: { click: () => api.reopen().then(() => location.reload(), (error) => failed(error, "changed")) } });
 
 async function begin() {
-  try {
-    const saved = localStorage.getItem("theme");
-    if (saved) document.documentElement.dataset.theme = saved;
-  } catch {
-    // a browser that keeps nothing
-  }
+  recallTheme();
   listen();
   try {
     state.facts = await api.dataset(true);

@@ -16,6 +16,7 @@ export function small(cell, place) {
 
 const SMALL = {
   missing: () => element("span", { class: "missing", text: "missing", title: "The record lacks this field" }),
+  error: (cell) => element("span", { class: "bad", text: cell.type, title: cell.text }),
   null: () => note("null"),
   number: (cell) => element("span", { class: "number", text: cell.text }),
   text: (cell) => [
