@@ -19,6 +19,7 @@ ONLY_BELOW = "the folder holds no dataset, but folders in it do"
 
 _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
+_CONVERT_IMAGES = "If the folders in it hold images, convert it with dataformats convert"
 _NAME_FORMAT = Remedy("Pass {format}.", format=...)
 _NAME_FORMAT_IF_KNOWN = Remedy("Pass {format} if you know it.", format=...)
 _ONE_FORMAT = Remedy("Join sources of single formats with concat, or pass {format}.", format=...)
@@ -115,7 +116,8 @@ def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     """Choose for a folder whose names fit no format: the first 64 files must be of one format."""
     names = folder.names()
     if not names:
-        raise FormatError("the folder holds no data files", path=folder.name)
+        remedy = _CONVERT_IMAGES if folder.folders() else None
+        raise FormatError("the folder holds no data files", path=folder.name, remedy=remedy)
     files = [file for file in _all_files(folder) if file.size]
     if not files:
         raise FormatError("every file in the folder is empty", path=folder.name, remedy=_NAME_FORMAT)

@@ -148,7 +148,9 @@ def test_many_folders_are_not_all_looked_into(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "scandir", asking)
     monkeypatch.setattr("dataformats.reading.datasets_below._FOLDERS", 50)
-    with pytest.raises(FormatError, match="the folder holds no data files"):
+    with pytest.raises(
+        FormatError, match=r"the folder holds no data files\. If the folders in it hold images, convert"
+    ):
         dataformats.open(tmp_path)
     assert len(asked) < 120
 
