@@ -25,7 +25,7 @@ measure(Case("a", lambda data: work, (Target("another"),)), Data(pathlib.Path("u
 
 def run(*arguments: str, data: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.benchmarks", "--data", str(data), *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=280, check=False)
 
 
 def run_code(text: str) -> subprocess.CompletedProcess[str]:
