@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats import ChecksumError, RecordSource, SpecError, UnknownNameError
+from dataformats import ChecksumError, RecordSource, Spec, SpecError, UnknownNameError
 
 pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 
@@ -85,7 +85,13 @@ def test_only_named_fields_are_read(source: RecordSource) -> None:
     asked = []
 
     class Watched(RecordSource):
-        spec, fingerprint = source.spec, source.fingerprint
+        @property
+        def spec(self) -> Spec:
+            return source.spec
+
+        @property
+        def fingerprint(self) -> str:
+            return source.fingerprint
 
         def __len__(self) -> int:
             return len(source)
