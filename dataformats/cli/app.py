@@ -72,6 +72,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats verify photos.ffr --against photos.tfrecord",
     ),
     diff: (
+        "dataformats convert photos.tfrecord photos.ffr",
         "dataformats diff photos.tfrecord photos.ffr",
         "dataformats diff photos.tfrecord photos.ffr --fields name,width --limit 10",
     ),

@@ -22,7 +22,7 @@ from tests.cli.test_program import NAMES, PROGRAM, REAL, run
 environment = fast.environment  # fixtures
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "view"])  # which serves until it is ended
 def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_path: Path) -> None:
     shown = run([name, "--help"], environment)
     assert shown.returncode == 0
@@ -30,7 +30,6 @@ def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_pa
     assert examples
     for path in REAL.glob("*.tfrecord"):
         shutil.copy(path, tmp_path)
-    (tmp_path / "rules.py").write_text("def is_wide(record):\n    return record['width'] > record['height']\n")
     for example in examples:
         done = run(shlex.split(example)[1:], environment, tmp_path)
         assert done.returncode == 0, f"{example}\n{done.stderr}"
