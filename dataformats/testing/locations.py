@@ -165,7 +165,9 @@ class LocationConformance:
         assert (n, culprit) == (0, str(named))
         with pytest.raises(DataFormatsError, match="no-such-format"):
             data.open(noise, format="no-such-format")
-        for wrong in (3, None, b"bytes", object()):
+        with pytest.raises(FormatError, match=data.case.format):
+            data.open(noise.read_bytes())
+        for wrong in (3, None, object()):
             with pytest.raises(TypeError):
                 data.open(wrong)
 
