@@ -20,13 +20,10 @@ export function showDetail(panel, row, columns, { onClose, onStep, total }) {
 }
 
 function errorOf(error) {
-  return element(
-    "div",
-    { class: "problem" },
-    element("h3", { text: error.type }),
-    element("p", { text: error.text }),
-    element("p", { class: "about" }, "All other records stay readable. ", element("code", { text: "dataformats repair" }), " copies them."),
-  );
+  const isDamage = /Checksum|Truncated|Corrupt/.test(error.type);
+  const remedy = ["All other records stay readable. ", element("code", { text: "dataformats repair" }), " copies them."];
+  const more = isDamage ? element("p", { class: "about" }, remedy) : null;
+  return element("div", { class: "problem" }, element("h3", { text: error.type }), element("p", { text: error.text }), more);
 }
 
 function valuesOf(row, columns, total) {
