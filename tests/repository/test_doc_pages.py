@@ -102,7 +102,7 @@ def named(path: str) -> object:
 
 
 LISTED = [path for page in (DOCS / "api").glob("*.md") for path in DOCUMENTED.findall(page.read_text("utf-8"))]
-PACKAGES = {"huggingface": "datasets", "polars": "polars", "ray": "ray"}  # the tests may lack them
+PACKAGES = {"duckdb": "duckdb", "huggingface": "datasets", "polars": "polars", "ray": "ray"}  # the tests may lack them
 LACKING = tuple(
     f"dataformats.interop.{name}." for name, one in PACKAGES.items() if importlib.util.find_spec(one) is None
 )
