@@ -44,6 +44,10 @@ _REFUSED = {
     "POSITIONAL_REFERENCE": "a column by its position",
     "PARAMETER": "a parameter",
 }
+_UNBOUNDED = {  # the size or time of their result is a number in the condition, and no limit of DuckDB holds for them
+    *("range", "generate_series", "repeat", "lpad", "rpad", "list_resize", "array_resize", "format", "printf"),
+    *("to_base", "sleep_ms"),
+}
 
 
 def matching(
@@ -57,7 +61,8 @@ def matching(
     The condition is one expression of DuckDB's SQL, such as `label = 3 and width > 100 and name like 'a%'`. Only the
     fields that it names are decoded. `record` is the number of the record, unless a field has this name. Names that are
     no SQL identifiers stand in double quotes: `"image/width" > 100`. A condition that is null is not true. It has no
-    subqueries, and reads no file. Types are those of `to_batches`.
+    subqueries, no function that makes values of any size, such as `range` or `repeat`, and reads no file. Types are
+    those of `to_batches`.
 
     Records are read when the iterator asks for them. An array may be empty, so that a caller can stop a long search.
     `close` of the iterator ends it, and its thread.
@@ -147,6 +152,8 @@ class _Query:
         for node in tree:
             if node["class"] in _REFUSED:
                 raise self._error(f"has {_REFUSED[node['class']]}. Write one expression of fields")
+            if str(node.get("function_name")).lower() in _UNBOUNDED:
+                raise self._error(f"calls {node['function_name']}, whose result may fill the memory. Use fields alone")
         return tree
 
     def _bind(self) -> None:
