@@ -201,7 +201,7 @@ class _Verification:
             return self._report_of_each([Finding.of(error)])
 
     def _report(self) -> VerifyReport:
-        before: list[Finding] = []  # of whole files
+        findings, before = Findings(self.limit), list[Finding]()  # before: of whole files
         try:
             source = _opened(self.path, self.options, before)
             infers = isinstance(source, FileSource) and source.spec_is_inferred
@@ -215,7 +215,6 @@ class _Verification:
             if not isinstance(error, FormatError) and any(self.options.get(name) is not None for name in _NAMED):
                 raise  # the arguments are wrong, not the data
             return self._report_of_each([*before, Finding.of(error)])
-        findings = Findings(self.limit)
         findings.add(finding for finding in before if finding not in self.known)
         comparison = None if self.compare is None else self.compare(source)
         if comparison is not None:
