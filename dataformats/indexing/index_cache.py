@@ -158,7 +158,7 @@ class IndexCache:
         start = _HEADER.pack(_MAGIC, len(text), zlib.crc32(text)) + text
         seal = zlib.crc32(name.encode())
         path = self.path(file)
-        if not file.has_name:
+        if not file.stored.has_name:
             read: Read = partial(_slice, b"".join(pack(layout, columns, seal)))
             return Index(layout, total, name, dict(facts), True, seal, read)
         try:
@@ -174,7 +174,7 @@ class IndexCache:
 
     def path(self, file: StoredFile) -> str | None:
         """Return the path of a file's index; `None` if it has no name, or lies beside a file that is not local."""
-        if not file.has_name:
+        if not file.stored.has_name:
             return None
         if self.where == "beside":
             return None if file.local is None else str(file.local.with_name(file.basename + INDEX_SUFFIX))

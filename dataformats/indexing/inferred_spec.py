@@ -23,7 +23,7 @@ _MAX_BYTES = 16 * 2**20
 
 def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | None:
     """Return payload and spec that were inferred from all records of these files; `None` if they are not cached."""
-    if not all(file.has_name for file in files):
+    if not all(file.stored.has_name for file in files):
         return None
     path = _inferred_path(files, where)
     try:
@@ -35,7 +35,7 @@ def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | N
 
 def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, Any]) -> None:
     """Cache payload and spec that were inferred from all records of these files, until a file changes."""
-    if not all(file.has_name for file in files):
+    if not all(file.stored.has_name for file in files):
         return
     path = _inferred_path(files, where)
     try:

@@ -25,7 +25,6 @@ class _Buffer(StoredFile):
         self.bytes: NDArray[np.uint8] = np.frombuffer(data, np.uint8)
         self.size = len(self.bytes)
         self.identity = (str(self.size),)
-        self.has_name = False
 
     def read_into(self, offset: int, out: memoryview) -> int:
         found = self.bytes[offset : offset + len(out)]

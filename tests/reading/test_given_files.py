@@ -102,7 +102,7 @@ def compare(source: Any, expected: Any, name: str, *, sent: bool) -> None:
 
 def test_no_index_is_kept_of_what_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
-    for make in (lambda: DATA, unnamed):
+    for make in (lambda: DATA, lambda: gzip.compress(DATA), unnamed):
         with made(make) as data:
             assert len(dataformats.open(data)) == 12
     assert not list(tmp_path.rglob("*.*"))
