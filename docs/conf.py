@@ -27,7 +27,8 @@ myst_heading_anchors = 3
 
 napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
-autodoc_mock_imports = ["torch", "ray", "pyarrow", "polars", "datasets", "duckdb", "grain"]  # large, and only for signatures
+# Large, and only for signatures.
+autodoc_mock_imports = ["torch", "ray", "pyarrow", "polars", "datasets", "duckdb", "grain"]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 
