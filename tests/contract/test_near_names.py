@@ -43,11 +43,6 @@ def test_what_is_no_type(kind: Any) -> None:
         Spec({"a": kind})
 
 
-def test_dtypes_of_torch() -> None:
-    torch = pytest.importorskip("torch", reason="the extra torch is not installed")
-    assert Spec({"a": torch.int64, "b": torch.bool}) == {"a": "int64", "b": "bool"}
-
-
 @pytest.mark.parametrize("name", sorted(TYPES))
 def test_a_type_of_another_program_is_answered(name: str) -> None:
     assert name not in codecs

@@ -380,6 +380,10 @@ def test_a_transform_of_map_style_keeps_types(tmp_path: Path) -> None:
     assert list(batch["rare"]) == [1, None, 3]
 
 
+def test_dtypes_of_torch_are_types() -> None:
+    assert dataformats.Spec({"a": torch.int64, "b": torch.bool}) == {"a": "int64", "b": "bool"}
+
+
 def test_workers_share_the_processors(digits: dataformats.RecordSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise each would start more threads than there are CPU cores for it."""
     monkeypatch.setattr(threads, "N_THREADS", 6)
