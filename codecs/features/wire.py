@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dataformats.batch.wire_guess import read_varint
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -87,22 +89,9 @@ def top_level(blob: bytes) -> Iterator[tuple[int, bytes]]:
     """
     at = 0
     while at < len(blob):
-        tag, at = _read_varint(blob, at)
-        length, at = _read_varint(blob, at)
+        tag, at = read_varint(blob, at)
+        length, at = read_varint(blob, at)
         if tag & 7 != _DELIMITED or tag >> 3 == 0 or length > len(blob) - at:
             raise ValueError(f"expected a length-delimited field at byte {at}")
         yield tag >> 3, blob[at : at + length]
         at += length
-
-
-def _read_varint(blob: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 7 * _MAX_VARINT, 7):
-        if at >= len(blob):
-            break
-        byte = blob[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError(f"expected a varint at byte {at}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-__all__ = ["protobuf_text"]
+__all__ = ["protobuf_text", "read_varint"]
 
 _LEAST_BYTES, _MAX_FIELDS, _MAX_NUMBER = 4, 10_000, 2**14
 _SHOWN, _LEVELS, _CHARACTERS = 6, 5, 40
@@ -75,16 +75,16 @@ def _fields(blob: bytes) -> Iterator[_Field]:
     for _ in range(_MAX_FIELDS):
         if at == len(blob):
             return
-        tag, at = _varint(blob, at)
+        tag, at = read_varint(blob, at)
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number < _MAX_NUMBER:
             raise ValueError(number)
         if wire_type == _VARINT:
-            value, at = _varint(blob, at)
+            value, at = read_varint(blob, at)
             yield number, wire_type, value
             continue
         if wire_type == _DELIMITED:
-            length, at = _varint(blob, at)
+            length, at = read_varint(blob, at)
         elif wire_type in _FIXED:
             length = _FIXED[wire_type].size
         else:
@@ -96,7 +96,12 @@ def _fields(blob: bytes) -> Iterator[_Field]:
     raise ValueError(_MAX_FIELDS)
 
 
-def _varint(blob: bytes, at: int) -> tuple[int, int]:
+def read_varint(blob: bytes, at: int) -> tuple[int, int]:
+    """Return the varint at a byte, and the byte behind it.
+
+    Raises:
+        ValueError: The bytes end within it, or it has more than ten.
+    """
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(blob):
@@ -106,4 +111,4 @@ def _varint(blob: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
-    raise ValueError(at)
+    raise ValueError(f"expected a varint at byte {at}")
