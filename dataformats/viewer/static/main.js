@@ -155,11 +155,16 @@ function openRow(index) {
   return openRecord(state.rows[index].record);
 }
 
+let opening = 0; // the latest wish: an earlier answer may come later
+
 async function openRecord(record) {
+  opening += 1;
+  const mine = opening;
   const all = state.facts.fields.length;
   const positions = all <= MOST_DETAILS ? [...Array(all).keys()] : state.fields;
   try {
     const { rows } = await api.records([record], positions, true);
+    if (mine !== opening) return;
     if (!rows.length) throw new Error(`There is no record ${grouped(record)}.`);
     state.open = record;
     showDetail(byId("detail"), rows[0], columnsOf(state.facts.fields, positions), { onClose: closeDetail, onStep: step, total: all });
@@ -171,6 +176,7 @@ async function openRecord(record) {
 }
 
 function closeDetail() {
+  opening += 1;
   byId("detail").hidden = true;
   byId("detail").replaceChildren();
   state.open = null;
@@ -262,6 +268,7 @@ async function jump(text) {
   if (state.view === "overview") state.view = "table";
   await load();
   await openRecord(record);
+  mark()?.focus({ preventScroll: true });
   mark()?.scrollIntoView({ block: "center" });
 }
 

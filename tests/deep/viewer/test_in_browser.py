@@ -99,11 +99,11 @@ def records(page: Any) -> list[int]:
 
 def until(page: Any, expression: str) -> None:
     """Wait until an expression is true; the page's policy forbids playwright's own way."""
-    for _ in range(200):
+    for _ in range(600):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(50)
-    raise AssertionError(expression)
+    raise AssertionError(f"{expression}: {page.inner_text('main')[:500]}")
 
 
 def waits_for(page: Any, selector: str, text: str) -> None:
@@ -122,8 +122,9 @@ def test_pages_jumps_and_keys(page: Any, serve: Callable[..., Server]) -> None:
     page.keyboard.press("Enter")
     waits_for(page, "#detail h2", "Record 1,234")
     assert 1234 in records(page)
+    playwright.expect(page.locator("tr[data-record='1234']")).to_be_focused()
     page.keyboard.press("Escape")
-    page.evaluate("document.activeElement.blur()")
+    playwright.expect(page.locator("#detail")).to_be_hidden()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     waits_for(page, "#detail h2", "Record 1,235")
