@@ -49,8 +49,8 @@ def viewer_app(dataset: ViewedDataset, token: str) -> Guard:
         Route("/api/filter", _json(answers.filter), methods=["POST"]),
         Route("/api/filter", _json(answers.cancel_filter), methods=["DELETE"]),
         Route("/api/open", _json(answers.open_again), methods=["POST"]),
-        Route("/thumbnail/{record:int}/{field:int}", _bytes(answers.thumbnail)),
-        Route("/value/{record:int}/{field:int}", _bytes(answers.value)),
+        Route("/thumbnail/{record}/{field}", _bytes(answers.thumbnail)),
+        Route("/value/{record}/{field}", _bytes(answers.value)),
     ]
     return Guard(Starlette(routes=routes), token)
 
@@ -104,7 +104,7 @@ class _Answers:
         return {}
 
     def matches(self, query: _Query) -> Any:
-        first, count = query.number("first"), min(query.number("count"), _MAX_ROWS)
+        first, count = max(0, query.number("first")), max(0, min(query.number("count"), _MAX_ROWS))
         return self._filters.matches(query.number("filter"), first, count)
 
     def thumbnail(self, query: _Query, record: int, field: int) -> Response:
@@ -191,8 +191,8 @@ def _bytes(answer: Callable[[_Query, int, int], Response]) -> _Endpoint:
     return endpoint
 
 
-def _or_text(answer: Callable[[_Query, int, int], Response], query: _Query, record: int, field: int) -> Response:
+def _or_text(answer: Callable[[_Query, int, int], Response], query: _Query, record: str, field: str) -> Response:
     try:
-        return answer(query, record, field)
+        return answer(query, int(record), int(field))
     except Exception as error:  # of a record, or of a picture
         return Response(in_words(error)["text"], 422, media_type="text/plain")

@@ -14,6 +14,8 @@ import numpy as np
 
 from dataformats.batch import RecordBatch
 from dataformats.cli.exit_codes import in_lines
+from dataformats.cli.output import printable
+from dataformats.errors import DataFormatsError
 from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import SequentialReader
 from dataformats.reading.opening import arguments_of
@@ -30,8 +32,9 @@ _PREVIEW = 500  # records that are shown while the index is built
 
 
 def in_words(error: BaseException) -> Cell:
-    """Return an error as the page shows it."""
-    text = in_lines(error) if isinstance(error, Exception) else str(error)
+    """Return an error as the page shows it; a plain `ValueError` or `LookupError` is about the request."""
+    is_of_request = isinstance(error, (ValueError, LookupError)) and not isinstance(error, DataFormatsError)
+    text = in_lines(error) if isinstance(error, Exception) and not is_of_request else printable(str(error))
     return {"type": type(error).__name__, "text": text[:2000]}
 
 
@@ -165,9 +168,13 @@ class ViewedDataset:
         Raises:
             LookupError: There is no such record, field, item or value.
         """
+        if not 0 <= field < len(self.fields):
+            raise IndexError(f"there is no field {field}")
         name = self.fields[field]
         if not self._ready.is_set():
             return self._early_value(number, name, item)
+        if not 0 <= number < len(self.source):
+            raise IndexError(f"there is no record {number}")
         batch = self.source.read([number], [name])
         return _value(batch, 0, name, item)
 

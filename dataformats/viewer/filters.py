@@ -104,4 +104,6 @@ class Filters:
         Raises:
             LookupError: There is no such filter, or newer ones replaced it.
         """
+        if number not in self._filters:
+            raise LookupError("newer filters replaced this one: apply it again")
         return self._filters[number].matches(first, count)

@@ -155,7 +155,21 @@ def test_filters_give_numbers_of_records_and_errors(photos: Browser) -> None:
     (coffee,) = (one for one in statistics["fields"]["2"]["common"] if one["text"] == "coffee")
     assert matches(coffee["where"])["numbers"] == [2]
     assert "widht" in matches("widht > 3")["error"]["text"]
+    assert matches("width >")["error"]["text"].startswith("the condition 'width >' does not parse")
     assert matches("width in (select 1)")["numbers"] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("value/99999/0", "value/-1/0", f"value/{10**30}/0", f"value/{'9' * 5000}/0", "value/0/99", "value/0/-1"),
+        *("thumbnail/x/0", "api/filter?filter=9", "api/filter?filter=x"),
+    ],
+)
+def test_wrong_requests_are_answered_in_words(photos: Browser, path: str) -> None:
+    answer = photos(f"/secret/{path}")
+    assert answer.status == 422
+    assert b"a bug" not in answer.body
 
 
 def test_damaged_records_are_marked_among_sound_ones() -> None:
