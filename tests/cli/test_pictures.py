@@ -34,7 +34,7 @@ PHOTOS = Path(__file__).parents[1] / "golden" / "real" / "photos.tfrecord"
         ({"TERM": "xterm-256color", "COLORTERM": "24bit"}, half_blocks),
         ({"TERM": "linux"}, half_blocks_of_256),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_choice(environment: dict[str, str], expected: Any) -> None:
     assert choose(environment) is expected
