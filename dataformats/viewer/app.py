@@ -73,6 +73,7 @@ class _Answers:
     def open_again(self, query: _Query) -> Any:
         opened = self._dataset.opened_again()
         self._scan.stop()
+        self._filters.stop()
         self._dataset.source.close()
         self._show(opened)
         return {}
@@ -126,9 +127,9 @@ class _Answers:
             "accept-ranges": "bytes",
         }
         asked = _RANGE.fullmatch(query.range)
-        if asked is None or int(asked[1]) >= len(blob):
+        first, last = (int(asked[1]), min(int(asked[2] or len(blob)), len(blob) - 1)) if asked else (0, -1)
+        if first > last:
             return Response(blob, media_type=kind, headers=headers)
-        first, last = int(asked[1]), min(int(asked[2] or len(blob)), len(blob) - 1)
         headers["content-range"] = f"bytes {first}-{last}/{len(blob)}"
         return Response(blob[first : last + 1], 206, media_type=kind, headers=headers)
 

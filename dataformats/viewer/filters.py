@@ -32,7 +32,7 @@ class _Filter:
         self._parts: list[NDArray[np.int64]] = []
         self._found = 0
         self._n_failed = 0
-        self._error: Exception | None = None
+        self._error: Cell | None = None
         self._is_done = False
         self._is_cancelled = False
         threading.Thread(target=self._run, name="filter", daemon=True).start()
@@ -58,7 +58,7 @@ class _Filter:
                     if self._is_cancelled or self._found >= _MOST_MATCHES:
                         break
         except Exception as error:  # the page shows it
-            self._error = error
+            self._error = in_words(error)
         self._is_done = True
 
     def matches(self, first: int, count: int) -> Cell:
@@ -69,7 +69,7 @@ class _Filter:
             numbers = self._parts[0][first : first + count].tolist() if self._parts else []
             facts = {"numbers": numbers, "found": self._found, "done": is_done, "left_out": self._n_failed}
         facts["is_cut"] = self._found >= _MOST_MATCHES
-        return facts | ({} if self._error is None else {"error": in_words(self._error)})
+        return facts | ({} if self._error is None else {"error": self._error})
 
 
 class Filters:
@@ -97,6 +97,11 @@ class Filters:
         found: Any = self._filters.pop(number, None)
         if found is not None:
             found.cancel()
+
+    def stop(self) -> None:
+        """End all filters."""
+        for number in list(self._filters):
+            self.cancel(number)
 
     def matches(self, number: int, first: int, count: int) -> Cell:
         """Return the `numbers` of the matches `[first, first + count)`, how many were `found`, and if it is `done`.

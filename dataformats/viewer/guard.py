@@ -48,7 +48,7 @@ class Guard:
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         if scope["type"] != "http":
             return
-        _, token, *rest = scope["path"].split("/", 2)
+        token, *rest = scope["path"].removeprefix("/").split("/", 1)
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
