@@ -264,7 +264,7 @@ class Loader:
             self._move(position)
 
     @property
-    def batch_sampler(self) -> _BatchSampler:
+    def batch_sampler(self) -> Any:
         """For Lightning, which calls `set_epoch` of the sampler in it. A loader that is new begins with that epoch.
 
         Lightning loads no state of a loader from a checkpoint that it saved at the end of an epoch.
