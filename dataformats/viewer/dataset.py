@@ -28,6 +28,7 @@ __all__ = ["ViewedDataset", "in_words"]
 
 _SHOWN_FILES = 200
 _WATCHED_FILES = 64
+_READERS = 2  # threads that read records: each holds some megabytes, or one large record
 _PREVIEW = 500  # records that are shown while the index is built
 
 
@@ -55,6 +56,7 @@ class ViewedDataset:
         self._progress = (0, 0)
         self._error: Exception | None = None
         self._ready = threading.Event()
+        self._reading = threading.Semaphore(_READERS)
         opened = arguments_of(path, progress=self._report, **options).open()
         self._opaque = opened.opaque_fields
         self._types = {name: str(kind) for name, kind in opened.spec.items()}
@@ -132,7 +134,8 @@ class ViewedDataset:
         wanted = np.array([number for number in numbers if 0 <= number < len(self.source)], np.int64)
         rows: list[Cell] = []
         for part in steps(self.source, wanted):
-            rows += self._read(part.tolist(), names, limits)
+            with self._reading:
+                rows += self._read(part.tolist(), names, limits)
         return rows
 
     def _read(self, numbers: list[int], names: list[str], limits: Limits) -> list[Cell]:
