@@ -52,6 +52,8 @@ def _print_report(report: DiffReport) -> None:
             fact("damaged", f"{finding.kind}: {in_options(finding.message, finding.remedy)}")
     for name, n in report.differences.items():
         fact(f"differences in {name}", counted(n, "record"))
+    if report.compared and not report.differences and not report.equal:
+        fact("differences", f"none in the first {counted(report.compared, 'record')}")
     if report.damaged:
         fact("damaged records", report.damaged)
     fact("equal", "yes" if report.equal else "no")

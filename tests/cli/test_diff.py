@@ -31,6 +31,14 @@ def test_differences(run: Run, tmp_path: Path) -> None:
     assert (as_json.code, as_json.json["differences"], as_json.json["compared"]) == (1, {name: 1}, 1)
 
 
+def test_one_is_longer(run: Run, tmp_path: Path) -> None:
+    for path, n in (("a.ffr", 3), ("b.ffr", 2)):
+        with dataformats.create(tmp_path / path, spec={"x": "int64"}) as writer:
+            writer.extend({"x": 1} for _ in range(n))
+    result = run("diff", tmp_path / "a.ffr", tmp_path / "b.ffr")
+    assert (result.code, result.facts["differences"]) == (1, "none in the first 2 records")
+
+
 def test_errors(run: Run, tmp_path: Path) -> None:
     assert run("diff", PHOTOS).code == 2
     assert run("diff", PHOTOS, tmp_path / "none.ffr").code == 2
