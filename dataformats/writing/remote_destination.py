@@ -84,9 +84,10 @@ class RemoteDestination(_TemporaryFolder):
             return True
 
     def unrelated_entry(self) -> str | None:
-        if not self.fs.isdir(self.path):
-            return None
-        return unrelated_object(FsspecFolder(self.fs, self.path), self.fs.find(self.path))
+        with errors_as_os_error(self.name):
+            if not self.fs.isdir(self.path):
+                return None
+            return unrelated_object(FsspecFolder(self.fs, self.path), self.fs.find(self.path))
 
     def _entry(self) -> StoredFile | Folder:
         return (FsspecFolder if self.fs.isdir(self.path) else FsspecFile)(self.fs, self.path)
