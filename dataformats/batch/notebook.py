@@ -90,6 +90,7 @@ def _picture(value: Any) -> str | None:
 
 
 def _text(text: str, most: int = _CHARACTERS) -> str:
-    """Return text cut and escaped; surrogates, which HTML cannot hold, as backslashes."""
+    """Return text cut and escaped; surrogates, and characters that change the direction of text, as backslashes."""
     cut = text if len(text) <= most else f"{text[:most]}..."
-    return html.escape(cut.encode(errors="backslashreplace").decode())
+    shown = (one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in cut)
+    return html.escape("".join(shown))

@@ -13,7 +13,7 @@ import dataformats
 from dataformats.batch import RecordBatch
 
 REAL = Path(__file__).parents[1] / "golden" / "real"
-HOSTILE = "</td><script>alert(1)</script>'\"\x1b[31m\udc80"
+HOSTILE = "</td><script>alert(1)</script>'\"\x1b[31m\u202e\udc80"
 
 
 class Tags(HTMLParser):
@@ -39,6 +39,7 @@ class Tags(HTMLParser):
 
 def html_of(thing: Any) -> str:
     text: str = thing._repr_html_()
+    assert not {"\x1b", "\u202e"} & {*text}
     assert Tags(text).names <= {"div", "table", "tr", "th", "td", "img", "em"}
     assert len(text) < 150_000
     return text

@@ -16,7 +16,7 @@ import pytest
 
 import dataformats
 from dataformats.columns.batch_decoder import BatchDecoder
-from dataformats.errors import DataFormatsError, FormatError
+from dataformats.errors import DataFormatsError, FormatError, UnknownNameError
 from dataformats.indexing import extent_table
 from dataformats.kernels import reads_batches
 from dataformats.reading import blob_reader
@@ -149,6 +149,8 @@ def test_any_kind_of_index_and_view(many: Path) -> None:
     for wrong in ("n", 1.0, None, [1], np.bool_(True)):
         with pytest.raises(TypeError, match="expected an index or a slice"):
             source[wrong]
+    with pytest.raises(UnknownNameError, match="unknown field 'm'"):
+        source["m"]
 
 
 def test_arrays_belong_to_the_caller(many: Path) -> None:
