@@ -57,7 +57,7 @@ class FrameScanner:
     def lengths(self) -> NDArray[np.int64]:
         """int64[n], bytes of data of each frame."""
         if len(self._lengths) > 1:
-            self._lengths = [np.concatenate(self._lengths)]
+            self._lengths = [np.concatenate(self._lengths, dtype=np.int64)]
         return self._lengths[0]
 
     @property
@@ -105,7 +105,7 @@ class FrameScanner:
         if lead and not self._read_lead(window):
             return False
         n, stop, why = self._framing.scan_window(window, lead, windows.lengths, windows.footers)
-        self._append(windows.lengths[:n].copy(), windows.footers[:n].copy())
+        self._append(windows.lengths[:n], windows.footers[:n].copy())
         base, self.at = self.at - lead, self.at - lead + stop
         if why == UNSOUND:
             self.rest = header_problem(self._framing, window, stop, base, self._file.name)
@@ -141,7 +141,8 @@ class FrameScanner:
 
     def _append(self, lengths: NDArray[np.int64], stored: NDArray[np.uint32]) -> None:
         if len(lengths):
-            self._lengths.append(lengths)
+            narrow = np.uint32 if lengths.max() < 2**32 else np.int64  # half of the memory, for millions of frames
+            self._lengths.append(lengths.astype(narrow))
             self._stored.append(stored)
             self.n_frames += len(lengths)
 
