@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class FrameScanner:
         self.rest: FormatError | None = None
         self._framing, self._file = framing, file
         self._progress, self._reported = progress, first
-        self._lengths = [np.zeros(0, np.int64)]
+        self._lengths: list[NDArray[Any]] = [np.zeros(0, np.int64)]
         self._stored = [np.zeros(0, np.uint32)]
         self._lead = 0  # bytes in front of `at` that the next window begins with
 

@@ -266,7 +266,7 @@ class RecordSource(ABC):
         except TypeError:
             known = declared_spec(self) if isinstance(key, str) else None
             if known is not None and key not in known:
-                raise UnknownNameError("field", name=key, known=known) from None
+                raise UnknownNameError("field", name=str(key), known=known) from None
             raise TypeError(f"expected an index or a slice, found {key!r:.80}: {_instead_of_key(key)}") from None
         n = len(self)
         if not -n <= number < n:
