@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch.media import image_facts, media_of
-from dataformats.batch.wire_guess import protobuf_text
+from dataformats.batch.protobuf_text import protobuf_text
 
 __all__ = ["as_text"]
 

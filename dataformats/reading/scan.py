@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "read_parts",
     "scan_by_reading",
     "scan_sound",
+    "scan_to_error",
     "steps",
     "until_failure",
     "within",
@@ -115,16 +116,7 @@ def scan_sound(
             the first error, after the records before it.
     """
     if parts is None:
-        done = 0
-        try:
-            for batch in source.scan(fields):
-                yield batch
-                done += len(batch)
-            return
-        except DataFormatsError:
-            if failed is None:
-                raise
-            parts = steps(source, range(done, len(source)))
+        parts = yield from scan_to_error(source, fields, () if failed is None else DataFormatsError)
     for batch in prefetch(itertools.chain.from_iterable(_read_sound(source, part, fields) for part in parts)):
         if failed is None:
             yield from until_failure(batch)
@@ -133,6 +125,20 @@ def scan_sound(
             failed(number, batch.failed[number])
         if len(batch):
             yield batch
+
+
+def scan_to_error(
+    source: RecordSource, fields: Fields, errors: type[Exception] | tuple[type[Exception], ...]
+) -> Generator[RecordBatch, None, Iterator[range]]:
+    """Yield all records by the fastest scan, up to the first one of these errors; return the parts that remain."""
+    done = 0
+    try:
+        for batch in source.scan(fields):
+            yield batch
+            done += len(batch)
+    except errors:
+        return steps(source, range(done, len(source)))
+    return iter(())
 
 
 def _read_sound(source: RecordSource, part: range | NDArray[np.int64], fields: Fields) -> Iterator[RecordBatch]:

@@ -22,7 +22,7 @@ from dataformats.reading.accumulators import (
     Moments,
     RunningHistogram,
 )
-from dataformats.reading.scan import read_parts, steps
+from dataformats.reading.scan import read_parts, scan_to_error
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
@@ -164,18 +164,9 @@ def scan_stats(
 
 
 def _sound_batches(source: RecordSource, fields: Sequence[str]) -> Iterator[RecordBatch]:
-    """Yield all records: by the fastest scan up to the first damaged one, from there with errors left out."""
-    done = 0
-    try:
-        for batch in source.scan(fields):
-            yield batch
-            done += len(batch)
-        return
-    except (FormatError, CodecError):
-        pass
-    yield from prefetch(
-        read_parts(lambda part: source.read(part, fields, "omit"), steps(source, range(done, len(source))))
-    )
+    """Yield all records, the damaged ones as failed."""
+    rest = yield from scan_to_error(source, fields, (FormatError, CodecError))
+    yield from prefetch(read_parts(lambda part: source.read(part, fields, "omit"), rest))
 
 
 class _FieldStats:
