@@ -1,6 +1,7 @@
-/* Any rows of a PNG are unfiltered within their memory, or refused; each job of resampling is refused, or fills its
- * memory and no more, with pixels within the range of the image. Input: what to choose, then pixels. */
+/* Any rows of a PNG are unfiltered within their memory, or refused; each job of resampling or interpolation is refused,
+ * or fills its memory and no more, with pixels within the range of the image. Input: the choice, then pixels. */
 #include "fuzz.h"
+#include "image/bilinear.h"
 #include "image/png.h"
 #include "image/resample.h"
 
@@ -53,12 +54,52 @@ static void resampled(input *in) {
     free(out);
 }
 
+static void interpolated(input *in) {
+    bilinear_job job = {.height = next_below(in, 40), .width = next_below(in, 40), .channels = next_below(in, 18)};
+    job.rows = next_below(in, 60);
+    job.columns = next_below(in, 60);
+    const int64_t n = bilinear_scratch(&job), n_in = job.height * job.width * job.channels;
+    const int64_t n_out = job.rows * job.columns * job.channels;
+    if (n < 0) {
+        return;
+    }
+    uint8_t *image = exact_room((size_t)n_in), *scratch = exact_room((size_t)n);
+    float *floats = exact_room((size_t)n_in * sizeof *floats), *out = exact_room((size_t)n_out * sizeof *out);
+    float *again = exact_room((size_t)n_out * sizeof *again);
+    float least = 255.0F, most = 0.0F;
+    for (int64_t i = 0; i < n_in; i++) {
+        image[i] = next_byte(in);
+        floats[i] = image[i];
+        least = floats[i] < least ? floats[i] : least;
+        most = floats[i] > most ? floats[i] : most;
+    }
+    job.image = image;
+    bilinear(&job, scratch, out);
+    job.image = floats;
+    job.is_float = 1;
+    bilinear(&job, scratch, again);
+    CHECK(memcmp(again, out, (size_t)n_out * sizeof *out) == 0);
+    for (int64_t i = 0; i < n_out; i++) {
+        CHECK(out[i] >= least - 0.001F && out[i] <= most + 0.001F); /* float32 rounds */
+    }
+    free(image);
+    free(scratch);
+    free(floats);
+    free(out);
+    free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input in = {data, data + size};
-    if (next_byte(&in) & 1) {
-        unfilter(&in);
-    } else {
+    switch (next_byte(&in) % 3) {
+    case 0:
         resampled(&in);
+        break;
+    case 1:
+        unfilter(&in);
+        break;
+    default:
+        interpolated(&in);
     }
     return 0;
 }
