@@ -23,25 +23,30 @@ from __future__ import annotations
 from typing import Any
 
 from dataformats.compat.tensorflow import (
+    arrays,
     compat,
     config,
     data,
     dtypes,
     errors,
+    functions,
     image,
     io,
+    math,
     nest,
     python_io,
     random,
+    shapes,
     sparse,
     strings,
     train,
 )
-from dataformats.compat.tensorflow import ops as math
+from dataformats.compat.tensorflow.arrays import *  # noqa: F403
 from dataformats.compat.tensorflow.dtypes import ALIASES, DTYPES, DType, as_dtype
-from dataformats.compat.tensorflow.ops import *  # noqa: F403  # as TensorFlow has them: in both places
-from dataformats.compat.tensorflow.ops import __all__ as _OPERATIONS  # noqa: N812
+from dataformats.compat.tensorflow.functions import *  # noqa: F403
+from dataformats.compat.tensorflow.math import *  # noqa: F403  # as TensorFlow has them: in both places
 from dataformats.compat.tensorflow.ragged import RaggedTensor
+from dataformats.compat.tensorflow.shapes import *  # noqa: F403
 from dataformats.compat.tensorflow.sparse import SparseTensor
 from dataformats.compat.tensorflow.tensor import Tensor, TensorShape, TensorSpec
 
@@ -77,7 +82,10 @@ __all__ = [  # names of dtypes and operations
     "sparse",
     "strings",
     "train",
-    *_OPERATIONS,
+    *arrays.__all__,
+    *functions.__all__,
+    *math.__all__,
+    *shapes.__all__,
     *_DTYPES,
 ]
 

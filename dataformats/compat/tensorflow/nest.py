@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dataformats.compat.tensorflow.data.structure import map_leaves
-from dataformats.compat.tensorflow.ops import map_structure
 
 __all__ = ["flatten", "map_structure"]
 
@@ -15,3 +15,8 @@ def flatten(structure: Any) -> list[Any]:
     values: list[Any] = []
     map_leaves(values.append, structure)
     return values
+
+
+def map_structure(func: Callable[..., Any], *structures: Any) -> Any:
+    """Return a structure with `func(value)` in place of each value."""
+    return map_leaves(func, *structures)

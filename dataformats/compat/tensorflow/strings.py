@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import convert, numpy_dtype, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.ops import strings_of
 from dataformats.compat.tensorflow.ragged import RaggedTensor
-from dataformats.compat.tensorflow.tensor import as_tensor
+from dataformats.compat.tensorflow.tensor import array_of, as_tensor
 
 __all__ = ["as_string", "join", "length", "lower", "regex_replace", "split", "strip", "to_number"]
 
@@ -56,18 +56,18 @@ def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
 
 def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
     """Return strings in lower case."""
-    return strings_of(bytes.lower if not encoding else lambda one: one.decode().lower().encode(), input)
+    return _each(bytes.lower if not encoding else lambda one: one.decode().lower().encode(), input)
 
 
 def strip(input: Any, name: Any = None) -> Any:
     """Return strings without white space around them."""
-    return strings_of(bytes.strip, input)
+    return _each(bytes.strip, input)
 
 
 def regex_replace(input: Any, pattern: str, rewrite: str, replace_global: bool = True, name: Any = None) -> Any:
     """Return strings with what a regular expression matches replaced."""
     found, into = re.compile(pattern.encode()), rewrite.encode()
-    return strings_of(lambda one: found.sub(into, one, count=0 if replace_global else 1), input)
+    return _each(lambda one: found.sub(into, one, count=0 if replace_global else 1), input)
 
 
 def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = None) -> Any:
@@ -87,3 +87,11 @@ def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = No
     return RaggedTensor.from_row_lengths(
         string_array([one for row in parts for one in row]), [len(row) for row in parts]
     )
+
+
+def _each(function: Callable[[bytes], bytes], values: Any) -> Any:
+    """Return `function` of each of some strings."""
+    if isinstance(values, bytes | str):
+        return function(values if isinstance(values, bytes) else values.encode())
+    array = array_of(values)
+    return as_tensor(string_array([function(one) for one in array.reshape(-1).tolist()], array.shape))

@@ -6,10 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.compat.tensorflow.dtypes import as_dtype
+from dataformats.compat.tensorflow.dtypes import as_dtype, convert
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 
-__all__ = ["StringTensor", "Tensor", "TensorShape", "TensorSpec", "as_tensor", "plain", "same_shape"]
+__all__ = [
+    "StringTensor",
+    "Tensor",
+    "TensorShape",
+    "TensorSpec",
+    "array_of",
+    "as_tensor",
+    "plain",
+    "same_shape",
+    "tensor_of",
+]
 
 
 class TensorShape(tuple[int | None, ...]):
@@ -130,3 +140,15 @@ def as_tensor(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """Return the numpy value or bytes of `as_tensor`."""
     return value.numpy() if isinstance(value, Tensor | StringTensor) else value
+
+
+def array_of(value: Any) -> Any:
+    """Return a value as an array; bytes as one of dtype object."""
+    found = convert(value)
+    return np.asarray(found, object) if isinstance(found, bytes) else np.asarray(found)
+
+
+def tensor_of(array: Any) -> Any:
+    """Return an array as `Tensor`, and without dimensions as its scalar."""
+    found = np.asarray(array)
+    return as_tensor(found) if found.ndim else found[()]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataformats.compat.tensorflow.data import experimental
 from dataformats.compat.tensorflow.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from dataformats.compat.tensorflow.data.dataset import Dataset, Iterator, Options
+from dataformats.compat.tensorflow.data.dataset import Dataset
+from dataformats.compat.tensorflow.data.elements import Iterator
+from dataformats.compat.tensorflow.data.options import Options
 from dataformats.compat.tensorflow.data.record_dataset import TFRecordDataset
 
 __all__ = [

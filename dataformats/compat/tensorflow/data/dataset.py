@@ -1,4 +1,4 @@
-"""`tf.data.Dataset`."""
+"""`tf.data.Dataset`: where its elements come from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import glob
 import itertools
 import os
 import random
-import sys
 from collections.abc import Callable, Iterable
 from collections.abc import Iterator as Items
 from typing import Any
@@ -14,71 +13,19 @@ from typing import Any
 import numpy as np
 
 from dataformats.compat.tensorflow import random as tf_random
-from dataformats.compat.tensorflow.data import iteration, structure
-from dataformats.compat.tensorflow.data.constants import (
-    AUTOTUNE,
-    INFINITE_CARDINALITY,
-    UNKNOWN_CARDINALITY,
-    parallelism,
-)
-from dataformats.compat.tensorflow.data.structure import as_element, as_numpy, call, map_leaves
+from dataformats.compat.tensorflow.data import structure
+from dataformats.compat.tensorflow.data.batches import Batches
+from dataformats.compat.tensorflow.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from dataformats.compat.tensorflow.data.structure import as_element, map_leaves
+from dataformats.compat.tensorflow.data.transformations import Transformations
 from dataformats.compat.tensorflow.dtypes import convert, is_string, numpy_dtype
-from dataformats.compat.tensorflow.errors import InvalidArgumentError, OutOfRangeError
-from dataformats.compat.tensorflow.tensor import as_tensor, same_shape
+from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.tensor import same_shape
 
-__all__ = ["Dataset", "Iterator", "Options"]
-
-_PREFETCHED = 16  # elements, with AUTOTUNE
+__all__ = ["Dataset"]
 
 
-class Options:
-    """Options of a dataset: any attribute may be set, and none has an effect.
-
-    Example:
-        >>> import dataformats.compat.tensorflow as tf
-        >>> options = tf.data.Options()
-        >>> options.threading.private_threadpool_size = 4
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = Options()
-        setattr(self, name, value)
-        return value
-
-
-class Iterator:
-    """Yields the elements of a dataset.
-
-    Example:
-        >>> import dataformats.compat.tensorflow as tf
-        >>> iterator = iter(tf.data.Dataset.range(2))
-        >>> iterator.get_next().numpy(), next(iterator).numpy(), next(iterator, None)
-        (np.int64(0), np.int64(1), None)
-    """
-
-    def __init__(self, elements: Items[Any]) -> None:
-        self._elements = elements
-
-    def __iter__(self) -> Iterator:
-        return self
-
-    def __next__(self) -> Any:
-        return map_leaves(as_tensor, next(self._elements))
-
-    def get_next(self, name: Any = None) -> Any:
-        """Return the next element.
-
-        Raises:
-            OutOfRangeError: There is none.
-        """
-        for element in self:
-            return element
-        raise OutOfRangeError("the iterator has no more elements")
-
-
-class Dataset:
+class Dataset(Transformations, Batches):
     """Elements, which are numpy values in tuples and dicts; each method returns a new dataset.
 
     Iteration yields arrays that also have the method `numpy()`; `as_numpy_iterator` yields plain ones.
@@ -93,12 +40,6 @@ class Dataset:
         >>> list(numbers.as_numpy_iterator())
         [array([0, 1, 4, 9]), array([16, 25, 36, 49]), array([64, 81])]
     """
-
-    def __init__(self, make: Callable[[], Items[Any]], cardinality: int = UNKNOWN_CARDINALITY) -> None:
-        self._make = make
-        self._n = cardinality
-
-    # ---- sources
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: Any = None) -> Dataset:
@@ -235,297 +176,6 @@ class Dataset:
                         return
 
         return Dataset(elements)
-
-    # ---- transformations
-
-    def map(
-        self,
-        map_func: Callable[..., Any],
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-        synchronous: bool | None = None,
-        use_unbounded_threadpool: bool = False,
-        name: Any = None,
-    ) -> Dataset:
-        """Return a dataset of a function of each element; a tuple's parts are arguments of their own.
-
-        Args:
-            map_func: Called for each element, with numpy values. A list that it returns is a tuple; lists in that are
-                arrays.
-            num_parallel_calls: The most calls at once, in threads; short calls are made one after the other.
-            deterministic: Accepted; the order is always kept.
-            synchronous: Accepted.
-            use_unbounded_threadpool: Accepted.
-            name: Ignored.
-        """
-        n_threads = parallelism(num_parallel_calls, "num_parallel_calls")
-
-        def mapped(element: Any) -> Any:
-            found = call(map_func, element)
-            return as_element(tuple(found) if isinstance(found, list) else found)
-
-        return Dataset(lambda: iteration.mapped(self._make(), mapped, n_threads), self._n)
-
-    def filter(self, predicate: Callable[..., Any], name: Any = None) -> Dataset:
-        """Return a dataset of the elements for which a function is true."""
-        return Dataset(lambda: (element for element in self._make() if call(predicate, element)))
-
-    def take_while(self, predicate: Callable[..., Any], name: Any = None) -> Dataset:
-        """Return a dataset of the elements before the first for which a function is false."""
-        return Dataset(lambda: itertools.takewhile(lambda element: call(predicate, element), self._make()))
-
-    def flat_map(self, map_func: Callable[..., Dataset], name: Any = None) -> Dataset:
-        """Return a dataset of the elements of the datasets that a function returns, one dataset after the other."""
-        return self.interleave(map_func, cycle_length=1)
-
-    def interleave(
-        self,
-        map_func: Callable[..., Dataset],
-        cycle_length: int | None = None,
-        block_length: int | None = None,
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-        name: Any = None,
-    ) -> Dataset:
-        """Return a dataset of blocks of the elements of the datasets that a function returns, in turn.
-
-        Args:
-            map_func: Returns a dataset for each element.
-            cycle_length: How many of these take turns; `None`: as many as there are processors.
-            block_length: How many elements of one come at its turn; `None`: 1.
-            num_parallel_calls: Accepted; each file is read ahead in a thread.
-            deterministic: Accepted; the order is always TensorFlow's deterministic one.
-            name: Ignored.
-        """
-        cycle = parallelism(AUTOTUNE if cycle_length is None else cycle_length, "cycle_length")
-        block = parallelism(1 if block_length is None else block_length, "block_length")
-
-        def opened(element: Any) -> Items[Any]:
-            found = call(map_func, element)
-            if not isinstance(found, Dataset):
-                raise TypeError(f"map_func: expected a function that returns a Dataset, found {type(found).__name__}")
-            return found._make()
-
-        return Dataset(lambda: iteration.interleaved(self._make(), opened, cycle, block))
-
-    def repeat(self, count: int | None = None, name: Any = None) -> Dataset:
-        """Return a dataset of all elements `count` times; without end if it is `None` or -1."""
-        times = -1 if count is None else int(count)
-        n = INFINITE_CARDINALITY if times < 0 and self._n else 0 if not times else self._n * times
-        n = self._n if self._n < 0 and times else n
-        return Dataset(lambda: iteration.repeated(_Again(self._make), times), n)
-
-    def shuffle(
-        self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = True, name: Any = None
-    ) -> Dataset:
-        """Return a dataset in random order: each element is drawn from the next `buffer_size` ones.
-
-        Args:
-            buffer_size: How many elements are held.
-            seed: Of the order, which is not TensorFlow's; `None`: that of `tf.random.set_seed`, or a random one.
-            reshuffle_each_iteration: Each iteration has another order.
-            name: Ignored.
-        """
-        size = self._cardinality("buffer_size") if buffer_size == -1 else parallelism(buffer_size, "buffer_size")
-        base, begun = tf_random.seed_of(seed), itertools.count()
-
-        def elements() -> Items[Any]:
-            number = 0 if reshuffle_each_iteration is False else next(begun)
-            return iteration.shuffled(self._make(), size, random.Random(f"{base}/{number}"))
-
-        return Dataset(elements, self._n)
-
-    def batch(
-        self,
-        batch_size: int,
-        drop_remainder: bool = False,
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-        name: Any = None,
-    ) -> Dataset:
-        """Return a dataset of batches: arrays with one dimension more.
-
-        Args:
-            batch_size: Elements of a batch.
-            drop_remainder: Leave out a last batch with fewer.
-            num_parallel_calls: Accepted.
-            deterministic: Accepted.
-            name: Ignored.
-
-        Raises:
-            InvalidArgumentError: In iteration: the shapes of a batch differ.
-        """
-        return self._batched(batch_size, drop_remainder, structure.stack)
-
-    def padded_batch(
-        self,
-        batch_size: int,
-        padded_shapes: Any = None,
-        padding_values: Any = None,
-        drop_remainder: bool = False,
-        name: Any = None,
-    ) -> Dataset:
-        """Return a dataset of batches whose arrays are padded behind each dimension.
-
-        Args:
-            batch_size: Elements of a batch.
-            padded_shapes: A structure of shapes; `None`, and `None` or -1 in one, stand for the largest of the batch.
-            padding_values: A structure of scalars, or one for all; `None`: 0 or `b""`.
-            drop_remainder: Leave out a last batch with fewer elements.
-            name: Ignored.
-
-        Raises:
-            InvalidArgumentError: In iteration: an array is larger than its shape.
-        """
-        return self._batched(
-            batch_size, drop_remainder, lambda elements: structure.pad(elements, padded_shapes, padding_values)
-        )
-
-    def _batched(self, batch_size: int, drop_remainder: bool, join: Callable[[list[Any]], Any]) -> Dataset:
-        size = int(batch_size)
-        if size < 1:
-            raise InvalidArgumentError(f"batch_size: expected a positive number, found {batch_size}")
-        n = self._n if self._n < 0 else self._n // size if drop_remainder else -(-self._n // size)
-        return Dataset(lambda: map(join, iteration.batches(self._make(), size, bool(drop_remainder))), n)
-
-    def unbatch(self, name: Any = None) -> Dataset:
-        """Return a dataset of the rows of each element."""
-        return Dataset(lambda: itertools.chain.from_iterable(map(structure.rows, self._make())))
-
-    def prefetch(self, buffer_size: int, name: Any = None) -> Dataset:
-        """Return the dataset, whose elements are made ahead in a thread: for about 1 ms, and one at least.
-
-        Args:
-            buffer_size: The most elements ahead, `AUTOTUNE`, or 0: no thread.
-            name: Ignored.
-        """
-        most = _PREFETCHED if buffer_size < 0 else int(buffer_size)
-        return self if not most else Dataset(lambda: iteration.prefetched(self._make(), most), self._n)
-
-    def take(self, count: int, name: Any = None) -> Dataset:
-        """Return a dataset of the first `count` elements; of all if it is -1."""
-        most = sys.maxsize if count < 0 else int(count)
-        n = self._n if self._n == UNKNOWN_CARDINALITY and most else min(most, self._n if self._n >= 0 else most)
-        n = self._n if most == sys.maxsize else n
-        return Dataset(lambda: itertools.islice(self._make(), most), n)
-
-    def skip(self, count: int, name: Any = None) -> Dataset:
-        """Return a dataset without the first `count` elements; an empty one if it is -1."""
-        first = sys.maxsize if count < 0 else int(count)
-        n = 0 if count < 0 else self._n if self._n < 0 else max(0, self._n - first)
-        return Dataset(lambda: iter(()) if count < 0 else itertools.islice(self._make(), first, None), n)
-
-    def shard(self, num_shards: int, index: int, name: Any = None) -> Dataset:
-        """Return a dataset of every `num_shards`-th element from element `index` on.
-
-        Raises:
-            InvalidArgumentError: `index` is not below `num_shards`.
-        """
-        count, first = int(num_shards), int(index)
-        if not 0 <= first < count:
-            raise InvalidArgumentError(f"expected 0 <= index < num_shards, found {index} and {num_shards}")
-        n = self._n if self._n < 0 else len(range(first, self._n, count))
-        return Dataset(lambda: itertools.islice(self._make(), first, None, count), n)
-
-    def concatenate(self, dataset: Dataset, name: Any = None) -> Dataset:
-        """Return a dataset of these elements, then those of another dataset."""
-        counts = (self._n, dataset._n)
-        n = next((kind for kind in (INFINITE_CARDINALITY, UNKNOWN_CARDINALITY) if kind in counts), sum(counts))
-        return Dataset(lambda: itertools.chain(self._make(), _Again(dataset._make)), n)
-
-    def enumerate(self, start: int = 0, name: Any = None) -> Dataset:
-        """Return a dataset of tuples of a number (int64) and an element."""
-        first = int(start)
-        return Dataset(lambda: ((np.int64(at), one) for at, one in enumerate(self._make(), first)), self._n)
-
-    def cache(self, filename: str = "", name: Any = None) -> Dataset:
-        """Return the dataset, whose elements the first complete iteration keeps in memory.
-
-        Raises:
-            NotImplementedError: A file is named.
-        """
-        if filename:
-            raise NotImplementedError(
-                "cache(filename): only cache() in memory is offered. Write with dataformats.create"
-            )
-        kept: list[Any] = []
-
-        def elements() -> Items[Any]:
-            if kept:
-                yield from kept[0]
-                return
-            found = []
-            for element in self._make():
-                found.append(element)
-                yield element
-            kept[:] = [found]
-
-        return Dataset(elements, self._n)
-
-    def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
-        """Return `transformation_func(dataset)`."""
-        return transformation_func(self)
-
-    def with_options(self, options: Any, name: Any = None) -> Dataset:
-        """Return the dataset: options have no effect."""
-        return self
-
-    def options(self) -> Options:
-        """Return options, which have no effect."""
-        return Options()
-
-    # ---- elements
-
-    def __iter__(self) -> Iterator:
-        return Iterator(self._make())
-
-    def as_numpy_iterator(self) -> Items[Any]:
-        """Return an iterator of plain numpy values: arrays, numpy scalars and bytes; no sparse or ragged tensors."""
-        return (map_leaves(as_numpy, element) for element in self._make())
-
-    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: Any = None) -> Any:
-        """Return the last state: `reduce_func(state, element)` is the next one."""
-        state = as_element(initial_state)
-        for element in self._make():
-            state = as_element(reduce_func(state, element))
-        return state
-
-    def get_single_element(self, name: Any = None) -> Any:
-        """Return the only element.
-
-        Raises:
-            InvalidArgumentError: There is none, or more than one.
-        """
-        found = list(itertools.islice(self, 2))
-        if len(found) != 1:
-            raise InvalidArgumentError(f"expected one element, found {'none' if not found else 'more'}")
-        return found[0]
-
-    def cardinality(self) -> np.int64:
-        """Return the number of elements, `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`."""
-        return np.int64(self._n)
-
-    def __len__(self) -> int:
-        return self._cardinality("len")
-
-    def __bool__(self) -> bool:
-        return True
-
-    def _cardinality(self, name: str) -> int:
-        if self._n < 0:
-            kind = "infinite" if self._n == INFINITE_CARDINALITY else "unknown before an iteration"
-            raise TypeError(f"{name}: the number of elements is {kind}")
-        return self._n
-
-
-class _Again:
-    """An iterable that begins anew each time."""
-
-    def __init__(self, make: Callable[[], Items[Any]]) -> None:
-        self._make = make
-
-    def __iter__(self) -> Items[Any]:
-        return self._make()
 
 
 def _typed(signature: Any, value: Any) -> Any:

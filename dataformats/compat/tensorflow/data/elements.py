@@ -1,0 +1,107 @@
+"""The elements of a dataset, and their iterators."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from collections.abc import Iterator as Items
+from typing import Any, Self
+
+import numpy as np
+
+from dataformats.compat.tensorflow.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
+from dataformats.compat.tensorflow.data.structure import as_element, as_numpy, map_leaves
+from dataformats.compat.tensorflow.errors import InvalidArgumentError, OutOfRangeError
+from dataformats.compat.tensorflow.tensor import as_tensor
+
+__all__ = ["Elements", "Iterator"]
+
+
+class Iterator:
+    """Yields the elements of a dataset.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> iterator = iter(tf.data.Dataset.range(2))
+        >>> iterator.get_next().numpy(), next(iterator).numpy(), next(iterator, None)
+        (np.int64(0), np.int64(1), None)
+    """
+
+    def __init__(self, elements: Items[Any]) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> Iterator:
+        return self
+
+    def __next__(self) -> Any:
+        return map_leaves(as_tensor, next(self._elements))
+
+    def get_next(self, name: Any = None) -> Any:
+        """Return the next element.
+
+        Raises:
+            OutOfRangeError: There is none.
+        """
+        for element in self:
+            return element
+        raise OutOfRangeError("the iterator has no more elements")
+
+
+class Elements:
+    """What a dataset has of its elements: their number, and ways to iterate over them.
+
+    Args:
+        make: Returns a new iterator of the elements.
+        cardinality: The number of elements, `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`.
+    """
+
+    def __init__(self, make: Callable[[], Items[Any]], cardinality: int = UNKNOWN_CARDINALITY) -> None:
+        self._make = make
+        self._n = cardinality
+
+    def _derived(self, make: Callable[[], Items[Any]], cardinality: int = UNKNOWN_CARDINALITY) -> Self:
+        """Return a dataset of other elements."""
+        derived = object.__new__(type(self))
+        Elements.__init__(derived, make, cardinality)
+        return derived
+
+    def __iter__(self) -> Iterator:
+        return Iterator(self._make())
+
+    def as_numpy_iterator(self) -> Items[Any]:
+        """Return an iterator of plain numpy values: arrays, numpy scalars and bytes; no sparse or ragged tensors."""
+        return (map_leaves(as_numpy, element) for element in self._make())
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[[Any, Any], Any], name: Any = None) -> Any:
+        """Return the last state: `reduce_func(state, element)` is the next one."""
+        state = as_element(initial_state)
+        for element in self._make():
+            state = as_element(reduce_func(state, element))
+        return state
+
+    def get_single_element(self, name: Any = None) -> Any:
+        """Return the only element.
+
+        Raises:
+            InvalidArgumentError: There is none, or more than one.
+        """
+        found = list(itertools.islice(self, 2))
+        if len(found) != 1:
+            raise InvalidArgumentError(f"expected one element, found {'none' if not found else 'more'}")
+        return found[0]
+
+    def cardinality(self) -> np.int64:
+        """Return the number of elements, `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`."""
+        return np.int64(self._n)
+
+    def __len__(self) -> int:
+        return self._cardinality("len")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _cardinality(self, name: str) -> int:
+        if self._n < 0:
+            kind = "infinite" if self._n == INFINITE_CARDINALITY else "unknown before an iteration"
+            raise TypeError(f"{name}: the number of elements is {kind}")
+        return self._n
