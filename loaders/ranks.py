@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from dataformats.integer_arguments import as_int
 
-__all__ = ["resolve"]
+__all__ = ["processes_of_accelerate", "resolve"]
 
 _LOG = logging.getLogger("dataformats")
 _WARNED = threading.Event()  # once a process
@@ -73,6 +73,22 @@ def resolve(rank: int | Literal["auto"], world_size: int = 1) -> tuple[int, int]
     if world_size == 1:
         _warn_if_several()
     return rank, world_size
+
+
+def processes_of_accelerate(dataset: Any) -> int:
+    """Return among how many processes Accelerate divides the batches of the iterable dataset that it iterates now.
+
+    It is 1 for any other dataset. A `DataLoader` that `accelerator.prepare` returned is the active one of Accelerate
+    when it calls `set_epoch` of its dataset, before it asks for batches.
+    """
+    accelerate = sys.modules.get("accelerate.data_loader")
+    if accelerate is None or (active := accelerate.GradientState().active_dataloader) is None:
+        return 1
+    if isinstance(active.dataset, accelerate.IterableDatasetShard) and active.dataset.dataset is dataset:
+        return int(active.dataset.num_processes)
+    if isinstance(active, accelerate.DataLoaderDispatcher) and active.dataset is dataset:
+        return int(active.state.num_processes)
+    return 1
 
 
 def _automatic(rank: str, world_size: int) -> tuple[int, int]:

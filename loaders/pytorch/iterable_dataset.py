@@ -14,7 +14,7 @@ from dataformats.errors import StateMismatchError
 from dataformats.loaders.loader import Loader
 from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.map_dataset import dataloader_worker
-from dataformats.loaders.ranks import resolve
+from dataformats.loaders.ranks import processes_of_accelerate, resolve
 
 __all__ = ["BatchDataset"]
 
@@ -83,7 +83,12 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         return len(self._loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration this epoch, or the rest of it if the dataset was resumed inside it."""
+        """Make the next iteration this epoch, or the rest of it if the dataset was resumed inside it.
+
+        Raises:
+            ValueError: Accelerate calls it to divide the batches of one rank again, which would leave out the rest.
+        """
+        self._check_division(processes_of_accelerate(self))
         self._loader.set_epoch(epoch)
         self._epoch[0] = epoch
         self._calls += 1
@@ -115,6 +120,14 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
             StateMismatchError: It is damaged, or its data, seed or shuffle differ.
         """
         self._loader.load_state_dict(state)
+
+    def _check_division(self, processes: int) -> None:
+        if processes > 1 and self._rank["world_size"] > 1:
+            raise ValueError(
+                "this BatchDataset has only the batches of rank {rank} of {world_size}, and Accelerate divides them "
+                "again, among {processes} processes: records would be left out. Iterate the DataLoader itself, without "
+                "accelerator.prepare".format(**self._rank, processes=processes)
+            )
 
     @cached_property
     def _rank(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,55 @@ def test_lightning_starts_ranks_after_the_loader_is_made(lightning: dict[str, An
     assert sorted(position for batch in batches for position in batch) == list(range(1797))
 
 
+RANKS = """
+import torch.distributed, torch.multiprocessing
+from accelerate import Accelerator, DataLoaderConfiguration
+from torch.utils.data import DataLoader
+from dataformats.loaders.pytorch import BatchDataset
+
+def read_by(rank):
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= where | {"LOCAL_RANK": str(rank)}
+    store = f"file://{folder}/store"
+    torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    given = {}
+    for dispatch in (True, False):
+        accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatch))
+        form = {"batch_size": None} if dispatch else {"batch_size": 1, "collate_fn": lambda one: one[0]}
+        for name, ranks in (("all", {}), ("auto", {"rank": "auto"}), ("given", {"rank": rank, "world_size": 2})):
+            loader = DataLoader(BatchDataset(digits, 100, seed=1, **ranks), num_workers=dispatch, **form)
+            for prepared in (True, False):
+                try:
+                    batches = accelerator.prepare(loader) if prepared else loader
+                    found = [label for batch in batches for label in batch["label"].tolist()]
+                except ValueError as error:
+                    found = str(error)
+                given[f"{name} {dispatch} {prepared}"] = found
+    (folder / f"rank{rank}.json").write_text(json.dumps(given))
+
+torch.multiprocessing.start_processes(read_by, nprocs=2, start_method="fork")
+found["divided"] = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+"""
+
+
+@pytest.mark.parametrize("dispatch", [True, False])
+def test_accelerate_divides_the_batches_of_a_rank_never_again(others: dict[str, Any], dispatch: bool) -> None:
+    def read(case: str) -> list[Any]:
+        return [rank[case] for rank in others["divided"]]
+
+    def together(case: str) -> list[int]:
+        return sorted(label for rank in read(case) for label in rank)
+
+    labels = sorted(label for batch in others["stateful"][2][:18] for label in batch)
+    for ranks in ("auto", "given"):
+        for error in read(f"{ranks} {dispatch} True"):
+            assert "2 processes: records would be left out. Iterate the DataLoader itself" in error
+        assert together(f"{ranks} {dispatch} False") == labels
+    repeated = Counter(together(f"all {dispatch} True")) - Counter(labels)
+    assert repeated.total() == dispatch  # one record, to make batches even
+    assert together(f"all {dispatch} False") == sorted(labels * 2)
+
+
 ACCELERATE = """
 from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import send_to_device
@@ -234,7 +284,7 @@ found["stateful"] = [*labels, [batch["label"].tolist() for _ in range(2) for bat
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return found_by(STATEFUL + ACCELERATE + TRANSFORMERS, tmp_path_factory.mktemp("others"))
+    return found_by(RANKS + STATEFUL + ACCELERATE + TRANSFORMERS, tmp_path_factory.mktemp("others"))
 
 
 def test_a_sampler_in_a_stateful_loader_has_the_order_of_a_loader(others: dict[str, Any]) -> None:
