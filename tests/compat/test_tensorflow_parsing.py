@@ -173,6 +173,9 @@ def test_a_record_that_does_not_fit(kind: Any, record: bytes, message: str) -> N
     assert (batch.value.index, batch.value.path) == (1, "y")
 
 
+SPARSE = tf.io.SparseFeature(["x", "y"], "v", tf.string, [4, 2])
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
@@ -183,11 +186,36 @@ def test_a_record_that_does_not_fit(kind: Any, record: bytes, message: str) -> N
         (tf.io.FixedLenSequenceFeature([], tf.int64), "allow_missing=True"),
         (tf.io.FixedLenSequenceFeature([0], tf.int64, True), "at least one value"),
         (tf.int64, "expected FixedLenFeature"),
+        (SPARSE._replace(size=4), "a size for each of"),
+        (SPARSE._replace(value_key=""), "an index_key and a value_key"),
     ],
 )
 def test_a_configuration_that_is_not_valid(kind: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tf.io.parse_example([], {"a": kind})
+
+
+def test_values_at_stored_indices() -> None:
+    records = [example(x=[3, 1], y=[0, 1], v=[b"a", b"b"]), example(), example(x=[1], y=[0], v=[b"c"])]
+    found = tf.io.parse_example(records, {"s": SPARSE, "y": tf.io.VarLenFeature(tf.int64)})
+    assert plain(found["s"]) == ("sparse", [[0, 1, 1], [0, 3, 0], [2, 1, 0]], [b"b", b"a", b"c"], [3, 4, 2])
+    assert list(found) == ["y", "s"]
+    one = tf.io.parse_single_example(records[0], {"s": SPARSE._replace(already_sorted=True)})
+    assert plain(one["s"]) == ("sparse", [[3, 0], [1, 1]], [b"a", b"b"], [4, 2])
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (example(x=[1], v=[b"a"]), "expected 1 indices in 'y', one for each value, found 0"),
+        (example(x=[1, 2], y=[0, 2], v=[b"a", b"b"]), r"indices in 'y' within \[0, 2\), found 2"),
+        (example(x=[1.5], y=[0], v=[b"a"]), "expected tf.int64 values, found tf.float32"),
+    ],
+)
+def test_indices_must_fit(record: bytes, message: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message) as error:
+        tf.io.parse_example([example(), record], {"s": SPARSE})
+    assert error.value.index == 1
 
 
 def test_an_empty_batch() -> None:

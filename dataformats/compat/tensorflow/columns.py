@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -12,34 +12,25 @@ import numpy as np
 from dataformats.codecs.features.feature_column import NO_KIND, FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, FLOATS, INTEGERS, MISSING
 from dataformats.columns.field_decoder import numbered
-from dataformats.compat.tensorflow import ragged, sparse
 from dataformats.compat.tensorflow.dtypes import convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.features import (
     FixedLenFeature,
     FixedLenSequenceFeature,
-    RaggedFeature,
-    RowLengths,
-    RowLimits,
-    RowSplits,
-    RowStarts,
-    UniformRowLength,
-    ValueRowIds,
-    VarLenFeature,
     stored_dtype,
 )
-from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.kernels.buffers import empty, rows
 from dataformats.kernels.wire_columns import JOINED, RAGGED, Output
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Dense", "Field", "Padded", "Rows", "Sparse", "field_of"]
+__all__ = ["KIND_NAMES", "Dense", "Field", "Found", "Padded"]
 
 _KINDS = {"string": BYTES, "float32": FLOATS, "int64": INTEGERS}
 _bools = rows(np.dtype(np.bool_), ())
-_NAMES = {kind: f"tf.{name}" for name, kind in _KINDS.items()}
+KIND_NAMES = {kind: f"tf.{name}" for name, kind in _KINDS.items()}
+"""Kind of a stored list to the name of its dtype."""
 
 Found = Mapping[str, FeatureColumn]
 """Name to its features, one a record."""
@@ -55,7 +46,7 @@ class Field(ABC):
     Attributes:
         name: See above.
         keys: The names of the features that it needs.
-        group: Where it stands in the result: sparse values first, ragged ones last.
+        group: Where it stands in the result.
     """
 
     group = 1
@@ -88,14 +79,20 @@ class Field(ABC):
         dtype = self.dtype.dtype
         return Output(RAGGED, dtype.kind, dtype.itemsize, 1, rows(dtype, ()), _bools)
 
-    def values(self, stored: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the values of all features, one after the other, and how many each has."""
-        if stored.held & ~(NO_KIND | 1 << self.kind + 1):
-            row = int(((stored.kinds != self.kind) & (stored.kinds > MISSING)).argmax())
-            self.refuse(row, f"{self.dtype!r} values", f"{_NAMES[int(stored.kinds[row])]} values")
-        if self.kind == BYTES:
+    def values(self, stored: FeatureColumn, kind: Any = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return the values of all features, one after the other, and how many each has.
+
+        Args:
+            stored: The features.
+            kind: The kind of their values; `None`: that of this field.
+        """
+        kind = self.kind if kind is None else kind
+        if stored.held & ~(NO_KIND | 1 << kind + 1):
+            row = int(((stored.kinds != kind) & (stored.kinds > MISSING)).argmax())
+            self.refuse(row, f"{KIND_NAMES[kind]} values", f"{KIND_NAMES[int(stored.kinds[row])]} values")
+        if kind == BYTES:
             return string_array(list(stored.blobs())), stored.counts
-        return stored.numbers(self.kind), stored.counts
+        return stored.numbers(kind), stored.counts
 
     def values_of_steps(self, lists: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the values of all steps of feature lists, and how many each step has."""
@@ -227,103 +224,6 @@ class Padded(Field):
         return dense
 
 
-class Sparse(Field):
-    """A `VarLenFeature`."""
-
-    group = 0
-
-    def batch(self, found: Found) -> sparse.SparseTensor:
-        return sparse.of_rows(*self.values(found[self.name]))
-
-    def one(self, found: Found) -> Any:
-        return sparse.of_one(self.values(found[self.name])[0])
-
-    def one_of_values(self, values: Any) -> Any:
-        return sparse.of_one(np.empty(0, self.dtype.dtype) if values is None else values)
-
-
-class Rows(Field):
-    """A `RaggedFeature`."""
-
-    group = 2
-
-    def __init__(self, name: str, feature: RaggedFeature) -> None:
-        super().__init__(name, feature)
-        self._value_key = feature.value_key or name
-        self._partitions = feature.partitions
-        self.splits: Any = feature.row_splits_dtype.dtype
-        self.keys: list[str] = [
-            self._value_key,
-            *(part.key for part in self._partitions if not isinstance(part, UniformRowLength)),
-        ]
-
-    def batch(self, found: Found) -> RaggedTensor:
-        values, counts = self.values(found[self._value_key])
-        if not self._partitions:
-            return self.ragged(values, counts)
-        ends = np.cumsum(counts)
-        parts = [values[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)]
-        rows = [self._partitioned(part, found, number) for number, part in enumerate(parts)]
-        if not rows:
-            empty: Any = values
-            for _ in self._partitions:
-                empty = RaggedTensor(empty, np.zeros(1, self.splits))
-            return RaggedTensor(empty, np.zeros(1, self.splits))
-        return ragged.stack(rows)
-
-    def one(self, found: Found) -> Any:
-        values, _ = self.values(found[self._value_key])
-        return self._partitioned(values, found, 0) if self._partitions else values
-
-    def one_of_values(self, values: Any) -> Any:
-        return np.empty(0, self.dtype.dtype) if values is None else values
-
-    def output(self) -> Output | None:
-        return None if self._partitions else super().output()
-
-    def ragged(self, values: Any, counts: NDArray[np.int64]) -> RaggedTensor:
-        """Return values in rows of these lengths."""
-        return RaggedTensor(values, np.concatenate([[0], np.cumsum(counts)]).astype(self.splits))
-
-    def _partitioned(self, values: Any, found: Found, row: int) -> Any:
-        for part in reversed(self._partitions):
-            if isinstance(part, UniformRowLength):
-                lengths = np.full(len(values) // max(1, part.length), part.length)
-            else:
-                lengths = self._lengths(part, self._numbers(found[part.key], row), len(values))
-            if (lengths < 0).any() or lengths.sum() != len(values):
-                self.refuse(row, f"rows that divide {len(values)} values", f"{part} with lengths {lengths.tolist()}")
-            values = self.ragged(values, lengths)
-        return values
-
-    def _numbers(self, stored: FeatureColumn, row: int) -> NDArray[np.int64]:
-        kind = int(stored.kinds[row])
-        if kind not in (INTEGERS, MISSING, -1):
-            self.refuse(row, "tf.int64 values as a partition", f"{_NAMES[kind]} values")
-        numbers: NDArray[np.int64] = stored.take(np.array([row])).numbers(INTEGERS)
-        return numbers
-
-    def _lengths(self, part: Any, numbers: NDArray[np.int64], n_values: int) -> NDArray[np.int64]:
-        return _LENGTHS[type(part)](numbers, n_values)
-
-
-_LENGTHS: dict[type, Callable[[NDArray[np.int64], int], NDArray[np.int64]]] = {
-    RowSplits: lambda splits, n: np.diff(splits),
-    RowLengths: lambda lengths, n: lengths,
-    RowStarts: lambda starts, n: np.diff(starts, append=n),
-    RowLimits: lambda limits, n: np.diff(limits, prepend=0),
-    ValueRowIds: lambda rows, n: np.bincount(rows) if len(rows) and rows.min() >= 0 else rows,
-}
-
-
-_FIELDS: dict[type, Callable[[str, Any], Field]] = {
-    FixedLenFeature: Dense,
-    FixedLenSequenceFeature: Padded,
-    VarLenFeature: Sparse,
-    RaggedFeature: Rows,
-}
-
-
 def _records(lists: FeatureColumn) -> NDArray[np.int64]:
     """Return the record of each step."""
     return np.repeat(np.arange(len(lists)), lists.counts)
@@ -333,18 +233,3 @@ def _default(value: Any, field: Field) -> NDArray[Any] | None:
     """Return a default value; one without elements is none."""
     default = None if value is None else np.asarray(convert(value, field.dtype), field.dtype.dtype)
     return default if default is not None and default.size else None
-
-
-def field_of(name: str, feature: Any) -> Field:
-    """Return the field of a configuration.
-
-    Raises:
-        ValueError: The configuration is not valid.
-    """
-    field = _FIELDS.get(type(feature))
-    if field is not None:
-        return field(name, feature)
-    raise ValueError(
-        f"feature {name!r}: expected FixedLenFeature, VarLenFeature, FixedLenSequenceFeature or RaggedFeature, "
-        f"found {feature!r:.80}"
-    )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype, numpy_dtype
 
-__all__ = ["FixedLenFeature", "FixedLenSequenceFeature", "RaggedFeature", "VarLenFeature"]
+__all__ = ["FixedLenFeature", "FixedLenSequenceFeature", "RaggedFeature", "SparseFeature", "VarLenFeature"]
 
 _STORED = ("int64", "float32", "string")
 
@@ -101,6 +101,33 @@ class VarLenFeature(NamedTuple):
     """
 
     dtype: Any
+
+
+class _Sparse(NamedTuple):
+    index_key: str | Sequence[str]
+    value_key: str
+    dtype: Any
+    size: int | Sequence[int]
+    already_sorted: bool = False
+
+
+class SparseFeature(_Sparse):
+    """Values of one feature at the indices that other features hold; they become a `SparseTensor`.
+
+    Args:
+        index_key: The name of the feature with the index of each value; several names, one for each dimension.
+        value_key: The name of the feature that has the values.
+        dtype: `tf.int64`, `tf.float32` or `tf.string`.
+        size: The size of the dimension, or of each.
+        already_sorted: The indices are in ascending order; otherwise they are sorted.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.io.SparseFeature("index", "value", tf.int64, size=100).size
+        100
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dataformats.batch import Blobs
 from dataformats.codecs.features.feature_column import FeatureColumn
-from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, SEQUENCE_MESSAGE
+from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE
 from dataformats.codecs.features.wire_column import find
 from dataformats.compat.tensorflow import sparse
-from dataformats.compat.tensorflow.columns import Dense, Field, Padded, Rows, field_of
+from dataformats.compat.tensorflow.columns import Field, Padded
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.features import FixedLenSequenceFeature
+from dataformats.compat.tensorflow.plan import Plan, plan_of
+from dataformats.compat.tensorflow.ragged_columns import Rows
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import Shape
-from dataformats.kernels.wire_columns import JOINED, RAGGED, ReadValues, Value, ValueForm, plan_columns
 
 __all__ = ["parse_example", "parse_sequence_example", "parse_single_example", "parse_single_sequence_example"]
-
-_PLANS = 64  # configurations whose plans are kept
 
 
 def parse_example(serialized: Any, features: Mapping[str, Any], example_names: Any = None, name: Any = None) -> Any:
@@ -30,7 +27,8 @@ def parse_example(serialized: Any, features: Mapping[str, Any], example_names: A
 
     Args:
         serialized: An array or list of bytes; bytes alone are parsed as `parse_single_example` does.
-        features: Name to `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature` or `RaggedFeature`.
+        features: Name to `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature`, `RaggedFeature` or
+            `SparseFeature`.
         example_names: The name of each record, for errors.
         name: Ignored.
 
@@ -51,7 +49,7 @@ def parse_example(serialized: Any, features: Mapping[str, Any], example_names: A
     if isinstance(serialized, bytes):
         return parse_single_example(serialized, features, example_names)
     with _Naming(example_names):
-        plan = _plan(features)
+        plan = plan_of(features)
         return plan.batch(plan.find(_blobs(serialized)))
 
 
@@ -80,7 +78,7 @@ def parse_single_example(
         >>> tf.io.parse_single_example(record, {"name": tf.io.FixedLenFeature([], tf.string)})
         {'name': b'cat'}
     """
-    plan = _plan(features)
+    plan = plan_of(features)
     values = plan.read(serialized)
     if values is None:
         with _Naming(example_names, alone=True):
@@ -112,7 +110,7 @@ def parse_sequence_example(
         InvalidArgumentError: A record does not fit; the error names it and the feature.
         ValueError: A configuration is not valid.
     """
-    context, lists = _plan(context_features or {}), _plan(sequence_features or {}, in_steps=True)
+    context, lists = plan_of(context_features or {}), plan_of(sequence_features or {}, in_steps=True)
     with _Naming(example_names):
         found = _find_sequences(_blobs(serialized), context, lists)
         values = context.batch(found[0])
@@ -159,7 +157,7 @@ def parse_single_sequence_example(
         >>> tf.io.parse_single_sequence_example(record, sequence_features=words)
         ({}, {'words': array([5, 6])})
     """
-    context, lists = _plan(context_features or {}), _plan(sequence_features or {}, in_steps=True)
+    context, lists = plan_of(context_features or {}), plan_of(sequence_features or {}, in_steps=True)
     with _Naming(example_name, alone=True):
         found = _find_sequences(_blobs([serialized]), context, lists)
         values = context.one(found[0])
@@ -195,86 +193,8 @@ def _blobs(serialized: Any) -> Blobs:
     return Blobs.join(values)
 
 
-class _Plan:
-    """The features of one configuration.
-
-    Attributes:
-        fields: One for each feature, in the order of the result.
-    """
-
-    def __init__(self, features: Mapping[str, Any], *, in_steps: bool) -> None:
-        make = _field_of_steps if in_steps else field_of
-        self.fields = sorted([make(name, features[name]) for name in sorted(features)], key=lambda field: field.group)
-        self.keys = list(dict.fromkeys(key for field in self.fields for key in field.keys))
-        self._read = None if in_steps else _reader(self.fields)
-
-    def find(self, blobs: Blobs) -> dict[str, FeatureColumn]:
-        """Return the features of Examples, by key."""
-        found = find(Shape.EXAMPLE, EXAMPLE_MESSAGE, blobs, [(0, key) for key in self.keys])
-        return dict(zip(self.keys, found, strict=True))
-
-    def batch(self, found: Mapping[str, FeatureColumn]) -> dict[str, Any]:
-        """Return the values of all records."""
-        return {field.name: field.batch(found) for field in self.fields}
-
-    def one(self, found: Mapping[str, FeatureColumn]) -> dict[str, Any]:
-        """Return the values of the only record."""
-        return {field.name: field.one(found) for field in self.fields}
-
-    def read(self, serialized: Any) -> dict[str, Any] | None:
-        """Return the values of one record by the fast path; `None` if `one` must return them, or raise."""
-        stored = self._read(serialized) if self._read is not None and type(serialized) is bytes else None
-        if stored is None:
-            return None
-        values = {}
-        for field in self.fields:
-            value = field.one_of_values(stored.get(field.keys[0]))
-            if value is None:
-                return None
-            values[field.name] = value
-        return values
-
-
-def _field_of_steps(name: str, feature: Any) -> Field:
-    if isinstance(feature, FixedLenSequenceFeature):
-        return Padded(name, feature, in_steps=True)
-    field = field_of(name, feature)
-    if isinstance(field, Dense) or len(field.keys) > 1:
-        raise ValueError(
-            f"feature {name!r}: expected FixedLenSequenceFeature, VarLenFeature or RaggedFeature without partitions "
-            f"in sequence_features, found {feature!r:.80}"
-        )
-    return field
-
-
-def _reader(fields: Sequence[Field]) -> ReadValues | None:
-    """Return a function from one record to its stored values by key; `None` if a field needs columns."""
-    planned = [(field.keys[0], field.output()) for field in fields]
-    outputs = [output for _, output in planned if output is not None]
-    if len(outputs) < len(planned) or len({key for key, _ in planned}) < len(planned):
-        return None
-    forms = {JOINED: ValueForm.BYTES, RAGGED: ValueForm.ELEMENTS}
-    values = [Value(forms[output.output], True, key) for (key, _), output in zip(planned, outputs, strict=True)]
-    return plan_columns(Shape.EXAMPLE, [(0, key) for key, _ in planned], outputs, values)[1]
-
-
-def _plan(features: Mapping[str, Any], *, in_steps: bool = False) -> _Plan:
-    if not isinstance(features, Mapping):
-        raise ValueError(f"expected a dict of features, found {type(features).__name__}")
-    try:
-        # Tuples of different types may be equal.
-        return _kept_plan(tuple(features.items()), tuple(map(type, features.values())), in_steps)
-    except TypeError:  # a default value that is a list or an array
-        return _Plan(features, in_steps=in_steps)
-
-
-@lru_cache(_PLANS)
-def _kept_plan(features: tuple[tuple[str, Any], ...], types: tuple[type, ...], in_steps: bool) -> _Plan:
-    return _Plan(dict(features), in_steps=in_steps)
-
-
 def _find_sequences(
-    blobs: Blobs, context: _Plan, lists: _Plan
+    blobs: Blobs, context: Plan, lists: Plan
 ) -> tuple[dict[str, FeatureColumn], dict[str, FeatureColumn]]:
     """Return the features of the context, and the feature lists, by key."""
     wanted = [*((0, key) for key in context.keys), *((1, key) for key in lists.keys)]

@@ -167,6 +167,31 @@ def test_parsing_sequences(seed: int) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_sparse_features(seed: int) -> None:
+    draw = random.Random(seed)
+    letter, n_dimensions, in_order = draw.choice("ifs"), draw.randint(1, 2), draw.random() < 0.5
+    keys, sizes = ["x", "y"][:n_dimensions], [5, 3][:n_dimensions]
+    records = []
+    for _ in range(draw.randint(1, 4)):
+        record, n = theirs.train.Example(), draw.randint(0, 4)
+        columns = {key: [draw.randrange(size) for _ in range(n)] for key, size in zip(keys, sizes, strict=True)}
+        if seed % 5 == 4:
+            columns["x"].append(0)
+        for key, indices in columns.items():
+            record.features.feature[key].int64_list.value.extend(indices)
+        record.features.feature["v"].CopyFrom(feature(draw, letter, n))
+        records.append(record.SerializeToString())
+
+    def made(module: Any) -> Any:
+        where = (keys, sizes) if n_dimensions > 1 else (keys[0], sizes[0])
+        sparse = module.io.SparseFeature(where[0], "v", getattr(module, DTYPES[letter]), where[1], in_order)
+        return {"s": sparse, "x": module.io.VarLenFeature(module.int64)}
+
+    agree(lambda module: module.io.parse_example(records, made(module)))
+    agree(lambda module: module.io.parse_single_example(records[0], made(module)))
+
+
 @pytest.mark.parametrize("batch", [False, True])
 def test_partitions(batch: bool) -> None:
     draw = random.Random(1)

@@ -14,6 +14,7 @@ from dataformats.compat.tensorflow.gfile import exists, glob, isdir
 from dataformats.compat.tensorflow.io import (
     FixedLenFeature,
     FixedLenSequenceFeature,
+    SparseFeature,
     VarLenFeature,
     decode_raw,
     parse_example,
@@ -28,6 +29,7 @@ from dataformats.compat.tensorflow.random import set_seed, uniform
 __all__ = [
     "FixedLenFeature",
     "FixedLenSequenceFeature",
+    "SparseFeature",
     "VarLenFeature",
     "decode_raw",
     "enable_eager_execution",
