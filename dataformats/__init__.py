@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from dataformats.reading.stats import FieldStats
     from dataformats.repairing import RepairReport, repair
     from dataformats.spec import Spec, Type
-    from dataformats.writing.dataset_writer import create
+    from dataformats.writing.creating import create
 
 __version__ = "0.1.0"
 
@@ -86,7 +86,7 @@ _ROOMS = {
     "loaders.pack": ("pack",),
     "loaders.pad": ("pad",),
     "interfaces.record_writer": ("RecordWriter",),
-    "writing.dataset_writer": ("create",),
+    "writing.creating": ("create",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -14,8 +14,9 @@ from dataformats.reading.opening import open as open_source
 from dataformats.reading.opening import open_for_copying
 from dataformats.reading.source import RecordSource
 from dataformats.reading.views import mask_of
-from dataformats.writing.dataset_writer import writer
-from dataformats.writing.encoding import WriteSchema, refuse
+from dataformats.writing.creating import writer
+from dataformats.writing.encoding import refuse
+from dataformats.writing.schema import WriteSchema
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -16,8 +16,10 @@ from dataformats.interfaces import Loss
 from dataformats.reading.damaged import DamagedDataset, codecs_of, find_damaged, shard_name
 from dataformats.spec import Spec, Type
 from dataformats.storage.paths import is_local, local_path, resolve
-from dataformats.writing.dataset_writer import DatasetWriter, writer
-from dataformats.writing.encoding import WriteSchema, refuse
+from dataformats.writing.creating import writer
+from dataformats.writing.dataset_writer import DatasetWriter
+from dataformats.writing.encoding import refuse
+from dataformats.writing.schema import WriteSchema
 
 __all__ = ["RepairReport", "repair"]
 

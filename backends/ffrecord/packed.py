@@ -17,7 +17,7 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.paths import resolve
 from dataformats.storage.reference_read import read_blobs
-from dataformats.writing.dataset_writer import create
+from dataformats.writing.creating import create
 
 __all__ = ["PackedFolder", "pack_folder", "scan_folder", "walk"]
 

@@ -168,7 +168,7 @@ def convert(
     """
     from dataformats.converting import convert as converted
     from dataformats.storage.remote import is_url
-    from dataformats.writing.encoding import format_of
+    from dataformats.writing.schema import format_of
 
     if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
         raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")

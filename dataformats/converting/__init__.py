@@ -24,7 +24,7 @@ from dataformats.reading.scan import read_parts, steps
 from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.encoding import format_of
+from dataformats.writing.schema import format_of
 
 __all__ = ["ConvertReport", "convert", "opened_source"]
 

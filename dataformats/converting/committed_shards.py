@@ -13,7 +13,8 @@ from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.destination import Destination
-from dataformats.writing.encoding import Encoded, WriteSchema
+from dataformats.writing.encoding import Encoded
+from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_journal import ShardJournal
 from dataformats.writing.shards import Output
 

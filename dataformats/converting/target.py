@@ -18,11 +18,13 @@ from dataformats.converting.tasks import Conversion
 from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError
 from dataformats.reading.source import RecordSource
 from dataformats.storage.paths import is_local
-from dataformats.writing.dataset_writer import DatasetWriter, writer
+from dataformats.writing.creating import writer
+from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.destination import Destination, destination
-from dataformats.writing.encoding import WriteSchema, refuse
+from dataformats.writing.encoding import refuse
 from dataformats.writing.partial_data import ENCODING
 from dataformats.writing.remote_destination import RemoteDestination
+from dataformats.writing.schema import WriteSchema
 
 __all__ = ["Target"]
 

@@ -23,7 +23,8 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.scan import as_numbers, steps
 from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.spec import VALUE
-from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, WriteSchema, refuse
+from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, refuse
+from dataformats.writing.schema import WriteSchema
 
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
 

@@ -25,7 +25,7 @@ from dataformats.interfaces import RecordCodec
 from dataformats.reading.opening import open as open_dataset
 from dataformats.spec import Spec, Type
 from dataformats.testing.records import same
-from dataformats.writing.dataset_writer import create
+from dataformats.writing.creating import create
 
 __all__ = ["CodecCase", "CodecConformance"]
 

@@ -15,7 +15,7 @@ from dataformats.reading.opening import open as open_dataset
 from dataformats.reading.source import RecordSource
 from dataformats.testing.case import FormatCase
 from dataformats.testing.records import plain, plain_spec, same
-from dataformats.writing.dataset_writer import create
+from dataformats.writing.creating import create
 
 __all__ = ["DatasetFixture", "fail_after"]
 

@@ -21,7 +21,7 @@ from typing import Any
 from dataformats.reading.opening import open as open_dataset
 from dataformats.testing.case import FormatCase
 from dataformats.testing.records import plain
-from dataformats.writing.dataset_writer import create
+from dataformats.writing.creating import create
 
 __all__ = [
     "call",

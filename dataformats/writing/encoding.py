@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,143 +17,32 @@ from dataformats.batch.stored_records import join_values
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
 from dataformats.columns.numbers import Numbers
-from dataformats.errors import CodecError, Remedy, SpecError, UnknownNameError
-from dataformats.interfaces import (
-    Backend,
-    BlobBackend,
-    BlobWriter,
-    Codec,
-    FieldsBackend,
-    FieldsWriter,
-    RecordCodec,
-    WritesSingleValues,
-    check_options,
-)
-from dataformats.registry import backends
+from dataformats.errors import CodecError, Remedy, SpecError
+from dataformats.interfaces import Codec
 from dataformats.spec import Spec, Type
 
-__all__ = ["Encode", "Encoded", "FieldsEncoder", "WriteSchema", "format_of", "refuse"]
+__all__ = [
+    "NEEDS_SPEC",
+    "Chunk",
+    "Encode",
+    "Encoded",
+    "FieldsEncoder",
+    "encode_chunks",
+    "encode_in_threads",
+    "mapping_encoder",
+    "refuse",
+    "value_encoder",
+]
 
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
 Encode = Callable[[Any], Encoded]
+Chunk = tuple[Sequence[Encoded] | StoredRecords, BaseException | None]
+"""Encoded records, and the error of the record after them."""
 
-_NEEDS_SPEC = Remedy("For records with fields, pass {spec} with a type for each field.", spec=...)
-
-
-class WriteSchema:
-    """Format, payload and spec of new data.
-
-    Args:
-        format: The file format.
-        payload: The codec of whole records; `None` is the format's for this spec.
-        spec: The fields; `None` if records are single values, or if a reader infers them.
-        options: The options of the format.
-        stored: If fields are stored separately, the types under which they are stored; `None` chooses them.
-
-    Attributes:
-        backend: The format.
-        payload: The codec of whole records; `None` if fields are stored separately.
-        spec: The fields.
-        options: The options of the format.
-        needs_sidecar: True if the format cannot store all of it.
-        stored: If fields are stored separately, the types under which they are stored; else `None`.
-
-    Raises:
-        SpecError: The format cannot hold the spec; every offending field is named.
-        TypeError: The format has no such option.
-    """
-
-    def __init__(
-        self,
-        format: str,
-        payload: str | None,
-        spec: Spec | None,
-        options: Mapping[str, Any],
-        stored: Spec | None = None,
-    ) -> None:
-        self.backend: Backend = backends.get(format)
-        check_options(self.backend, "create", options)
-        self.spec = spec
-        self.options: dict[str, Any] = dict(options)
-        self.stored: Spec | None = stored
-        self.payload: str | None = payload or "bytes"
-        self._create: Callable[..., BlobWriter | FieldsWriter]
-        if isinstance(self.backend, BlobBackend):
-            if payload is None and spec is not None:
-                self.payload = self.backend.payload_for(spec)
-            self._create = self.backend.create
-            is_inferred = self.backend.guess_payload([]) == "bytes"
-            self.needs_sidecar: bool = spec is not None or self.payload != "bytes" or not is_inferred
-        elif isinstance(self.backend, FieldsBackend):
-            self._init_fields(self.backend, payload)
-        else:
-            raise TypeError(f"{format}: expected a BlobBackend or a FieldsBackend, found {type(self.backend).__name__}")
-
-    def _init_fields(self, backend: FieldsBackend, payload: str | None) -> None:
-        """Set what differs if fields are stored separately."""
-        if self.spec is not None:
-            if payload is not None:
-                remedy = Remedy("Leave out {payload}.", payload=payload)
-                raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
-            self.payload = None
-            if self.stored is None:
-                self.stored = backend.stored_spec(self.spec, **self.options)
-            self._create = functools.partial(backend.create, stored=self.stored)
-            self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
-        elif isinstance(backend, WritesSingleValues):
-            self._create = backend.create_values
-            self.needs_sidecar = self.payload != "bytes"
-        else:
-            remedy = Remedy("Pass {spec} with a type for each field.", spec=...)
-            raise SpecError(f"{backend.name} stores fields, not single values", remedy=remedy)
-
-    def encoder(self, codecs: Mapping[str, Any] | None, spec: Spec | None = None, *, trusted: bool = True) -> Encode:
-        """Return a function from a record to its bytes, or to the blobs of its fields.
-
-        Args:
-            codecs: As in `create`.
-            spec: The types of the records' values, if they differ from the declared types: `bytes` for blobs that are
-                encoded already.
-            trusted: False if a file named the types.
-
-        Raises:
-            SpecError: The payload needs a spec, or holds no fields, or cannot hold this spec.
-        """
-        resolver = CodecResolver(codecs, trusted=trusted)
-        given = spec if spec is not None else self.spec
-        if self.stored is not None and given is not None:
-            return FieldsEncoder(given, self.stored, resolver)
-        codec = resolver.codec(Type.parse(str(self.payload)))
-        if isinstance(codec, RecordCodec):
-            if given is None:
-                raise SpecError(f"the payload {self.payload!r} holds fields", remedy=_NEEDS_SPEC)
-            for kind in given.values():
-                resolver.codec(kind.element)  # raises for an unknown one before anything is written
-            return _mapping_encoder(codec.bind(given, resolver).encode)
-        if given is not None:
-            remedy = Remedy("Leave out {spec} or {payload}.", spec=..., payload=...)
-            raise SpecError(f"the payload {self.payload!r} holds single values, not fields", remedy=remedy)
-        return _value_encoder(codec)
-
-    def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
-        """Return a writer of one file or folder."""
-        return self._create(partial, resume=resume, **self.options)
-
-    def counted(self, n_records: int) -> WriteSchema:
-        """Return the schema of so many records, which some formats write faster if they know it."""
-        if "records" in self.options or "records" not in inspect.signature(self.backend.create).parameters:  # type: ignore[attr-defined]  # both kinds have it
-            return self
-        options = {**self.options, "records": n_records}
-        return WriteSchema(self.backend.name, self.payload, self.spec, options)
-
-    def sidecar(self) -> dict[str, Any] | None:
-        """Return the metadata that the format cannot store; `None` if it stores all."""
-        if not self.needs_sidecar:
-            return None
-        spec = {} if self.spec is None else {"spec": self.spec.to_json()}
-        payload = {} if self.payload is None else {"payload": self.payload}
-        return {"format": self.backend.name, **payload, **spec}
+_CHUNK_RECORDS = 64  # encoded together: more would not stay in the processor's cache
+_FIELDS_RECORDS, _FIELDS_BYTES = 256, 2**20  # likewise, if fields are encoded one after the other
+NEEDS_SPEC = Remedy("For records with fields, pass {spec} with a type for each field.", spec=...)
 
 
 class FieldsEncoder:
@@ -266,18 +154,44 @@ def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable
     return encode_exact
 
 
-def format_of(path: object) -> str:
-    """Return the format that the name of a new file belongs to.
+def encode_chunks(encode: Encode, records: Sequence[Any], format: str) -> Iterator[Chunk]:
+    """Encode records a few at a time."""
+    begin, size = 0, 1 if isinstance(encode, FieldsEncoder) else _CHUNK_RECORDS
+    while begin < len(records):
+        chunk = records[begin : begin + size]
+        begin += len(chunk)
+        if isinstance(encode, FieldsEncoder):
+            stored, failure = encode.rows(format, chunk)
+            size = max(1, min(_FIELDS_RECORDS, _FIELDS_BYTES * len(chunk) // max(1, stored.n_bytes)))
+            yield stored, failure
+        else:
+            yield _encode_all(encode, chunk)
 
-    Raises:
-        UnknownNameError: It belongs to none, or to several.
-    """
-    name = str(path).rstrip("/").rsplit("/", 1)[-1].lower()
-    matching = [format for format in backends if backends.get(format).matches_name(name)]
-    if len(matching) != 1:
-        remedy = Remedy("Pass {format}.", format=...)
-        raise UnknownNameError("format for the name", name=name, known=backends, remedy=remedy)
-    return matching[0]
+
+def _encode_all(encode: Encode, records: Sequence[Any]) -> Chunk:
+    encoded: list[Encoded] = []
+    try:
+        for record in records:
+            encoded.append(encode(record))  # noqa: PERF401  # an error keeps those before it
+    except BaseException as error:
+        return encoded, error
+    return encoded, None
+
+
+def encode_in_threads(encode: Encode, records: Iterable[Any], workers: int) -> Iterator[Chunk]:
+    """Encode records in parallel, and yield them in order; at most four for each worker are submitted at a time."""
+    pending: deque[Future[Encoded]] = deque()
+    with ThreadPoolExecutor(workers) as threads:
+        for record in records:
+            pending.append(threads.submit(encode, record))
+            if len(pending) >= 4 * workers:
+                yield _result(pending.popleft())
+        yield from map(_result, pending)
+
+
+def _result(future: Future[Encoded]) -> Chunk:
+    error = future.exception()
+    return ([future.result()], None) if error is None else ([], error)
 
 
 def refuse(_record: Any) -> bytes:
@@ -290,7 +204,9 @@ def _check_mapping(record: Any) -> None:
         raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
 
 
-def _mapping_encoder(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
+def mapping_encoder(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
+    """Return the encoder of records with fields."""
+
     def checked(record: Any) -> bytes:
         if type(record) is not dict:
             _check_mapping(record)
@@ -299,14 +215,16 @@ def _mapping_encoder(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
     return checked
 
 
-def _value_encoder(codec: Codec) -> Encode:
+def value_encoder(codec: Codec) -> Encode:
+    """Return the encoder of single values."""
+
     def encode(value: Any) -> bytes:
         try:
             return codec.encode(value)
         except (CodecError, SpecError):
             raise
         except Exception as error:
-            remedy = _NEEDS_SPEC if isinstance(value, Mapping) else None
+            remedy = NEEDS_SPEC if isinstance(value, Mapping) else None
             what = f"cannot encode {type(value).__name__}: {error}"
             raise CodecError(what, codec=codec.name, remedy=remedy) from error
 

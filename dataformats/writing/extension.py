@@ -18,9 +18,9 @@ from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
 from dataformats.interfaces import Backend, ResumesFinishedFiles
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.writing.encoding import WriteSchema
 from dataformats.writing.partial_data import ENCODING, check_encoding
 from dataformats.writing.recognition import records_of_shards
+from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_journal import ShardJournal, shard_journal_path, shard_name
 from dataformats.writing.shards import ShardLimits
 

@@ -9,8 +9,8 @@ from typing import Any
 from dataformats.errors import Remedy, TargetExistsError
 from dataformats.interfaces import BlobWriter, FieldsWriter
 from dataformats.writing.destination import Destination, destination
-from dataformats.writing.encoding import WriteSchema
 from dataformats.writing.recognition import records_of_shards
+from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shards import Output, ShardLimits, SingleFile
 
 __all__ = ["NumberedShards"]

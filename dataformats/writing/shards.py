@@ -12,10 +12,12 @@ from typing import Any
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError
 from dataformats.indexing.sidecar import list_file, without_checksums
+from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FileWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.writing.destination import Destination
-from dataformats.writing.encoding import Encoded, WriteSchema
+from dataformats.writing.encoding import Encoded
+from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_journal import ShardJournal, check_shard, shard_journal_path, shard_name
 
 __all__ = ["Output", "ShardLimits", "ShardedFiles", "SingleFile"]
@@ -34,6 +36,11 @@ class ShardLimits:
 
     records: int | None = None
     bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, number in (("shard_records", self.records), ("shard_bytes", self.bytes)):
+            if number is not None:
+                checked_int(name, number, 1)
 
     def is_full(self, file: FileWriter, encoded: Encoded) -> bool:
         """Return True if this record belongs to the next shard."""

@@ -12,7 +12,8 @@ from dataformats.batch.arrow_types import MEDIA, type_for_arrow
 from dataformats.columns.arrow_columns import batch_of_arrow, spec_of_arrow
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import VALUE, Spec, Type
-from dataformats.writing.encoding import Encode, FieldsEncoder, WriteSchema
+from dataformats.writing.encoding import Encode, FieldsEncoder
+from dataformats.writing.schema import WriteSchema
 
 __all__ = ["TableRecords", "is_table"]
 

@@ -16,7 +16,7 @@ from dataformats.backends.ffrecord.table_index import TableIndex
 from dataformats.errors import FormatError
 from dataformats.reading.opening import OpenArguments
 from dataformats.storage.files import LocalFile
-from dataformats.writing.dataset_writer import create
+from dataformats.writing.creating import create
 
 __all__ = ["FileReader", "FileWriter", "MissingFileError", "ReadError", "RecordIndexError", "checkFsAlign"]
 

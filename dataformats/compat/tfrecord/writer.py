@@ -17,7 +17,7 @@ from dataformats.compat.tfrecord.reader import TYPENAMES, FeatureTypeError, list
 from dataformats.kernels import masked_crc32c
 from dataformats.kernels.wire import Shape
 from dataformats.kernels.wire_write import BYTES_ITEM, MESSAGE, NUMBERS_ITEM, OTHER_ITEM, Field, Write, writer
-from dataformats.writing.dataset_writer import create
+from dataformats.writing.creating import create
 
 __all__ = ["TFRecordWriter"]
 

@@ -15,8 +15,9 @@ from dataformats.compat.syrah._hl.serialization import deserialize_array, serial
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.reading.opening import OpenArguments
 from dataformats.spec import Spec
-from dataformats.writing.dataset_writer import DatasetWriter, writer
-from dataformats.writing.encoding import WriteSchema
+from dataformats.writing.creating import writer
+from dataformats.writing.dataset_writer import DatasetWriter
+from dataformats.writing.schema import WriteSchema
 
 __all__ = ["ArrayNamesError", "File", "UnknownArrayError"]
 

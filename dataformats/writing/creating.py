@@ -1,0 +1,245 @@
+"""Create a dataset: where its files grow, what may have their name already, and the writer that fills them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dataformats.errors import Remedy, TargetExistsError
+from dataformats.integer_arguments import checked_int
+from dataformats.interfaces import AppendsInPlace
+from dataformats.registry import backends
+from dataformats.spec import Spec, SpecLike
+from dataformats.writing.dataset_writer import DatasetWriter
+from dataformats.writing.destination import Destination, InPlace, SharedFolder, destination
+from dataformats.writing.encoding import Encode
+from dataformats.writing.extension import FinishedData
+from dataformats.writing.numbered_shards import NumberedShards
+from dataformats.writing.schema import WriteSchema, format_of
+from dataformats.writing.shards import Output, ShardedFiles, ShardLimits, SingleFile
+
+__all__ = ["create", "writer"]
+
+
+def create(
+    path: Any,
+    format: str | None = None,
+    *,
+    spec: SpecLike | None = None,
+    payload: str | None = None,
+    codecs: Mapping[str, Any] | None = None,
+    shard_records: int | None = None,
+    shard_bytes: int | None = None,
+    shard_start: int | None = None,
+    shard_step: int = 1,
+    append: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    workers: int = 0,
+    storage_options: dict[str, Any] | None = None,
+    **backend_options: Any,
+) -> DatasetWriter:
+    """Create a dataset and return its writer.
+
+    The data grow in `PATH.partial` and are published by one rename at `close`. A new writer replaces the partial data
+    of an interrupted one, unless `resume=True`. A name has one writer at a time. A writer that is dropped without
+    `close` is aborted. Data behind a URL are built in a temporary folder and sent at `close`: see "Object stores" in
+    the documentation.
+
+    Args:
+        path: A path, a URL that fsspec knows, or a path object. With `shard_*` it is a folder.
+        format: `"ffrecord"`, `"tfrecord"` or another registered name; `None` takes it from the name of `path`.
+        spec: Field to type; records are mappings of these fields. `None`: records are values of the payload.
+        payload: The codec of whole records; `None` is `"example"` with a spec and `"bytes"` without.
+        codecs: Codecs for this dataset, name to `(encode, decode)` or a `Codec`.
+        shard_records: Start a new file after this many records; at least 1.
+        shard_bytes: Start a new file before one exceeds this many bytes; at least 1. A longer record gets its own file.
+        shard_start: The number of this writer's first shard, if several writers fill one folder independently. Each
+            shard has its final name as soon as it is complete, and a reader of the folder sees the complete ones.
+        shard_step: The number of these writers: this one writes shard `shard_start`, and then every `shard_step`-th.
+        append: Extend the data that have the name, if there are any: a plain TFRecord or OFRecord file, a Granular
+            dataset of generation 3, or a folder of shards, which gets further shards. The data stay as they are until
+            `close`, and after an error or a crash; only the Granular dataset grows in place, whole row by whole row.
+        resume: Continue the data of an interrupted writer; `len(writer)` is the number of records that are safe. An
+            exception then keeps the partial data.
+        overwrite: Replace an existing file or folder of that name, at `close`.
+        workers: Threads in which `extend` encodes records; 0 encodes in the calling thread.
+        storage_options: For the fsspec file system of a URL.
+        **backend_options: Options of the format: `compression="gzip"` for TFRecord, `records=` for FFRecord.
+
+    Returns:
+        The writer. It is not thread-safe.
+
+    Raises:
+        FormatError: `resume=True`, and the partial data cannot be resumed: a journal or sidecar is damaged or missing.
+        SpecError: The format cannot hold the spec; every offending field is named.
+        StateMismatchError: `resume=True` or `append=True`, and the data there have another payload or spec.
+        TargetExistsError: Something has the name, and neither `overwrite` nor `append` is given; or it cannot be
+            extended; or it is a folder that holds anything but data; or something else than partial data has the name
+            `PATH.partial`.
+        TargetInUseError: Another writer has the name, in this process or another one. File systems without `flock`
+            cannot tell.
+        TypeError: The format has no such option.
+        UnknownNameError: No such format or codec; or the name of `path` names no format.
+        ValueError: A shard size below 1; `append=True` together with `overwrite=True`, or one of them with
+            `shard_start`; `resume`, `append` or `shard_start` with a path that is not local; or a name that ends as the
+            files do that a writer makes beside its data, such as `.partial`.
+
+    Example:
+        >>> import dataformats, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "texts.ffr"
+        >>> with dataformats.create(path, spec={"text": "utf8", "tokens": "int64[]"}) as writer:
+        ...     writer.append({"text": "héllo", "tokens": [3, 1, 2]})
+        >>> dataformats.open(path)[0]
+        {'text': 'héllo', 'tokens': array([3, 1, 2])}
+
+        Extend a file, and a folder that two writers fill:
+
+        >>> for text in (b"one", b"two"):
+        ...     with dataformats.create(path.with_name("log.tfrecord"), append=True) as writer:
+        ...         writer.append(text)
+        >>> list(dataformats.open(path.with_name("log.tfrecord")))
+        [b'one', b'two']
+        >>> for k in range(2):
+        ...     with dataformats.create(path.with_name("parts"), "ffrecord", shard_start=k, shard_step=2) as writer:
+        ...         writer.append(b"from writer %d" % k)
+        >>> list(dataformats.open(path.with_name("parts")))
+        [b'from writer 0', b'from writer 1']
+    """
+    if format is not None and str(path) in backends and format not in backends:
+        raise TypeError(f"the path comes before the format: create({str(format)!r}, {str(path)!r})")
+    schema = WriteSchema(format or format_of(path), payload, None if spec is None else Spec(spec), backend_options)
+    return writer(
+        path,
+        schema,
+        schema.encoder(codecs),
+        codecs=codecs,
+        shard_records=shard_records,
+        shard_bytes=shard_bytes,
+        shard_start=shard_start,
+        shard_step=shard_step,
+        append=append,
+        resume=resume,
+        overwrite=overwrite,
+        workers=workers,
+        storage_options=storage_options,
+    )
+
+
+def writer(
+    path: Any,
+    schema: WriteSchema,
+    encode: Encode,
+    *,
+    codecs: Mapping[str, Any] | None = None,
+    shard_records: int | None = None,
+    shard_bytes: int | None = None,
+    shard_start: int | None = None,
+    shard_step: int = 1,
+    append: bool = False,
+    resume: bool = False,
+    overwrite: bool = False,
+    workers: int = 0,
+    storage_options: dict[str, Any] | None = None,
+    plan: Mapping[str, Any] | None = None,
+    make_output: Callable[[WriteSchema, Destination, bool], Output] | None = None,
+    shared: bool = False,
+) -> DatasetWriter:
+    """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`.
+
+    Args:
+        plan: Of a conversion, which only an equal one resumes; kept in the sidecar.
+        make_output: Returns the files from the schema, the destination and `resume`; `None`: those of `create`.
+        shared: Resume together with other such writers, none of which closes: each ends with `abort`. `make_output`
+            calls `Destination.share`.
+    """
+    limits = ShardLimits(shard_records, shard_bytes)
+    if shard_start is not None:
+        checked_int("shard_start", shard_start, 0)
+    checked_int("shard_step", shard_step, 1)
+    checked_int("workers", workers, 0)
+    if append + overwrite + (shard_start is not None) > 1:
+        raise ValueError("append=True, overwrite=True and shard_start= exclude each other: pass one of them")
+    target = destination(path, storage_options)
+    if append or shard_start is not None:
+        target = destination(target.final.resolve())  # if it is a link, the data that it names grow
+    if shard_start is not None:
+        target = SharedFolder(target.final)
+    elif append or (resume and make_output is None):
+        final, may_grow = target.final.resolve(), limits == ShardLimits() and not overwrite and plan is None
+        if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
+            target, resume = InPlace(final), True
+    extends = append and not target.grows and target.exists()
+    more = {} if plan is None else {"plan": plan}
+    facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **more}
+    is_begun = False
+    try:
+        target.lock(overwrite or extends, shared=shared)
+        if not target.grows:
+            _check_free(target, overwrite or extends, facts if resume else None)
+        finished = FinishedData.of(target.final, schema, limits) if extends else None
+        target.begin(facts if finished is None else {**facts, "extends": finished.digest}, schema.backend, resume)
+        is_begun = True
+        if shard_start is not None:
+            numbers = itertools.count(shard_start, shard_step)
+            output: Output = NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
+        elif make_output is not None:
+            output = make_output(schema, target, resume)
+        else:
+            output = _output(schema, target, limits, resume, finished)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if is_begun and not resume:
+                target.discard()
+        target.release()
+        raise
+    resumable = resume or (plan is not None and target.keeps_partial)
+    return DatasetWriter(
+        target, schema, encode, output, resumable=resumable, workers=workers, facts=more, codecs=codecs
+    )
+
+
+def _output(
+    schema: WriteSchema, target: Destination, limits: ShardLimits, resume: bool, finished: FinishedData | None
+) -> Output:
+    if finished is not None:
+        finished.begin(target.partial)
+    if limits != ShardLimits() or (finished is not None and finished.shards is not None):
+        return ShardedFiles(schema, target, limits, resume or finished is not None)
+    output = SingleFile(schema, target, resume or finished is not None)
+    try:
+        if finished is not None:
+            finished.check_resumed(target.partial)
+    except BaseException:
+        output.suspend()
+        raise
+    return output
+
+
+def _check_free(target: Destination, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
+    """Raise `TargetExistsError` if publishing would delete something that the call did not ask to replace.
+
+    Args:
+        target: The destination.
+        overwrite: See `create`.
+        resumed: Format, payload and spec with `resume=True`, else `None`.
+    """
+    if not overwrite:
+        if not target.exists():
+            return
+        problem, remedy = "exists", Remedy("Pass {overwrite} to replace it", overwrite=True)
+        if resumed is not None and target.keeps_partial and target.partial.exists():
+            problem = f"exists, and so do the partial data {str(target.partial)!r} of a writer that was to replace it"
+            remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
+        elif resumed is not None and target.complete(resumed):
+            problem = "is complete: there is nothing to resume"
+            remedy = Remedy("Pass {append} to extend it, or {overwrite} to replace it", append=True, overwrite=True)
+        elif resumed is not None:
+            problem = "exists, with another format, payload or spec, or with other files than its sidecar lists"
+        raise TargetExistsError(f"{target.name!r} {problem}", remedy=remedy)
+    unrelated = target.unrelated_entry()
+    if unrelated is not None:
+        what = f"{target.name!r} is not replaced: the folder holds other files than data, such as {str(unrelated)!r}"
+        raise TargetExistsError(what, remedy="Move them, or delete the folder")

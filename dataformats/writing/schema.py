@@ -1,0 +1,156 @@
+"""WriteSchema: format, payload and spec of new data."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.errors import Remedy, SpecError, UnknownNameError
+from dataformats.interfaces import (
+    Backend,
+    BlobBackend,
+    BlobWriter,
+    FieldsBackend,
+    FieldsWriter,
+    RecordCodec,
+    WritesSingleValues,
+    check_options,
+)
+from dataformats.registry import backends
+from dataformats.spec import Spec, Type
+from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, mapping_encoder, value_encoder
+
+__all__ = ["WriteSchema", "format_of"]
+
+
+class WriteSchema:
+    """Format, payload and spec of new data.
+
+    Args:
+        format: The file format.
+        payload: The codec of whole records; `None` is the format's for this spec.
+        spec: The fields; `None` if records are single values, or if a reader infers them.
+        options: The options of the format.
+        stored: If fields are stored separately, the types under which they are stored; `None` chooses them.
+
+    Attributes:
+        backend: The format.
+        payload: The codec of whole records; `None` if fields are stored separately.
+        spec: The fields.
+        options: The options of the format.
+        needs_sidecar: True if the format cannot store all of it.
+        stored: If fields are stored separately, the types under which they are stored; else `None`.
+
+    Raises:
+        SpecError: The format cannot hold the spec; every offending field is named.
+        TypeError: The format has no such option.
+    """
+
+    def __init__(
+        self,
+        format: str,
+        payload: str | None,
+        spec: Spec | None,
+        options: Mapping[str, Any],
+        stored: Spec | None = None,
+    ) -> None:
+        self.backend: Backend = backends.get(format)
+        check_options(self.backend, "create", options)
+        self.spec = spec
+        self.options: dict[str, Any] = dict(options)
+        self.stored: Spec | None = stored
+        self.payload: str | None = payload or "bytes"
+        self._create: Callable[..., BlobWriter | FieldsWriter]
+        if isinstance(self.backend, BlobBackend):
+            if payload is None and spec is not None:
+                self.payload = self.backend.payload_for(spec)
+            self._create = self.backend.create
+            is_inferred = self.backend.guess_payload([]) == "bytes"
+            self.needs_sidecar: bool = spec is not None or self.payload != "bytes" or not is_inferred
+        elif isinstance(self.backend, FieldsBackend):
+            self._init_fields(self.backend, payload)
+        else:
+            raise TypeError(f"{format}: expected a BlobBackend or a FieldsBackend, found {type(self.backend).__name__}")
+
+    def _init_fields(self, backend: FieldsBackend, payload: str | None) -> None:
+        """Set what differs if fields are stored separately."""
+        if self.spec is not None:
+            if payload is not None:
+                remedy = Remedy("Leave out {payload}.", payload=payload)
+                raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
+            self.payload = None
+            if self.stored is None:
+                self.stored = backend.stored_spec(self.spec, **self.options)
+            self._create = functools.partial(backend.create, stored=self.stored)
+            self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
+        elif isinstance(backend, WritesSingleValues):
+            self._create = backend.create_values
+            self.needs_sidecar = self.payload != "bytes"
+        else:
+            remedy = Remedy("Pass {spec} with a type for each field.", spec=...)
+            raise SpecError(f"{backend.name} stores fields, not single values", remedy=remedy)
+
+    def encoder(self, codecs: Mapping[str, Any] | None, spec: Spec | None = None, *, trusted: bool = True) -> Encode:
+        """Return a function from a record to its bytes, or to the blobs of its fields.
+
+        Args:
+            codecs: As in `create`.
+            spec: The types of the records' values, if they differ from the declared types: `bytes` for blobs that are
+                encoded already.
+            trusted: False if a file named the types.
+
+        Raises:
+            SpecError: The payload needs a spec, or holds no fields, or cannot hold this spec.
+        """
+        resolver = CodecResolver(codecs, trusted=trusted)
+        given = spec if spec is not None else self.spec
+        if self.stored is not None and given is not None:
+            return FieldsEncoder(given, self.stored, resolver)
+        codec = resolver.codec(Type.parse(str(self.payload)))
+        if isinstance(codec, RecordCodec):
+            if given is None:
+                raise SpecError(f"the payload {self.payload!r} holds fields", remedy=NEEDS_SPEC)
+            for kind in given.values():
+                resolver.codec(kind.element)  # raises for an unknown one before anything is written
+            return mapping_encoder(codec.bind(given, resolver).encode)
+        if given is not None:
+            remedy = Remedy("Leave out {spec} or {payload}.", spec=..., payload=...)
+            raise SpecError(f"the payload {self.payload!r} holds single values, not fields", remedy=remedy)
+        return value_encoder(codec)
+
+    def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
+        """Return a writer of one file or folder."""
+        return self._create(partial, resume=resume, **self.options)
+
+    def counted(self, n_records: int) -> WriteSchema:
+        """Return the schema of so many records, which some formats write faster if they know it."""
+        if "records" in self.options or "records" not in inspect.signature(self.backend.create).parameters:  # type: ignore[attr-defined]  # both kinds have it
+            return self
+        options = {**self.options, "records": n_records}
+        return WriteSchema(self.backend.name, self.payload, self.spec, options)
+
+    def sidecar(self) -> dict[str, Any] | None:
+        """Return the metadata that the format cannot store; `None` if it stores all."""
+        if not self.needs_sidecar:
+            return None
+        spec = {} if self.spec is None else {"spec": self.spec.to_json()}
+        payload = {} if self.payload is None else {"payload": self.payload}
+        return {"format": self.backend.name, **payload, **spec}
+
+
+def format_of(path: object) -> str:
+    """Return the format that the name of a new file belongs to.
+
+    Raises:
+        UnknownNameError: It belongs to none, or to several.
+    """
+    name = str(path).rstrip("/").rsplit("/", 1)[-1].lower()
+    matching = [format for format in backends if backends.get(format).matches_name(name)]
+    if len(matching) != 1:
+        remedy = Remedy("Pass {format}.", format=...)
+        raise UnknownNameError("format for the name", name=name, known=backends, remedy=remedy)
+    return matching[0]
