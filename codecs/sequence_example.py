@@ -36,7 +36,9 @@ from dataformats.codecs.features.wire import delimited
 from dataformats.codecs.features.wire_column import find
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.exact import exact
-from dataformats.columns.field_decoder import check_part, numbered, offsets_of
+from dataformats.columns.field_decoder import numbered
+from dataformats.columns.masks import check_part
+from dataformats.columns.numbers import offsets_of
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import ABSENT, Shape

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, StackedList, take_column
-from dataformats.columns.field_decoder import spread
+from dataformats.columns.masks import spread
 from dataformats.errors import SpecError
 from dataformats.loaders.typed_columns import is_optional, typed_column
 from dataformats.spec import VALUE

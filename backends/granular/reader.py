@@ -17,7 +17,7 @@ from dataformats.backends.granular.folder import DatasetFiles
 from dataformats.backends.granular.layout import Limits
 from dataformats.backends.granular.row_index import RowIndex, RowRecords
 from dataformats.backends.granular.stored_types import decoded_type, is_sequence
-from dataformats.columns.field_decoder import check_part
+from dataformats.columns.masks import check_part
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.lookup import RecordsByFile, split_by_file

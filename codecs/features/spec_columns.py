@@ -23,14 +23,9 @@ from dataformats.codecs.features.list_kinds import (
 )
 from dataformats.codecs.features.missing_fields import MissingFieldError
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.field_decoder import (
-    check_part,
-    elements_of,
-    numbered,
-    offsets_of,
-    spread,
-)
-from dataformats.columns.numbers import Numbers
+from dataformats.columns.field_decoder import numbered
+from dataformats.columns.masks import check_part, elements_of, spread
+from dataformats.columns.numbers import Numbers, offsets_of
 from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Type

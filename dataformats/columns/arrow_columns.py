@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Column, Ragged, RecordBatch
 from dataformats.batch.arrow import pyarrow
-from dataformats.columns.field_decoder import spread
+from dataformats.columns.masks import spread
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError
 from dataformats.spec import VALUE, Spec, Type

@@ -11,7 +11,8 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, whole
-from dataformats.columns.field_decoder import FieldDecoder, elements_of
+from dataformats.columns.field_decoder import FieldDecoder
+from dataformats.columns.masks import elements_of
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.interfaces import FieldCodecs, Reader, RecordCoder
 from dataformats.spec import VALUE, Spec

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
 from dataformats.columns.exact import DTYPES, exact
-from dataformats.columns.field_decoder import NumberCodec, check_dims, column_decoder, words
-from dataformats.columns.numbers import Numbers
+from dataformats.columns.field_decoder import check_dims, column_decoder, words
+from dataformats.columns.numbers import NumberCodec, Numbers
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.near_names import TYPES

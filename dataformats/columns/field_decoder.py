@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dataformats.batch import Blobs, Column, Nullable, Ragged, StackedList, take_column
+from dataformats.batch import Blobs, Column, Ragged, StackedList
 from dataformats.batch.column_types import plain
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
-from dataformats.columns.exact import exact
-from dataformats.columns.numbers import Numbers, check_counts, offsets_of, record_of
+from dataformats.columns.numbers import NumberCodec, Numbers, check_counts, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
 from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs
 from dataformats.spec import Type
@@ -24,47 +23,13 @@ if TYPE_CHECKING:
 __all__ = [
     "ColumnDecoder",
     "FieldDecoder",
-    "NumberCodec",
     "check_dims",
-    "check_part",
     "column_decoder",
     "conform",
-    "elements_of",
     "numbered",
-    "offsets_of",
-    "spread",
     "value_decoder",
     "words",
 ]
-
-
-class NumberCodec(Codec):
-    """One number as its little-endian bytes; `column_decoder` and `encode_value` handle shapes.
-
-    Args:
-        name: One of `NUMBER_TYPES`.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._numbers = Numbers(Type(name))
-
-    def encode(self, value: Any) -> bytes:
-        """Return the bytes of a number, which must fit by the rules of `exact`."""
-        return exact(self._numbers.kind, value).tobytes()
-
-    def decode(self, blob: bytes) -> Any:
-        """Return the number as a numpy scalar."""
-        return self._numbers.column(Blobs.join([blob]))[0]
-
-    def decode_batch(self, blobs: Blobs) -> Column:
-        """Return an ndarray (B,) of the dtype."""
-        return self._numbers.column(blobs)
-
-    def encode_batch(self, values: Column) -> Blobs | None:
-        """Return the bytes of numbers of the dtype, or of a list of `int`."""
-        return self._numbers.blobs(values)
-
 
 ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Column]
 """Takes blobs, the blobs of each record (`None`: one), and the field's name for errors; returns the column."""
@@ -184,34 +149,6 @@ def _decode_nested(
     return Ragged(values, offsets_of(counts // per_element))
 
 
-def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Column:
-    """Return the column of all records, given the column of those that have the field.
-
-    Args:
-        column: One row for each True in `present`, in order.
-        present: bool[B].
-        optional: The type has a `?`.
-
-    Returns:
-        A `Ragged` with empty items for missing values, and `present` if there are any; any other column as
-        `Nullable` if `optional`, else unchanged.
-    """
-    if isinstance(column, Ragged):
-        if present.all():
-            return column
-        lengths = np.zeros(len(present), np.int64)
-        lengths[present] = column.lengths
-        return Ragged(column.values, offsets_of(lengths) + column.offsets[0], column.item, present)
-    if not optional or isinstance(column, Nullable):
-        return column
-    if isinstance(column, list):
-        rows = iter(column)
-        return Nullable([next(rows) if there else None for there in present.tolist()], present)
-    dense = np.zeros((len(present), *column.shape[1:]), column.dtype)
-    dense[present] = column
-    return Nullable(dense, present)
-
-
 @contextmanager
 def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
     """Change the index of a `SpecError` or `CodecError` raised inside: position i becomes `owners[i]`."""
@@ -278,57 +215,6 @@ def words(error: Exception) -> str:
     if isinstance(error, CodecError | SpecError):
         return error.what
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
-    """Return the elements `part` along the first dimension of every record.
-
-    Args:
-        column: A `Ragged`, a list of sequences, or an ndarray (B, n, ...).
-        part: The elements.
-        name: The field's name, for errors.
-        size: Values of one element.
-
-    Raises:
-        IndexError: A record has too few elements.
-        SpecError: The column has no elements.
-    """
-    if isinstance(column, Ragged):
-        check_part(part, column.lengths // size, name)
-        picked = (np.arange(size) + size * np.asarray(part, np.int64)[:, None]).reshape(-1)
-        inner = (column.offsets[:-1, None] + picked).reshape(-1)
-        offsets = np.arange(len(column) + 1, dtype=np.int64) * len(picked)
-        return Ragged(take_column(column.values, inner), offsets, column.item)
-    if isinstance(column, list):
-        check_part(part, np.array([len(value) for value in column], np.int64), name)
-        return [_picked(value, part) for value in column]
-    if column.ndim < 2:
-        raise SpecError(f"cannot take elements {part} of a scalar", field=name)
-    check_part(part, np.full(len(column), column.shape[1], np.int64), name)
-    return cast("NDArray[Any]", column[:, np.asarray(part, np.int64)])
-
-
-def _picked(value: Any, part: range) -> Any:
-    return [value[at] for at in part] if isinstance(value, list) else value[np.asarray(part, np.int64)]
-
-
-def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
-    """Raise if `part` goes past the available elements.
-
-    Args:
-        part: The requested elements.
-        available: int64[B], elements of each record.
-        name: The field's name.
-
-    Raises:
-        IndexError: A record has too few elements.
-    """
-    if not len(part) or not len(available):
-        return
-    fewest = int(available.min())
-    if min(part) < 0 or max(part) >= fewest:
-        row = int(available.argmin())
-        raise IndexError(f"field {name!r}: {part} goes past the {fewest} elements of record {row} of this read")
 
 
 def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:

@@ -13,12 +13,13 @@ from dataformats.batch import Blobs, Column, Ragged
 from dataformats.batch.column_types import plain
 from dataformats.columns.exact import DTYPES, exact
 from dataformats.errors import CodecError, SpecError
+from dataformats.interfaces import Codec
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Numbers", "check_counts", "offsets_of", "record_of"]
+__all__ = ["NumberCodec", "Numbers", "check_counts", "offsets_of", "record_of"]
 
 
 _PACKED = {"|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q", "|u1": "B", "<u2": "H", "<u4": "I", "<u8": "Q"}
@@ -123,6 +124,34 @@ class Numbers:
             field=field,
             index=record_of(blob, counts),
         )
+
+
+class NumberCodec(Codec):
+    """One number as its little-endian bytes; `Numbers` handles shapes.
+
+    Args:
+        name: One of `NUMBER_TYPES`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._numbers = Numbers(Type(name))
+
+    def encode(self, value: Any) -> bytes:
+        """Return the bytes of a number, which must fit by the rules of `exact`."""
+        return exact(self._numbers.kind, value).tobytes()
+
+    def decode(self, blob: bytes) -> Any:
+        """Return the number as a numpy scalar."""
+        return self._numbers.column(Blobs.join([blob]))[0]
+
+    def decode_batch(self, blobs: Blobs) -> Column:
+        """Return an ndarray (B,) of the dtype."""
+        return self._numbers.column(blobs)
+
+    def encode_batch(self, values: Column) -> Blobs | None:
+        """Return the bytes of numbers of the dtype, or of a list of `int`."""
+        return self._numbers.blobs(values)
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, Column, Ragged
-from dataformats.columns.field_decoder import spread
+from dataformats.columns.masks import spread
 from dataformats.errors import CodecError
 from dataformats.importing.source import ImportedSource
 from dataformats.interfaces import Extents

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, concat_columns, take_column
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.columns.field_decoder import elements_of, spread
+from dataformats.columns.masks import elements_of, spread
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices

@@ -14,7 +14,8 @@ from dataformats.codecs.arrays import ARRAY
 from dataformats.codecs.documents import PICKLE
 from dataformats.columns.codec_resolver import CodecResolver, encode_value, register_codec
 from dataformats.columns.exact import exact
-from dataformats.columns.field_decoder import FieldDecoder, spread
+from dataformats.columns.field_decoder import FieldDecoder
+from dataformats.columns.masks import spread
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.interfaces import Codec
 from dataformats.registry import codecs as registered
