@@ -55,27 +55,24 @@ def load_sidecar(entry: StoredFile | Folder) -> Sidecar | None:
     Raises:
         FormatError: The sidecar is damaged, or of another version.
     """
-    file = entry.sibling(entry.basename + SIDECAR_SUFFIX) if entry.basename else None
-    if file is None:
+    there = entry.sibling_bytes(entry.basename + SIDECAR_SUFFIX, _MAX_BYTES) if entry.basename else None
+    if there is None:
         return None
+    name, content = there
     try:
-        found = json.loads(file.read_all(_MAX_BYTES))
-    except FormatError:
-        raise  # too long, or replaced meanwhile
+        found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"the sidecar is not JSON ({error})", path=file.name, remedy=_REMEDY) from error
-    finally:
-        file.release()
+        raise FormatError(f"the sidecar is not JSON ({error})", path=name, remedy=_REMEDY) from error
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         raise FormatError(
             "the sidecar cannot be read",
-            path=file.name,
+            path=name,
             expected=f"an object of version {_VERSION}",
             found=found.get("version") if isinstance(found, dict) else type(found).__name__,
             remedy="Delete it, or update dataformats.",
         )
     previous = found.get("previous")
-    return Sidecar(file.name, _facts(found, file.name), None if previous is None else _facts(previous, file.name))
+    return Sidecar(name, _facts(found, name), None if previous is None else _facts(previous, name))
 
 
 def sidecar_bytes(facts: Mapping[str, Any], previous: Mapping[str, Any] | None = None) -> bytes:

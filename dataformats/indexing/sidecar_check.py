@@ -11,6 +11,7 @@ from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.file_digest import file_digest, is_same_file
 from dataformats.indexing.sidecar import Sidecar, remedy_instead_of
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.storage.remote_names import plain
 
 __all__ = ["Comparison", "compare_entry", "compare_file", "compare_files", "fitting_facts", "is_name"]
 
@@ -203,7 +204,7 @@ def _compare_folder(
 
 def _place(folder: str, file: StoredFile) -> str:
     """Return the path of a file in its folder."""
-    return file.name if folder == "." else file.name.removeprefix(folder.rstrip("/") + "/")
+    return file.name if folder == "." else plain(file.name).removeprefix(plain(folder).rstrip("/") + "/")
 
 
 def _joined(folder: str, name: str) -> str:

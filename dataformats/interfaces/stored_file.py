@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from dataformats.errors import FormatError
 
@@ -17,7 +18,38 @@ __all__ = [
 _NUMBERS = re.compile(r"(\d+)")
 
 
-class StoredFile(ABC):
+class _Entry(ABC):
+    """A file or folder, with other files beside it."""
+
+    name: str
+
+    @property
+    def basename(self) -> str:
+        """The last part of the name; of an HTTP URL unquoted, without query and fragment."""
+        is_http = self.name.startswith(("http://", "https://"))
+        path = unquote(urlsplit(self.name).path) if is_http else self.name
+        return path.rstrip("/").rsplit("/", 1)[-1]
+
+    @abstractmethod
+    def sibling(self, name: str) -> StoredFile | None:
+        """Return the file called `name` in the same folder, or `None`."""
+
+    def sibling_bytes(self, name: str, limit: int) -> tuple[str, bytes] | None:
+        """Return path and content of a small file in the same folder, or `None`.
+
+        Raises:
+            FormatError: It is longer than `limit` bytes.
+        """
+        file = self.sibling(name)
+        if file is None:
+            return None
+        try:
+            return file.name, file.read_all(limit)
+        finally:
+            file.release()
+
+
+class StoredFile(_Entry):
     """One file to read. Thread-safe, usable after a fork.
 
     Attributes:
@@ -53,11 +85,6 @@ class StoredFile(ABC):
         """Bytes of the stored file: compressed ones if it is compressed."""
         return self.stored.size
 
-    @property
-    def basename(self) -> str:
-        """The last part of the name."""
-        return self.name.rstrip("/").rsplit("/", 1)[-1]
-
     def most_record_bytes(self, max_record_bytes: int) -> int:
         """Return the most bytes that a record of this file may have, if the caller allows `max_record_bytes`."""
         return max_record_bytes
@@ -82,11 +109,7 @@ class StoredFile(ABC):
             raise FormatError("too long to be read whole", path=self.name, expected=f"<= {limit}", found=self.size)
         return self.pread(0, self.size)
 
-    @abstractmethod
-    def sibling(self, name: str) -> StoredFile | None:
-        """Return the file called `name` in the same folder, or `None`."""
-
-    def release(self) -> None:  # noqa: B027  # most hold nothing
+    def release(self) -> None:  # most hold nothing
         """Close what is open; reading opens it again."""
 
     def folder(self) -> Folder | None:
@@ -97,7 +120,7 @@ class StoredFile(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
 
-class Folder(ABC):
+class Folder(_Entry):
     """The files of one folder, or those that a glob matched.
 
     Attributes:
@@ -127,11 +150,6 @@ class Folder(ABC):
     def sibling(self, name: str) -> StoredFile | None:
         """Return the file called `name` beside the folder itself, or `None`."""
         return None
-
-    @property
-    def basename(self) -> str:
-        """The folder's own name."""
-        return self.name.rstrip("/").rsplit("/", 1)[-1]
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

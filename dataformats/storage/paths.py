@@ -127,7 +127,7 @@ def _from_system(fs: Any, path: str, text: str) -> list[StoredFile | Folder]:
     if is_local_system(fs):
         return _from_local(path)
     with errors_as_os_error(text):
-        fs.invalidate_cache(path)  # another process may have written since it was listed
+        fs.invalidate_cache()  # another process may have written since it, or a folder in it, was listed
         if _MAGIC & set(path) and not fs.exists(path):
             return _from_url_glob(text, fs, path)
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files

@@ -18,6 +18,7 @@ from dataformats.storage.disk_blocks import DiskBlocks
 from dataformats.storage.folders import is_data
 from dataformats.storage.range_requests import RangeRequest, get_ranges, patiently
 from dataformats.storage.remote_errors import errors_as_os_error
+from dataformats.storage.remote_names import beside, entry_name, is_http, parent_of
 
 __all__ = [
     "FsspecFile",
@@ -181,18 +182,23 @@ class FsspecFile(StoredFile):
 
     def _info(self, *, again: bool = False) -> Mapping[str, Any]:
         if again:
-            self.fs.invalidate_cache(self.fs._parent(self.path))
+            self.fs.invalidate_cache(parent_of(self.fs, self.path))
         with errors_as_os_error(self.name):
             return dict(patiently(lambda: self.fs.info(self.path)))
 
     def folder(self) -> Folder:
         """Return the folder that the file lies in."""
-        return FsspecFolder(self.fs, self.fs._parent(self.path))
+        return FsspecFolder(self.fs, parent_of(self.fs, self.path))
 
     def sibling(self, name: str) -> StoredFile | None:
         if self._folder is not None and name not in self._folder.listing:
             return None
-        return _file_or_none(self.fs, f"{self.fs._parent(self.path)}/{name}")
+        return _file_or_none(self.fs, beside(self.fs, self.path, name))
+
+    def sibling_bytes(self, name: str, limit: int) -> tuple[str, bytes] | None:
+        if self._folder is not None and name not in self._folder.listing:
+            return None
+        return _bytes_or_none(self.fs, beside(self.fs, self.path, name), limit)
 
 
 def keep_on_disk(files: Iterable[StoredFile], folder: str, limit_bytes: int) -> None:
@@ -245,6 +251,22 @@ def _file_or_none(fs: Any, path: str) -> FsspecFile | None:
         return None
 
 
+def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
+    """Return name and content of a small file, by one request; `None` as `_file_or_none`."""
+    name = str(fs.unstrip_protocol(path))
+    try:
+        with errors_as_os_error(name):
+            content = bytes(patiently(lambda: fs.cat_file(path, start=0, end=limit + 1)))
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        return None
+    except OSError:  # of an empty object S3 sends no range
+        content = b""
+    if not 0 < len(content) <= limit:
+        file = _file_or_none(fs, path)  # tells an empty file from an error, and names one that is too long
+        return None if file is None else (file.name, file.read_all(limit))
+    return name, content
+
+
 class FsspecFolder(Folder):
     """A folder behind an fsspec file system."""
 
@@ -257,16 +279,21 @@ class FsspecFolder(Folder):
     def listing(self) -> dict[str, Mapping[str, Any]]:
         """The name of each file and folder in it, and what the file system says of it."""
         fs = self._system.current
+        path = f"{self._path}/" if is_http(self._path) else self._path  # without the slash, servers redirect
         with errors_as_os_error(self.name):
-            entries = patiently(lambda: fs.ls(self._path, detail=True))
-        named = {entry["name"].rstrip("/").rsplit("/", 1)[-1]: entry for entry in entries}
-        return {name: named[name] for name in sorted(named)}
+            fs.invalidate_cache(self._path)
+            entries = patiently(lambda: fs.ls(path, detail=True))
+        named = {entry_name(self._path, entry["name"]): entry for entry in entries}
+        return {name: named[name] for name in sorted(filter(None, named))}
 
     def names(self) -> list[str]:
         return self._names("file")
 
     def file(self, name: str) -> StoredFile:
-        return FsspecFile(self._system.current, f"{self._path}/{name}", self.listing.get(name), self)
+        return FsspecFile(self._system.current, self._inside(name), self.listing.get(name), self)
+
+    def _inside(self, name: str) -> str:
+        return beside(self._system.current, f"{self._path}/_", name)
 
     def folders(self) -> list[str]:
         return self._names("directory")
@@ -275,8 +302,12 @@ class FsspecFolder(Folder):
         return [name for name, entry in self.listing.items() if entry["type"] == kind and is_data(name)]
 
     def folder(self, name: str) -> Folder:
-        return FsspecFolder(self._system.current, f"{self._path}/{name}")
+        return FsspecFolder(self._system.current, self._inside(name))
 
     def sibling(self, name: str) -> StoredFile | None:
         fs = self._system.current
-        return _file_or_none(fs, f"{fs._parent(self._path)}/{name}")
+        return _file_or_none(fs, beside(fs, self._path, name))
+
+    def sibling_bytes(self, name: str, limit: int) -> tuple[str, bytes] | None:
+        fs = self._system.current
+        return _bytes_or_none(fs, beside(fs, self._path, name), limit)

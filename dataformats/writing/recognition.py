@@ -47,7 +47,7 @@ def unrelated_object(folder: Folder, names: Iterable[str]) -> str | None:
     found = {
         file.name.removeprefix(f"{folder.name}/") for name in backends for file in _found(backends.get(name), folder)
     }
-    for name in sorted(names):
+    for name in sorted(name for name in names if not name.endswith("/")):  # some stores list empty folders so
         place = name.rpartition(f"/{folder.basename}/")[2]
         data = place.removesuffix(SIDECAR_SUFFIX).removesuffix(INDEX_SUFFIX)
         if not {place, data, place.partition("/")[0]} & (listed | found):

@@ -185,7 +185,10 @@ class RemoteDestination(_TemporaryFolder):
     def _old_objects(self, beside: Iterable[str]) -> set[str]:
         self.fs.invalidate_cache(self.path)
         inside = self.fs.find(self.path) if self.fs.exists(self.path) else []
-        return {*inside, *(name for name in beside if self.fs.exists(name))}
+        return {
+            *(name for name in inside if not name.endswith("/")),
+            *(name for name in beside if self.fs.exists(name)),
+        }
 
     def _partial_name(self, name: str) -> str:
         is_inside = name.startswith(f"{self.path}/")

@@ -28,7 +28,7 @@ class RangeServer:
     Attributes:
         url: Of the file.
         data: Its bytes; may be replaced.
-        ranges: The `Range` header of each GET, without `bytes=`.
+        ranges: The `Range` header of each GET of the file, without `bytes=`.
         head_status: The status of each HEAD.
         fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`, or
             `"cut"` for half of the body.
@@ -68,11 +68,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._start(status, len(self.store.data) if status == 200 else 0)
 
     def do_GET(self) -> None:
+        if not self._is_there():
+            self._start(404, 0)
+            return
         asked = self.headers.get("Range", "").removeprefix("bytes=")
         self.store.ranges.append(asked)
         fault = self.store.fault(len(self.store.ranges) - 1, asked)
-        if not self._is_there():
-            fault = "404"
         if fault == "reset":
             linger = struct.pack("ii", 1, 0)
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

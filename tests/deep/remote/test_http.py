@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -155,6 +156,27 @@ def test_opening_in_few_requests(format: str, tmp_path: Path) -> None:
         dataformats.open(f"{url}/{name}", format=format, payload=source.payload, spec=source.spec)
         assert len(log) <= 3
         assert len(dataformats.open(f"{url}/*{SUFFIXES[format]}")) == N
+
+
+def test_names_that_a_url_quotes(tmp_path: Path) -> None:
+    """The sidecar lists them unquoted; a query belongs to no name, and goes to the sidecar, too."""
+    name = "a b#c%20d?é"
+    for format, shards in (("tfrecord", 50), ("granular", None)):
+        with dataformats.create(
+            tmp_path / f"{name}-{format}", format, spec={"n": "int64"}, shard_records=shards
+        ) as writer:
+            writer.extend({"n": i} for i in range(100))
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"n": "int64"}) as writer:
+        writer.extend({"n": i} for i in range(100))
+    with counting_server(tmp_path) as (url, log):
+        for path in (
+            f"{quote(name)}-tfrecord/",
+            f"{quote(name)}-granular/",
+            "x.tfrecord?download=1",
+            "x.tfrecord#here",
+        ):
+            assert dataformats.open(f"{url}/{path}").read([7, 99])["n"].tolist() == [7, 99]
+        assert ("GET /x.tfrecord.dataformats.json?download=1", 0) in [(asked, 0) for asked, _ in log]
 
 
 def test_a_folder_is_a_page_of_links(path: Path) -> None:

@@ -115,6 +115,19 @@ def test_writing(format: str, shards: int | None, server: Server) -> None:
     assert not [name for name in names if ".partial" in name]
 
 
+def test_objects_that_stand_for_folders(server: Server) -> None:
+    """The consoles of object stores make them: they are neither data nor in the way."""
+    url = "s3://bucket/made-by-hand"
+    for first in (0, 100):
+        for name in ("", "sub/", "000000/"):
+            server.system().call_s3("put_object", Bucket="bucket", Key=f"made-by-hand/{name}", Body=b"")
+        with dataformats.create(
+            url, "tfrecord", spec=SPEC, shard_records=7, overwrite=True, storage_options=server.options
+        ) as writer:
+            writer.extend({"data": b"x", "number": first + i} for i in range(20))
+        assert dataformats.open(url, storage_options=server.options)[19]["number"] == first + 19
+
+
 def test_converting_from_and_to(server: Server, tmp_path: Path) -> None:
     """A folder of images and one of tables, behind a URL, become shards behind a URL."""
     image_module = pytest.importorskip("PIL.Image")

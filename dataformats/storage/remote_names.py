@@ -1,0 +1,45 @@
+"""Names of files behind fsspec file systems: those of HTTP are URLs, which quote characters and may have a query."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+__all__ = ["beside", "entry_name", "is_http", "parent_of", "plain"]
+
+
+def is_http(path: str) -> bool:
+    """Return True for the path of a file behind HTTP, which is a whole URL."""
+    return path.startswith(("http://", "https://"))
+
+
+def parent_of(fs: Any, path: str) -> str:
+    """Return the path of the folder that a file or folder lies in; of a URL without query and fragment."""
+    if not is_http(path):
+        return str(fs._parent(path))
+    url = urlsplit(path)
+    return urlunsplit((url.scheme, url.netloc, url.path.rstrip("/").rpartition("/")[0], "", ""))
+
+
+def beside(fs: Any, path: str, name: str) -> str:
+    """Return the path of `name` in the same folder; of a URL with the same query, which may hold a token."""
+    if not is_http(path):
+        return f"{fs._parent(path)}/{name}"
+    url = urlsplit(path)
+    folder = url.path.rstrip("/").rpartition("/")[0]
+    return urlunsplit((url.scheme, url.netloc, f"{folder}/{quote(name)}", url.query, ""))
+
+
+def plain(path: str) -> str:
+    """Return a path as it is, or that of a URL, unquoted."""
+    return unquote(urlsplit(path).path) if is_http(path) else path
+
+
+def entry_name(folder: str, path: str) -> str:
+    """Return the name of an entry in the listing of a folder; empty for the folder itself.
+
+    Some object stores list an object `NAME/` that stands for an empty folder, and the pages of HTTP servers have links
+    that sort them.
+    """
+    inside = plain(path).strip("/")
+    return "" if inside == plain(folder).strip("/") else inside.rsplit("/", 1)[-1]
