@@ -1,20 +1,106 @@
-// The panel of one record: every value, large.
+// One record: its row in the page, and the panel that shows every value, large.
 
-import { counted, element, grouped } from "./dom.js";
+import * as api from "./api.js";
+import { byId, counted, element, grouped } from "./dom.js";
+import { failed, notice } from "./notices.js";
+import { clear, load } from "./page.js";
+import { known, remember, state, total } from "./state.js";
+import { columnsOf } from "./table.js";
 import { large } from "./values.js";
 
+const MOST_DETAILS = 60; // fields of a record that are shown without a choice
+
+export function mark() {
+  const rows = [...document.querySelectorAll("#main [data-record]")];
+  rows.forEach((row, index) => {
+    row.tabIndex = index === state.at ? 0 : -1;
+    row.classList.toggle("is-open", Number(row.dataset.record) === state.open && !byId("detail").hidden);
+  });
+  return rows[state.at];
+}
+
+export function openRow(index) {
+  state.at = index;
+  return openRecord(state.rows[index].record);
+}
+
+let opening = 0; // the latest wish: an earlier answer may come later
+
+export async function openRecord(record) {
+  opening += 1;
+  const mine = opening;
+  const all = state.facts.fields.length;
+  const positions = all <= MOST_DETAILS ? [...Array(all).keys()] : state.fields;
+  try {
+    const { rows } = await api.records([record], positions, true);
+    if (mine !== opening) return;
+    if (!rows.length) throw new Error(`There is no record ${grouped(record)}.`);
+    state.open = record;
+    showDetail(rows[0], columnsOf(state.facts.fields, positions));
+    mark();
+    remember();
+  } catch (error) {
+    failed(error, "records");
+  }
+}
+
+export function closeDetail() {
+  opening += 1;
+  byId("detail").hidden = true;
+  byId("detail").replaceChildren();
+  state.open = null;
+  mark()?.focus();
+  remember();
+}
+
+/** Move to another row, over the ends of the page. */
+export async function step(by) {
+  const next = state.at + by;
+  if (next < 0 || next >= state.rows.length) {
+    const first = state.first + by * state.count;
+    if (first < 0 || first >= total()) return;
+    state.first = first;
+    await load();
+    state.at = by > 0 ? 0 : state.rows.length - 1;
+  } else state.at = next;
+  if (state.open !== null) await openRecord(state.rows[state.at].record);
+  mark()?.focus();
+  mark()?.scrollIntoView({ block: "nearest" });
+}
+
+export async function jump(text) {
+  const number = Number(text.replace(/[,_\s]/g, ""));
+  const n = known();
+  if (!text.trim() || !Number.isInteger(number) || number < -n || number >= n) {
+    notice("jump", Number.isFinite(n) ? `Expected a number from 0 to ${grouped(n - 1)}.` : "Expected the number of a record.");
+    return;
+  }
+  notice("jump", null);
+  const record = number < 0 ? number + n : number;
+  state.list = null;
+  if (state.filter) await clear();
+  state.first = Math.floor(record / state.count) * state.count;
+  state.at = record - state.first;
+  if (state.view === "overview") state.view = "table";
+  await load();
+  await openRecord(record);
+  mark()?.focus({ preventScroll: true });
+  mark()?.scrollIntoView({ block: "center" });
+}
+
 /** Fill the panel with a row whose cells are large. */
-export function showDetail(panel, row, columns, { onClose, onStep, total }) {
-  const step = (by, text, label) => element("button", { class: "quiet", text, title: label, "aria-label": label, on: { click: () => onStep(by) } });
+function showDetail(row, columns) {
+  const panel = byId("detail");
+  const button = (by, text, label) => element("button", { class: "quiet", text, title: label, "aria-label": label, on: { click: () => step(by) } });
   const head = element(
     "header",
     {},
     element("h2", { text: `Record ${grouped(row.record)}` }),
-    step(-1, "‹", "Previous record (k)"),
-    step(1, "›", "Next record (j)"),
-    element("button", { class: "quiet", text: "Close", title: "Esc", on: { click: onClose } }),
+    button(-1, "‹", "Previous record (k)"),
+    button(1, "›", "Next record (j)"),
+    element("button", { class: "quiet", text: "Close", title: "Esc", on: { click: closeDetail } }),
   );
-  panel.replaceChildren(head, row.error ? errorOf(row.error) : valuesOf(row, columns, total));
+  panel.replaceChildren(head, row.error ? errorOf(row.error) : valuesOf(row, columns));
   panel.hidden = false;
   panel.scrollTop = 0;
 }
@@ -26,9 +112,10 @@ function errorOf(error) {
   return element("div", { class: "problem" }, element("h3", { text: error.type }), element("p", { text: error.text }), more);
 }
 
-function valuesOf(row, columns, total) {
-  const some = columns.length < total
-    ? element("p", { class: "about", text: `${grouped(columns.length)} of ${counted(total, "field")}: choose others with Fields.` })
+function valuesOf(row, columns) {
+  const all = state.facts.fields.length;
+  const some = columns.length < all
+    ? element("p", { class: "about", text: `${grouped(columns.length)} of ${counted(all, "field")}: choose others with Fields.` })
     : null;
   const values = columns.map((column, at) => {
     const cell = row.cells[at];

@@ -2,6 +2,10 @@
 
 const DEFAULT_FIELDS = 12;
 export const MOST_FIELDS = 100;
+export const SOON = 400; // ms between two questions to a server that is at work
+
+/** Tells the views what is new: "rows", "found" (more matches of a filter) or "statistics". */
+export const changes = new EventTarget();
 
 export const state = {
   facts: null,

@@ -1,0 +1,51 @@
+// The keyboard: which key does what.
+
+import { help } from "./chooser.js";
+import { closeDetail, openRow, step } from "./detail.js";
+import { byId } from "./dom.js";
+import { go } from "./page.js";
+import { state, total } from "./state.js";
+import { switchTheme } from "./theme.js";
+import { openChooser, setView } from "./views.js";
+
+export const KEYS = {
+  j: () => step(1),
+  ArrowDown: () => step(1),
+  k: () => step(-1),
+  ArrowUp: () => step(-1),
+  n: () => go(state.first + state.count),
+  ArrowRight: () => go(state.first + state.count),
+  PageDown: () => go(state.first + state.count),
+  p: () => go(state.first - state.count),
+  ArrowLeft: () => go(state.first - state.count),
+  PageUp: () => go(state.first - state.count),
+  Home: () => go(0),
+  End: () => Number.isFinite(total()) && go(total() - 1),
+  Enter: () => state.rows[state.at] && openRow(state.at),
+  Escape: () => closeDetail(),
+  g: () => byId("number").select(),
+  "/": () => byId("condition").select(),
+  f: () => openChooser(),
+  t: switchTheme,
+  "?": () => help(byId("help")),
+  1: () => setView("table"),
+  2: () => setView("gallery"),
+  3: () => setView("overview"),
+};
+
+export function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const { target } = event;
+  if (target.matches("input, select, textarea, audio, video")) {
+    if (event.key === "Escape") target.blur();
+    return;
+  }
+  const inText = target.matches("pre, .values");
+  if (inText && event.key.startsWith("Arrow")) return;
+  if (event.key === "Enter" && target.matches("button, a, summary")) return;
+  if (event.shiftKey && event.key.startsWith("Arrow")) return; // scrolls
+  const action = KEYS[event.key];
+  if (!action || !state.facts) return;
+  event.preventDefault();
+  action();
+}
