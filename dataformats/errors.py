@@ -20,9 +20,11 @@ it is pickled, and its `remedy`: what the user can do, or `None`.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from dataformats.near_names import TYPES
@@ -108,17 +110,15 @@ class DataFormatsError(Exception):
     """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _FactsError(DataFormatsError):
     """An error whose facts are keyword arguments and attributes, so that a pickle keeps them."""
 
-    what: str
+    what: str = dataclasses.field(default="", kw_only=False)
     remedy: str | None = None
 
-    def __init__(self, what: str = "", **facts: Any) -> None:
-        super().__init__(what)
-        self.what = what
-        self._names = tuple(facts)
-        vars(self).update(facts)
+    def __post_init__(self) -> None:
+        super().__init__(self.what)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(type(self), **self._facts()), (self.what,)
@@ -127,14 +127,27 @@ class _FactsError(DataFormatsError):
         return f"{self._problem()}. {self.remedy}" if self.remedy else self._problem()
 
     def _facts(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._names}
+        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name != "what"}
 
     def _problem(self) -> str:
         """Return the message without its remedy."""
-        raise NotImplementedError
+        return self.what
 
 
-class FormatError(_FactsError, ValueError):
+@dataclass(kw_only=True, eq=False, repr=False)
+class _RecordError(_FactsError, ValueError):
+    """An error that may name a file and a record."""
+
+    path: str | None = None
+    index: int | None = None
+
+    def at(self, index: int) -> Self:
+        """Return a copy of this error that names record `index`."""
+        return dataclasses.replace(self, index=index)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FormatError(_RecordError):
     """Bytes do not follow the format.
 
     Args:
@@ -154,33 +167,9 @@ class FormatError(_FactsError, ValueError):
         dataformats.errors.FormatError: record 3 of 'a.tfrecord' at byte 96: no length fits
     """
 
-    path: str | None
-    index: int | None
-    offset_bytes: int | None
-    expected: object
-    found: object
-    remedy: str | None
-
-    def __init__(
-        self,
-        what: str = "",
-        *,
-        path: str | None = None,
-        index: int | None = None,
-        offset_bytes: int | None = None,
-        expected: object = None,
-        found: object = None,
-        remedy: str | None = None,
-    ) -> None:
-        super().__init__(
-            what,
-            path=path,
-            index=index,
-            offset_bytes=offset_bytes,
-            expected=expected,
-            found=found,
-            remedy=remedy,
-        )
+    offset_bytes: int | None = None
+    expected: object = None
+    found: object = None
 
     def _problem(self) -> str:
         where = _where(self.path, self.index, self.offset_bytes)
@@ -188,11 +177,6 @@ class FormatError(_FactsError, ValueError):
         facts = [f"expected {_show(self.expected)}"] if self.expected is not None else []
         facts += [f"found {_show(self.found)}"] if self.found is not None else []
         return text + (f": {', '.join(facts)}" if facts else "")
-
-    def at(self, index: int) -> Self:
-        """Return a copy of this error that names record `index`."""
-        facts: dict[str, Any] = {**self._facts(), "index": index}
-        return type(self)(self.what, **facts)
 
 
 class TruncatedError(FormatError):
@@ -208,6 +192,7 @@ class TruncatedError(FormatError):
     """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ChecksumError(FormatError):
     """A stored checksum does not match the bytes.
 
@@ -232,31 +217,16 @@ class ChecksumError(FormatError):
         3 368 True
     """
 
-    def __init__(
-        self,
-        what: str = "checksum",
-        *,
-        stored: int | None = None,
-        computed: int | None = None,
-        path: str | None = None,
-        index: int | None = None,
-        offset_bytes: int | None = None,
-        expected: object = None,
-        found: object = None,
-        remedy: str | None = None,
-    ) -> None:
-        super().__init__(
-            what,
-            path=path,
-            index=index,
-            offset_bytes=offset_bytes,
-            expected=f"{stored:#010x} (stored)" if stored is not None else expected,
-            found=f"{computed:#010x} (computed)" if computed is not None else found,
-            remedy=remedy,
-        )
-        self.stored = stored
-        self.computed = computed
-        self._names = (*self._names, "stored", "computed")
+    what: str = dataclasses.field(default="checksum", kw_only=False)
+    stored: int | None = None
+    computed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.stored is not None:
+            self.expected = f"{self.stored:#010x} (stored)"
+        if self.computed is not None:
+            self.found = f"{self.computed:#010x} (computed)"
+        super().__post_init__()
 
 
 class CorruptRecordError(FormatError):
@@ -273,7 +243,8 @@ class CorruptRecordError(FormatError):
     """
 
 
-class SpecError(_FactsError, ValueError):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SpecError(_RecordError):
     """A spec does not parse, a format cannot hold it, or a record does not fit it.
 
     Args:
@@ -292,23 +263,12 @@ class SpecError(_FactsError, ValueError):
         dataformats.errors.SpecError: field 'label': syrah cannot hold int64?: every item has every array
     """
 
-    field: str | None
-    index: int | None
-    path: str | None
-    remedy: str | None
-    problems: tuple[SpecError, ...]
+    field: str | None = None
+    problems: Sequence[SpecError] = ()
 
-    def __init__(
-        self,
-        what: str = "",
-        *,
-        field: str | None = None,
-        index: int | None = None,
-        path: str | None = None,
-        remedy: str | None = None,
-        problems: Iterable[SpecError] = (),
-    ) -> None:
-        super().__init__(what, field=field, index=index, path=path, remedy=remedy, problems=tuple(problems))
+    def __post_init__(self) -> None:
+        self.problems = tuple(self.problems)
+        super().__post_init__()
 
     def _problem(self) -> str:
         field = f"field {self.field!r}" if self.field is not None else ""
@@ -320,13 +280,9 @@ class SpecError(_FactsError, ValueError):
         problems = tuple(problems)
         return problems[0] if len(problems) == 1 else cls(problems=problems)
 
-    def at(self, index: int) -> Self:
-        """Return a copy of this error that names record `index`."""
-        facts: dict[str, Any] = {**self._facts(), "index": index}
-        return type(self)(self.what, **facts)
 
-
-class CodecError(_FactsError, ValueError):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CodecError(_RecordError):
     """A codec cannot encode or decode a value; the cause is chained.
 
     Args:
@@ -347,23 +303,8 @@ class CodecError(_FactsError, ValueError):
         dataformats.errors.CodecError: record 0, codec 'json': ...
     """
 
-    codec: str | None
-    field: str | None
-    index: int | None
-    path: str | None
-    remedy: str | None
-
-    def __init__(
-        self,
-        what: str = "",
-        *,
-        codec: str | None = None,
-        field: str | None = None,
-        index: int | None = None,
-        path: str | None = None,
-        remedy: str | None = None,
-    ) -> None:
-        super().__init__(what, codec=codec, field=field, index=index, path=path, remedy=remedy)
+    codec: str | None = None
+    field: str | None = None
 
     def _problem(self) -> str:
         field = f"field {self.field!r}" if self.field is not None else ""
@@ -371,6 +312,7 @@ class CodecError(_FactsError, ValueError):
         return _placed(self.what, _where(self.path, self.index), field, codec)
 
 
+@dataclass(init=False, eq=False, repr=False)
 class UnknownNameError(_FactsError, KeyError):
     """No format, codec or field has that name.
 
@@ -388,14 +330,14 @@ class UnknownNameError(_FactsError, KeyError):
         dataformats.errors.UnknownNameError: unknown format 'tfrecordz' (nearest: tfrecord, ...)
     """
 
-    name: str
-    known: tuple[str, ...]
-    remedy: str | None
+    name: str = ""
+    known: tuple[str, ...] = ()
 
     def __init__(
         self, kind: str = "name", *, name: str = "", known: Iterable[str] = (), remedy: str | None = None
     ) -> None:
-        super().__init__(kind, name=str(name), known=tuple(known), remedy=remedy)
+        self.name, self.known = str(name), tuple(known)
+        super().__init__(kind, remedy=remedy)
 
     def _problem(self) -> str:
         meant = [name for name in TYPES.get(self.name.lower(), ()) if name.removesuffix("[]") in self.known]
@@ -404,6 +346,7 @@ class UnknownNameError(_FactsError, KeyError):
         return f"unknown {self.what} {self.name!r} ({hint})"
 
 
+@dataclass(init=False, eq=False, repr=False)
 class StateMismatchError(_FactsError, ValueError):
     """A state, or a pickle, belongs to other data, another seed or another plan.
 
@@ -428,14 +371,14 @@ class StateMismatchError(_FactsError, ValueError):
         they changed since this source was pickled: open them again
     """
 
-    expected: object
-    found: object
-    remedy: str | None
+    expected: object = None
+    found: object = None
 
     def __init__(
         self, field: str = "", *, expected: object = None, found: object = None, remedy: str | None = None
     ) -> None:
-        super().__init__(field, expected=expected, found=found, remedy=remedy)
+        self.expected, self.found = expected, found
+        super().__init__(field, remedy=remedy)
 
     @property
     def field(self) -> str:
@@ -447,6 +390,7 @@ class StateMismatchError(_FactsError, ValueError):
         return f"{self.field} differs: expected {expected!r}, found {found!r}"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class WorkerError(_FactsError, RuntimeError):
     """A worker died, hung or raised.
 
@@ -463,28 +407,15 @@ class WorkerError(_FactsError, RuntimeError):
         dataformats.errors.WorkerError: worker 3 while reading records 64 to 96: killed by signal 9
     """
 
-    worker: int | None
-    reading: str | None
-
-    def __init__(self, what: str = "", *, worker: int | None = None, reading: str | None = None) -> None:
-        super().__init__(what, worker=worker, reading=reading)
+    worker: int | None = None
+    reading: str | None = None
 
     def _problem(self) -> str:
         reading = f" while reading {self.reading}" if self.reading else ""
         return f"worker {self.worker}{reading}: {self.what}"
 
 
-class _TargetError(_FactsError):
-    remedy: str | None
-
-    def __init__(self, what: str = "", *, remedy: str | None = None) -> None:
-        super().__init__(what, remedy=remedy)
-
-    def _problem(self) -> str:
-        return self.what
-
-
-class TargetExistsError(_TargetError, FileExistsError):
+class TargetExistsError(_FactsError, FileExistsError):
     """Something has the name of new data.
 
     Args:
@@ -500,7 +431,7 @@ class TargetExistsError(_TargetError, FileExistsError):
     """
 
 
-class TargetInUseError(_TargetError, BlockingIOError):
+class TargetInUseError(_FactsError, BlockingIOError):
     """Another writer has the name of new data.
 
     Args:
@@ -519,6 +450,7 @@ class TargetInUseError(_TargetError, BlockingIOError):
     """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MissingExtraError(_FactsError, ImportError):
     """An optional dependency is not installed.
 
@@ -535,13 +467,12 @@ class MissingExtraError(_FactsError, ImportError):
         dataformats.errors.MissingExtraError: to_torch needs a package. Run pip install 'dataformats[torch]'
     """
 
-    extra: str
-    package: str
-    remedy: str | None
+    extra: str = ""
+    package: str = ""
 
-    def __init__(self, what: str = "", *, extra: str = "", package: str = "") -> None:
-        super().__init__(what, extra=extra, package=package)
-        wanted = f"'dataformats[{extra}]'" if extra else package
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        wanted = f"'dataformats[{self.extra}]'" if self.extra else self.package
         self.remedy = f"Run pip install {wanted}" if wanted else None
 
     def _problem(self) -> str:

@@ -154,14 +154,7 @@ def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
     """Change the index of a `SpecError` or `CodecError` raised inside: position i becomes `owners[i]`."""
     try:
         yield
-    except CodecError as error:
-        if error.index is None:
-            raise
-        index = int(owners[error.index])
-        raise CodecError(
-            error.what, codec=error.codec, field=error.field, index=index, path=error.path
-        ) from error.__cause__
-    except SpecError as error:
+    except (CodecError, SpecError) as error:
         if error.index is None:
             raise
         raise error.at(int(owners[error.index])) from error.__cause__
