@@ -19,6 +19,7 @@ MAX_DISTINCT = 10_000
 _BINS = 128
 _LEAST_EXPONENT, _PRECISION = -1022, 53  # of float64
 _N_COMMON = 100
+_FROM_TINY, _FROM_HUGE = 2.0**600, 2.0**-600
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +51,60 @@ class Largest:
 
 
 class Moments:
-    """Range, mean and variance of finite numbers (Chan, Golub, LeVeque 1979)."""
+    """Range, mean and variance of finite numbers (Chan, Golub, LeVeque 1979).
+
+    The numbers are measured as distances from the first least one, which are exact for integers; of 2**62 the distance
+    to the next integer would be lost in a float64. Huge and tiny ones are scaled, so that no square overflows.
+    """
 
     def __init__(self) -> None:
         self.n = 0
-        self._mean = 0.0
+        self._origin: float = 0
+        self._mean = 0.0  # of the distances
         self._squares = 0.0
+        self._scale = _FROM_TINY
         self.least, self.most = math.inf, -math.inf
 
-    def add(self, numbers: NDArray[np.float64], least: float, most: float) -> None:
-        """Add numbers, of which these are the least and the largest."""
-        n, mean = self.n + numbers.size, float(numbers.mean())
-        shift, centered = mean - self._mean, numbers - mean
-        np.multiply(centered, centered, out=centered)  # a dot product may wake the threads of a BLAS
-        self._squares += float(centered.sum()) + shift * shift * self.n * numbers.size / n
+    def add(self, numbers: NDArray[Any], least: float, most: float) -> None:
+        """Add float64 numbers or integers, of which these are the least and the largest."""
+        self.least, self.most = min(self.least, least), max(self.most, most)
+        self._rescale(_scale(least, most))
+        if numbers.dtype.kind == "f" or self._scale != 1:
+            distances, least = numbers * self._scale, least * self._scale
+            distances -= least
+        else:  # the difference of the same width is right without its sign
+            wrapped = numbers - numbers.dtype.type(least)
+            distances = wrapped.view(numbers.dtype.str.replace("i", "u")).astype(np.float64)
+        if not self.n:
+            self._origin = least
+        n, mean = self.n + numbers.size, float(distances.mean())
+        shift = (least - self._origin) + mean - self._mean
+        distances -= mean
+        np.multiply(distances, distances, out=distances)  # a dot product may wake the threads of a BLAS
+        self._squares += float(distances.sum()) + shift * shift * self.n * numbers.size / n
         self._mean += shift * numbers.size / n
         self.n = n
-        self.least, self.most = min(self.least, least), max(self.most, most)
+
+    def _rescale(self, scale: float) -> None:
+        if scale < self._scale:
+            factor = scale / self._scale
+            self._origin *= factor
+            self._mean *= factor
+            self._squares *= factor * factor
+            self._scale = scale
 
     def summary(self) -> tuple[float | None, float | None, float | None, float | None]:
         """Return (least, most, mean, standard deviation)."""
         if not self.n:
             return None, None, None, None
-        return float(self.least), float(self.most), self._mean, (self._squares / self.n) ** 0.5
+        mean, std = self._origin + self._mean, (self._squares / self.n) ** 0.5
+        return float(self.least), float(self.most), mean / self._scale, std / self._scale
+
+
+def _scale(least: float, most: float) -> float:
+    """Return the power of two that keeps squares of such numbers within the range of float64."""
+    magnitude = max(abs(least), abs(most))
+    return _FROM_TINY if 0 < magnitude < 2.0**-400 else _FROM_HUGE if magnitude > 2.0**400 else 1.0
 
 
 class RunningHistogram:

@@ -46,8 +46,8 @@ class FieldStats:
         missing: Records that do not.
         minimum: Smallest number; for bytes, text and sequences smallest length. `None` without values.
         maximum: Largest, likewise.
-        mean: Mean, likewise.
-        std: Standard deviation of the population, likewise.
+        mean: Mean, likewise; its error is below 1e-14 of the largest magnitude.
+        std: Standard deviation of the population, likewise; exact to 11 digits, also of integers near 2**63.
         of_lengths: True if these four, the histogram and the largest values describe lengths.
         failed: Damaged records, which were left out.
         nans: Numbers that are NaN.
@@ -247,7 +247,7 @@ class _FieldStats:
                 if not len(numbers):
                     return
                 least, most = numbers.min().item(), numbers.max().item()
-            self._moments.add(numbers.astype(np.float64, copy=False), least, most)
+            self._moments.add(numbers, least, most)
         self._histogram.add(numbers, least, most)
         if self._counts_numbers and not self._frequencies.overflown:
             self._frequencies.add_integers(numbers, least, most)

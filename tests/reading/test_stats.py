@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -59,6 +60,28 @@ def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
         expected = [((left <= finite) & (finite < right)).sum() for left, right in itertools.pairwise(edges)]
         assert np.array_equal(counts, expected) or edges[-1] == np.finfo(np.float64).max
     assert (stats.minimum, stats.maximum) == (float(finite.min()), float(finite.max()))
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(COLUMNS, st.integers(0, 40))
+@example(np.arange(2**62, 2**62 + 9), 4)  # an integer more or less is lost in a float64
+@example(np.array([-(2**63), 2**63 - 1]), 1)
+@example(np.array([1e308, 1.1e308, 1.7e308]), 1)  # their sum and squares are larger than a float64
+@example(np.array([-1.7e308, 0, 1.7e308]), 2)
+@example(np.array([1e-200, 3e-200, 4e-200]), 1)  # their squares are zero
+@example(np.array([1e-200, 1e-300, 1, 1e300]), 2)
+def test_mean_and_deviation_are_those_of_fractions(column: np.ndarray[Any, Any], cut: int) -> None:
+    stats = stats_of(*[part for part in (column[:cut], column[cut:]) if len(part)])
+    numbers: list[Any] = [Fraction(number) for number in column[np.isfinite(column)].tolist()]
+    if not numbers:
+        assert (stats.mean, stats.std) == (None, None)
+        return
+    mean: Any = sum(numbers) / len(numbers)
+    assert stats.mean is not None
+    assert abs(Fraction(stats.mean) - mean) <= max(map(abs, numbers)) / 10**14
+    variance: Any = sum((number - mean) ** 2 for number in numbers) / len(numbers)
+    assert stats.std is not None
+    assert abs(Fraction(stats.std) ** 2 - variance) <= variance / 10**11 + Fraction(5e-324) ** 2
 
 
 def test_histogram_of_numbers_in_a_range() -> None:
