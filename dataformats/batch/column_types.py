@@ -86,6 +86,21 @@ class Ragged:
         memory = np.ascontiguousarray(values).data
         return (str(memory[start:stop], "utf-8") for start, stop in bounds)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        """Export the items as rows of one array. `torch.tensor` and others ask, and read item by item without it.
+
+        Raises:
+            ValueError: The items differ in length, or are no arrays.
+        """
+        if self.item != "array" or len(set(self.lengths.tolist())) > 1:
+            raise ValueError(
+                f"{self!r} is not one array: its items are text, or differ in length. Take pad(), or to_torch()"
+            )
+        return np.array(list(self)).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # kDLCPU
+
     if not TYPE_CHECKING:  # type checkers report unknown attributes
 
         def __getattr__(self, name: str) -> Any:

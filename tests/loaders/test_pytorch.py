@@ -73,6 +73,24 @@ def test_numbers_share_their_memory(dtype: str) -> None:
     assert tensor.data_ptr() == array.ctypes.data
 
 
+@pytest.mark.parametrize("rows", [[[], [1, 2]], [[1, 2], []], [[1], [2, 3]]])
+def test_torch_refuses_ragged_items_as_one_tensor(rows: list[list[int]]) -> None:
+    for convert in (torch.tensor, torch.as_tensor, torch.LongTensor):
+        with pytest.raises(ValueError, match=r"differ in length. Take pad\(\), or to_torch\(\)"):
+            convert(ragged(rows))
+        with pytest.raises(ValueError, match="its items are text"):
+            convert(text(["a", "bc"]))
+
+
+@pytest.mark.parametrize("rows", [[[1, 2], [3, 4]], [[], []], [[7]]])
+def test_torch_takes_items_of_one_length(rows: list[list[int]]) -> None:
+    tensor = torch.tensor(ragged(rows))
+    assert (tensor.tolist(), tensor.dtype) == (rows, torch.int64)
+    assert torch.tensor(ragged(rows), dtype=torch.float32).tolist() == rows
+    nested = dataformats.Ragged(ragged(rows * 2), np.arange(0, 2 * len(rows) + 1, len(rows)))
+    assert torch.tensor(nested).tolist() == [rows, rows]
+
+
 def read_only(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
