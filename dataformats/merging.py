@@ -16,7 +16,7 @@ from dataformats.reading.source import RecordSource
 from dataformats.reading.views import mask_of
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse
-from dataformats.writing.schema import WriteSchema
+from dataformats.writing.schema import WriteSchema, check_copy_name
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -56,8 +56,8 @@ def merge(
 
     Raises:
         FormatError: A record is damaged.
-        SpecError: The sources differ in format, payload, spec, or in the options of the format; or there are fewer
-            records than `parts`.
+        SpecError: The sources differ in format, payload, spec, or in the options of the format; or `path` is a name of
+            another format; or there are fewer records than `parts`.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
         TypeError: A source has no files: it is a view, or computed. Use `convert`.
 
@@ -109,7 +109,7 @@ def split(
 
     Raises:
         FormatError: A record is damaged.
-        SpecError: There are fewer records than `parts`.
+        SpecError: `path` or `rest` is a name of another format, or there are fewer records than `parts`.
         TargetExistsError: As in `merge`.
         TypeError: As in `merge`; or not exactly one of `records`, `parts` and `where`; or `where` without `rest`.
 
@@ -150,6 +150,7 @@ def _copy(
             raise SpecError(f"expected 1 to {max(1, n)} parts, one for each record, found {parts}")
         ends, records = [part * n // parts for part in range(parts - 1, 0, -1)], max(1, -(-n // parts))
     done, schema = 0, _schema(sources, named=records is None)
+    check_copy_name(path, schema.backend.name)
     with writer(path, schema, refuse, shard_records=records, overwrite=overwrite) as out:
         for stored in _stored(sources, progress):
             left, done = stored, done + len(stored)
@@ -177,6 +178,8 @@ def _divide(
     """Copy the records for which a condition holds to one dataset, and all others to another."""
     (source,) = sources
     schema, first = _schema(sources, named=True), 0
+    for target in (path, rest):
+        check_copy_name(target, schema.backend.name)
     with (
         writer(path, schema, refuse, overwrite=overwrite) as out,
         writer(rest, schema, refuse, overwrite=overwrite) as others,

@@ -19,7 +19,7 @@ from dataformats.storage.paths import is_local, local_path, resolve
 from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import refuse
-from dataformats.writing.schema import WriteSchema
+from dataformats.writing.schema import WriteSchema, check_copy_name
 
 __all__ = ["RepairReport", "repair"]
 
@@ -113,7 +113,7 @@ def repair(
     Raises:
         FileNotFoundError: There is no such file.
         FormatError: Nothing locates the records, or the new data were not read back as they were written.
-        SpecError: The format cannot hold the fields of the data.
+        SpecError: The format cannot hold the fields of the data; or `path` is a name of another format.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given; or it is the source.
         TypeError: The backend of the format cannot repair.
 
@@ -129,6 +129,7 @@ def repair(
     begin = time.perf_counter()
     data = find_damaged(resolve(source, storage_options), format, payload)
     schema = _schema(data)
+    check_copy_name(path, schema.backend.name)
     tally = _Tally(progress, sum(file.stored_size for file in chain.from_iterable(data.shards)))
     _check_apart(path, data)
     if dry_run:

@@ -95,5 +95,5 @@ class Watchdog:
                 raise WorkerError(problem, worker=worker, reading=self._describe(number))
             if idle_s >= _WARN_AFTER_S and not self._has_warned[number]:
                 self._has_warned[number] = True
-                task = self._describe(number) or "it has no task yet"
+                task = self._describe(number) or "it has taken no task: it is still starting, or was stopped"
                 _LOG.warning("worker %s makes no progress for %.0f s: %s", worker, idle_s, task)

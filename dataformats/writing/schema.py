@@ -24,7 +24,7 @@ from dataformats.registry import backends
 from dataformats.spec import Spec, Type
 from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, mapping_encoder, value_encoder
 
-__all__ = ["WriteSchema", "format_of"]
+__all__ = ["WriteSchema", "check_copy_name", "format_of"]
 
 
 class WriteSchema:
@@ -148,9 +148,25 @@ def format_of(path: object) -> str:
     Raises:
         UnknownNameError: It belongs to none, or to several.
     """
-    name = str(path).rstrip("/").rsplit("/", 1)[-1].lower()
-    matching = [format for format in backends if backends.get(format).matches_name(name)]
+    matching = _formats_of(path)
     if len(matching) != 1:
         remedy = Remedy("Pass {format}.", format=...)
-        raise UnknownNameError("format for the name", name=name, known=backends, remedy=remedy)
+        raise UnknownNameError("format for the name", name=_last_name(path), known=backends, remedy=remedy)
     return matching[0]
+
+
+def check_copy_name(path: object, format: str) -> None:
+    """Raise `SpecError` if the name of new data belongs to another format than that of the copied records."""
+    matching = _formats_of(path)
+    if matching and format not in matching:
+        what = f"{str(path)!r} is a name of {matching[0]} data, and the records stay {format}"
+        raise SpecError(what, remedy="Choose another name, or convert the data")
+
+
+def _formats_of(path: object) -> list[str]:
+    name = _last_name(path)
+    return [format for format in backends if backends.get(format).matches_name(name)]
+
+
+def _last_name(path: object) -> str:
+    return str(path).rstrip("/").rsplit("/", 1)[-1].lower()

@@ -258,3 +258,15 @@ def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(dataformats.TargetExistsError):
         dataformats.merge(DIGITS[0], tmp_path)
     assert names(tmp_path) == []
+
+
+def test_a_name_of_another_format_is_refused(tmp_path: Path) -> None:
+    """Copies keep their format: `all.ffr` would be a TFRecord."""
+    mask, other = np.ones(599, bool), tmp_path / "all.ffr"
+    with pytest.raises(dataformats.SpecError, match=r"all\.ffr' is a name of ffrecord data, and the records stay"):
+        dataformats.merge(DIGITS, other)
+    with pytest.raises(dataformats.SpecError, match="convert the data"):
+        dataformats.split(DIGITS[0], tmp_path / "a.tfrecord", where=mask, rest=other)
+    with pytest.raises(dataformats.SpecError, match="convert the data"):
+        dataformats.repair(DIGITS[0], other)
+    assert names(tmp_path) == []
