@@ -37,7 +37,9 @@ def recover(path: Path) -> Entries | None:
     size = path.stat().st_size if path.is_file() else 0
     if size == 0:
         return None
-    entries = load_journal(path) or _read_complete(path, size)
+    entries = load_journal(path)  # perhaps without an entry: the writer was killed before the first one
+    if entries is None:
+        entries = _read_complete(path, size)
     with path.open("rb", buffering=0) as file:
         return entries.first(count_sound(file.fileno(), entries.facts["base"], entries))
 

@@ -367,6 +367,16 @@ def test_data_behind_the_journal_are_cut_off(tmp_path: Path) -> None:
     assert resumed(path) == len(SMALL) - 1
 
 
+@pytest.mark.parametrize("options", [{}, {"records": len(SMALL) + 1}], ids=["unknown", "announced"])
+def test_killed_before_the_first_entry_of_the_journal(options: dict[str, Any], tmp_path: Path) -> None:
+    path, journal = tmp_path / "a.ffr", tmp_path / "a.ffr.journal"
+    BACKEND.create(path, **options).suspend()
+    head = journal.read_bytes()
+    left(path, **options)
+    journal.write_bytes(head)
+    assert resumed(path, **options) == 0
+
+
 @pytest.mark.parametrize("with_journal", [True, False])
 def test_killed_after_close_before_renaming(tmp_path: Path, with_journal: bool) -> None:
     path = tmp_path / "a.ffr"
