@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dataformats
 import dataformats.compat.tensorflow as tf
 from dataformats.compat.tensorflow.data import AUTOTUNE, Dataset
 
@@ -57,6 +59,29 @@ def up_to(n: int) -> Dataset:
         (Dataset.zip((up_to(2), {"b": up_to(9)})), [(0, {"b": 0}), (1, {"b": 1})]),
         (up_to(4).take_while(lambda x: x < 2).prefetch(AUTOTUNE), [0, 1]),
         (up_to(3).flat_map(lambda x: Dataset.from_tensors(x).repeat(int(x))), [1, 2, 2]),
+        (up_to(4).window(3, 1, drop_remainder=True).flat_map(lambda window: window.batch(3)), [[0, 1, 2], [1, 2, 3]]),
+        (up_to(7).window(2, 5, 3).flat_map(lambda window: window.batch(2)), [[0, 3], [5]]),
+        (
+            Dataset.zip({"a": up_to(3)}).window(2).flat_map(lambda window: window["a"].enumerate()),
+            [(0, 0), (1, 1), (0, 2)],
+        ),
+        (
+            up_to(6).group_by_window(lambda x: -(x % 3), lambda key, group: group.batch(2).map(lambda b: (key, b)), 2),
+            [(0, [0, 3]), (-1, [1, 4]), (-2, [2, 5])],
+        ),
+        (up_to(5).group_by_window(lambda x: x % 2, lambda _, group: group, None, lambda key: key + 2), [0, 2, 4, 1, 3]),
+        (
+            up_to(4).map(tf.range).bucket_by_sequence_length(len, [2], [2, 3]),
+            [[[0], [0]], [[0, 1, 0], [0, 1, 2]]],
+        ),
+        (
+            up_to(4)
+            .map(lambda x: (tf.range(x), x))
+            .bucket_by_sequence_length(
+                lambda _, n: n, [1, 4], [1, 2, 1], ([None], []), (-1, 0), pad_to_bucket_boundary=True
+            ),
+            [([[]], [0]), ([[0, -1, -1], [0, 1, -1]], [1, 2]), ([[0, 1, 2]], [3])],
+        ),
         (up_to(3).apply(lambda dataset: dataset.batch(3)).with_options(tf.data.Options()), [[0, 1, 2]]),
         (
             Dataset.from_generator(lambda: iter([[1], [2, 3]]), output_types=tf.float32, output_shapes=[None]),
@@ -195,14 +220,72 @@ def test_prefetching_ends_with_the_iteration() -> None:
     assert threading.active_count() <= before
 
 
+def test_windows_and_groups_are_validated() -> None:
+    for size, shift, stride in ((0, 1, 1), (1, 0, 1), (1, 1, -1)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expected a positive number"):
+            up_to(3).window(size, shift, stride)
+    with pytest.raises(ValueError, match="either window_size or window_size_func"):
+        up_to(3).group_by_window(int, lambda _, group: group)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="window_size: expected a positive number, found 0"):
+        listed(up_to(3).group_by_window(int, lambda _, group: group, 0))
+    with pytest.raises(TypeError, match="expected a function that returns a Dataset, found int"):
+        listed(up_to(3).group_by_window(int, lambda *_: 1, 1))  # type: ignore[arg-type]  # as a caller may
+
+
+@pytest.mark.parametrize(
+    ("bounds", "sizes", "pad", "shapes", "message"),
+    [
+        ([2], [1], False, None, "expected 2 bucket_batch_sizes"),
+        ([3, 2], [1, 1, 1], False, None, "in ascending order"),
+        ([2], [1, 1], True, None, "Pass shapes that have None"),
+        ([2], [1, 1], True, [None], r"expected lengths below \[2\]"),
+    ],
+)
+def test_buckets_are_validated(bounds: Any, sizes: Any, pad: bool, shapes: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        listed(up_to(3).map(tf.range).bucket_by_sequence_length(len, bounds, sizes, shapes, None, pad))
+
+
 def test_cache_calls_once() -> None:
     calls: list[int] = []
     cached = up_to(3).map(lambda x: calls.__iadd__([x])[-1]).cache()
     next(cached.as_numpy_iterator())
     assert listed(cached) == listed(cached) == [0, 1, 2]
     assert len(calls) == 4
-    with pytest.raises(NotImplementedError):
-        up_to(1).cache("file")
+
+
+def test_a_cache_in_a_file_is_read_in_later_runs(tmp_path: Path) -> None:
+    element = {
+        "a": (np.float16(1.5), b"x", np.array([[b"y", b""]], object)),
+        "b": tf.SparseTensor([[1]], [b"z"], [3]),
+        "c": tf.RaggedTensor.from_row_lengths(tf.RaggedTensor.from_row_lengths([1, 2], [2, 0]), [1, 1]),
+        "d": np.zeros((0, 2), np.bool_),
+        "e": None,
+    }
+
+    def fails() -> Any:
+        raise AssertionError("the file was not read")
+
+    path = str(tmp_path / "new" / "elements")
+    calls: list[int] = []
+    written = up_to(3).map(lambda x: (calls.__iadd__([int(x)]), element)[1]).cache(path)
+    assert len(listed(written.take(2))) == 2  # incomplete: nothing is kept
+    first = list(written)
+    assert calls == [0, 1, 0, 1, 2]
+    later = list(Dataset.from_generator(fails, output_types=tf.int64).cache(path.encode()))
+    assert [repr(one) for one in later] == [repr(one) for one in first]
+    assert [type(part) for part in later[0]["a"]] == [type(part) for part in first[0]["a"]]
+
+
+def test_a_cache_has_one_writer_and_no_other_types(tmp_path: Path) -> None:
+    cached = up_to(2).cache(tmp_path / "a")
+    first = cached.as_numpy_iterator()
+    next(first)
+    with pytest.raises(dataformats.TargetInUseError):
+        next(cached.as_numpy_iterator())
+    Pair = collections.namedtuple("Pair", "a b")  # as programs write it
+    with pytest.raises(TypeError, match="expected tuples and dicts, found Pair"):
+        listed(up_to(1).map(lambda x: Pair(x, x)).cache(tmp_path / "b"))
 
 
 # ---- files
@@ -224,6 +307,7 @@ IN_TURN = [b"0/0", b"2/0", b"0/1", b"2/1", b"2/2"]
 @pytest.mark.parametrize(
     ("open_", "records"),
     [
+        (lambda files: tf.data.TFRecordDataset(files).cache(files[0] + "c"), ONE_BY_ONE),
         (lambda files: tf.data.TFRecordDataset(files), ONE_BY_ONE),
         (lambda files: tf.data.TFRecordDataset(Dataset.from_tensor_slices(files)), ONE_BY_ONE),
         (lambda files: tf.data.TFRecordDataset(Path(files[0])), ONE_BY_ONE[:2]),
@@ -242,3 +326,26 @@ def test_listed_files(files: list[str]) -> None:
     assert sorted(listed(Dataset.list_files([pattern], seed=1))) == [name.encode() for name in files]
     with pytest.raises(tf.errors.InvalidArgumentError, match="no file matches"):
         Dataset.list_files(pattern + ".gz")
+
+
+def test_iterators_of_version_1(files: list[str]) -> None:
+    iterator = tf.compat.v1.data.make_one_shot_iterator(up_to(2))
+    assert [iterator.get_next().numpy(), up_to(2).make_one_shot_iterator().get_next().numpy()] == [0, 0]
+    assert list(tf.compat.v1.io.tf_record_iterator(files[0])) == ONE_BY_ONE[:2]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "remedy"),
+    [
+        (up_to(1), "rebatch", r"tf\.data\.Dataset\.rebatch is not in .* Use unbatch\(\)\.batch\(n\)"),
+        (up_to(1), "element_spec", "Look at an element"),
+        (tf.data, "TextLineDataset", "from_generator"),
+        (tf.data.experimental, "get_single_element", "Use dataset.get_single_element"),
+        (tf.io, "matching_files", "Use tf.io.gfile.glob"),
+        (tf, "map_fn", r"Use tf\.stack"),
+        (tf, "keras", "use numpy, or import tensorflow beside it"),
+    ],
+)
+def test_names_that_are_not_there_say_what_stands_for_them(owner: Any, name: str, remedy: str) -> None:
+    with pytest.raises(AttributeError, match=remedy):
+        getattr(owner, name)

@@ -45,6 +45,7 @@ from dataformats.compat.tensorflow.arrays import *  # noqa: F403
 from dataformats.compat.tensorflow.dtypes import ALIASES, DTYPES, DType, as_dtype
 from dataformats.compat.tensorflow.functions import *  # noqa: F403
 from dataformats.compat.tensorflow.math import *  # noqa: F403  # as TensorFlow has them: in both places
+from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.shapes import *  # noqa: F403
 from dataformats.compat.tensorflow.sparse import SparseTensor
@@ -91,9 +92,4 @@ __all__ = [  # names of dtypes and operations
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    raise AttributeError(
-        f"tf.{name} is not in {__name__}, which has the names that read and write TFRecords. Values are numpy: use "
-        "numpy, or import tensorflow beside it for the rest of a program"
-    )
+    raise missing(name)

@@ -11,6 +11,7 @@ from dataformats.compat.tensorflow.tensor import array_of, as_tensor, plain, ten
 
 __all__ = [
     "cond",
+    "control_dependencies",
     "device",
     "executing_eagerly",
     "function",
@@ -57,6 +58,9 @@ def name_scope(*ignored: Any, **named: Any) -> Iterator[str]:
     """A context without effect."""
     yield ""
 
+
+control_dependencies = name_scope
+"""A context without effect."""
 
 device = name_scope
 """A context without effect."""

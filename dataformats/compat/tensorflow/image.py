@@ -41,6 +41,7 @@ from dataformats.compat.tensorflow.tensor import as_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
     "ResizeMethod",
@@ -271,3 +272,7 @@ def _covers(window: tuple[int, int, int, int], objects: NDArray[Any], least: flo
     )
     areas = (bottoms - tops) * (rights - lefts)
     return bool(((areas > 0) & (inside >= least * areas)).any())
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(f"image.{name}")

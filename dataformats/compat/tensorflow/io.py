@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from dataformats.backends.tfrecord.compression import Compression, chosen_compression
 from dataformats.backends.tfrecord.writer import TFRecordWriter as FileWriter
 from dataformats.compat.tensorflow import gfile
+from dataformats.compat.tensorflow.data.record_dataset import records_of
 from dataformats.compat.tensorflow.features import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -27,6 +29,7 @@ from dataformats.compat.tensorflow.image_files import (
     extract_jpeg_shape,
     is_jpeg,
 )
+from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.parsing import (
     parse_example,
     parse_sequence_example,
@@ -61,6 +64,7 @@ __all__ = [
     "parse_tensor",
     "read_file",
     "serialize_tensor",
+    "tf_record_iterator",
     "write_file",
 ]
 
@@ -169,6 +173,26 @@ class TFRecordWriter:
             self.close()
 
 
+def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
+    """Yield the records of a file, as TensorFlow 1 does.
+
+    Args:
+        path: Its path.
+        options: `TFRecordOptions`, or a compression type; `None`: as the file itself says.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        FormatError: The file is damaged, and all records before the damage were yielded.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> sum(1 for record in tf.compat.v1.io.tf_record_iterator("tests/golden/real/photos.tfrecord")) > 0
+        True
+    """
+    name = TFRecordOptions.get_compression_type_string(options)
+    return records_of(path, name.lower() or "auto")
+
+
 def read_file(filename: Any, name: Any = None) -> bytes:
     """Return the bytes of a file."""
     return Path(os.fsdecode(filename)).read_bytes()
@@ -179,3 +203,7 @@ def write_file(filename: Any, contents: bytes, name: Any = None) -> None:
     path = Path(os.fsdecode(filename))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(contents)
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(f"io.{name}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import convert, numpy_dtype, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.tensor import array_of, as_tensor
 
@@ -95,3 +96,7 @@ def _each(function: Callable[[bytes], bytes], values: Any) -> Any:
         return function(values if isinstance(values, bytes) else values.encode())
     array = array_of(values)
     return as_tensor(string_array([function(one) for one in array.reshape(-1).tolist()], array.shape))
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(f"strings.{name}")

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import dataformats.compat.tensorflow as ours
+from dataformats.compat.tensorflow.missing import REMEDIES
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 pytest.importorskip("tensorflow", reason="the extra bench installs it")
@@ -243,6 +244,19 @@ def numbers(module: Any, n: int) -> Any:
     return module.data.Dataset.range(n)
 
 
+def items(module: Any) -> Any:
+    """Return a dataset of lists of different lengths."""
+    lists = [[0], [1, 2, 3, 4], [5, 6, 7], [8, 9, 10, 11, 12], [], [13, 14, 15, 16, 17, 18], [19, 20]]
+    signature = module.TensorSpec([None], module.int32)
+    return module.data.Dataset.from_generator(lambda: lists, output_signature=signature)
+
+
+def length_in(module: Any) -> Callable[[Any], Any]:
+    """Return the function of such a list that gives its length."""
+    return lambda item: module.shape(item)[0]
+
+
+WINDOWS: list[Any] = [(3,), (3, 2), (3, 1, 2, True), (2, 5, 3), (9, None, 1, True), (0,), (1, 0)]
 DATASETS: list[Callable[[Any], Any]] = [
     lambda m: m.data.Dataset.range(10, 2, -3),
     lambda m: m.data.Dataset.from_tensor_slices({"a": [1, 2], "b": ([1.5, 2], ["x", "y"])}),
@@ -282,6 +296,25 @@ DATASETS: list[Callable[[Any], Any]] = [
     lambda m: m.data.Dataset.from_generator(lambda: iter([(1, "a"), (2, "b")]), output_types=(m.int64, m.string)),
     lambda m: m.data.Dataset.from_generator(lambda: [[1], [2, 3]], output_signature=m.TensorSpec([None], m.float32)),
     lambda m: m.data.Dataset.from_generator(lambda: [[1], [2, 3]], output_signature=m.TensorSpec([1], m.float32)),
+    *(
+        lambda m, w=w: numbers(m, 7).window(*w).enumerate().flat_map(lambda n, one: one.batch(3).map(lambda b: (n, b)))
+        for w in WINDOWS
+    ),
+    *(lambda m, w=w: numbers(m, 7).window(*w).enumerate().map(lambda n, one: n) for w in WINDOWS),
+    lambda m: numbers(m, 9).group_by_window(lambda x: x % 4 - 2, lambda key, group: group.batch(2), 2),
+    lambda m: numbers(m, 9).group_by_window(
+        lambda x: x % 2, lambda key, group: group.map(lambda x: (key, x)), window_size_func=lambda key: key + 2
+    ),
+    lambda m: numbers(m, 9).group_by_window(lambda x: x % 2, lambda key, group: group, 0),
+    lambda m: items(m).bucket_by_sequence_length(length_in(m), [3, 5], [2, 2, 3]),
+    lambda m: items(m).bucket_by_sequence_length(length_in(m), [3, 5], [2, 2, 3], [9], drop_remainder=True),
+    lambda m: items(m).bucket_by_sequence_length(
+        length_in(m), [3, 5, 7], [2, 2, 2, 1], [None], np.int32(-1), pad_to_bucket_boundary=True
+    ),
+    lambda m: items(m).bucket_by_sequence_length(length_in(m), [3, 5], [2, 2]),
+    lambda m: items(m).bucket_by_sequence_length(length_in(m), [3, 5], [2, 2, 2], [3]),
+    lambda m: items(m).bucket_by_sequence_length(length_in(m), [1, 2], [1, 1, 1], no_padding=True),
+    lambda m: items(m).apply(m.data.experimental.bucket_by_sequence_length(length_in(m), [3], [2, 2])),
     lambda m: numbers(m, 4).map(lambda x: m.SparseTensor([[x, 0]], [x], [5, 2])).batch(2),
     lambda m: numbers(m, 4).map(lambda x: m.sparse.to_dense(m.SparseTensor([[x, 0]], [x], [5, 2]))).batch(2),
 ]  # fmt: skip
@@ -506,10 +539,24 @@ def test_operations(number: int) -> None:
     agree(OPERATIONS[number])
 
 
+def test_missing_names_are_tensorflows() -> None:
+    def has(owner: Any, name: str) -> bool:
+        first, _, rest = name.partition(".")
+        return hasattr(owner, first) and (not rest or has(getattr(owner, first), rest))
+
+    dataset = ours.data.Dataset.range(1)
+    for name in REMEDIES:
+        assert has(theirs, name) or has(theirs.compat.v1, name)
+        assert not has(ours, name)
+        assert not has(dataset, name.removeprefix("data.Dataset."))
+
+
 def test_all_names_of_a_module_are_tensorflows() -> None:
     for ours_, theirs_ in ((ours.io, theirs.io), (ours.data, theirs.data), (ours.image, theirs.image)):
         assert [name for name in ours_.__all__ if not hasattr(theirs_, name)] == [
-            name for name in ours_.__all__ if name in ("TFRecordCompressionType",)
+            name
+            for name in ours_.__all__
+            if name in ("TFRecordCompressionType", "make_one_shot_iterator", "tf_record_iterator")
         ]
     assert [name for name in ours.__all__ if not hasattr(theirs, name)] == ["python_io"]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from dataformats.compat.tensorflow import io as _io
 from dataformats.compat.tensorflow import python_io, sparse
+from dataformats.compat.tensorflow.arrays import cast
+from dataformats.compat.tensorflow.functions import numpy_function
 from dataformats.compat.tensorflow.gfile import exists, glob, isdir
 from dataformats.compat.tensorflow.io import (
     FixedLenFeature,
@@ -39,17 +41,22 @@ __all__ = [
     "parse_single_example",
     "parse_single_sequence_example",
     "parse_tensor",
+    "py_func",
     "python_io",
     "random_uniform",
     "read_file",
     "serialize_tensor",
     "set_random_seed",
     "sparse_tensor_to_dense",
+    "to_float",
+    "to_int32",
+    "to_int64",
 ]
 
 sparse_tensor_to_dense: Any = sparse.to_dense
 random_uniform = uniform
 set_random_seed = set_seed
+py_func = numpy_function
 
 
 class gfile:  # noqa: N801  # its name
@@ -63,6 +70,21 @@ class gfile:  # noqa: N801  # its name
     IsDirectory: Any = staticmethod(isdir)
     ListDirectory: Any = staticmethod(_io.gfile.listdir)
     MakeDirs: Any = staticmethod(_io.gfile.makedirs)
+
+
+def to_float(x: Any, name: Any = None) -> Any:
+    """Return `tf.cast(x, tf.float32)`."""
+    return cast(x, "float32")
+
+
+def to_int32(x: Any, name: Any = None) -> Any:
+    """Return `tf.cast(x, tf.int32)`."""
+    return cast(x, "int32")
+
+
+def to_int64(x: Any, name: Any = None) -> Any:
+    """Return `tf.cast(x, tf.int64)`."""
+    return cast(x, "int64")
 
 
 def enable_eager_execution(*ignored: Any, **named: Any) -> None:

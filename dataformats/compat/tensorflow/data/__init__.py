@@ -6,12 +6,15 @@ take are called for each element, not once: they may contain any Python code.
 
 from __future__ import annotations
 
+from typing import Any
+
 from dataformats.compat.tensorflow.data import experimental
 from dataformats.compat.tensorflow.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from dataformats.compat.tensorflow.data.dataset import Dataset
-from dataformats.compat.tensorflow.data.elements import Iterator
+from dataformats.compat.tensorflow.data.elements import Iterator, make_one_shot_iterator
 from dataformats.compat.tensorflow.data.options import Options
 from dataformats.compat.tensorflow.data.record_dataset import TFRecordDataset
+from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
     "AUTOTUNE",
@@ -22,4 +25,9 @@ __all__ = [
     "Options",
     "TFRecordDataset",
     "experimental",
+    "make_one_shot_iterator",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(f"data.{name}")

@@ -10,11 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from dataformats.compat.tensorflow.data.constants import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
-from dataformats.compat.tensorflow.data.structure import as_element, as_numpy, map_leaves
+from dataformats.compat.tensorflow.data.structure import as_element, as_numpy, call, map_leaves
 from dataformats.compat.tensorflow.errors import InvalidArgumentError, OutOfRangeError
+from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.tensor import as_tensor
 
-__all__ = ["Elements", "Iterator"]
+__all__ = ["Elements", "Iterator", "elements_of", "make_one_shot_iterator"]
 
 
 class Iterator:
@@ -65,8 +66,15 @@ class Elements:
         Elements.__init__(derived, make, cardinality)
         return derived
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing(f"data.Dataset.{name}")
+
     def __iter__(self) -> Iterator:
         return Iterator(self._make())
+
+    def make_one_shot_iterator(self) -> Iterator:
+        """Return `iter(dataset)`, as TensorFlow 1 names it: its `get_next` returns the next element at each call."""
+        return iter(self)
 
     def as_numpy_iterator(self) -> Items[Any]:
         """Return an iterator of plain numpy values: arrays, numpy scalars and bytes; no sparse or ragged tensors."""
@@ -105,3 +113,26 @@ class Elements:
             kind = "infinite" if self._n == INFINITE_CARDINALITY else "unknown before an iteration"
             raise TypeError(f"{name}: the number of elements is {kind}")
         return self._n
+
+
+def make_one_shot_iterator(dataset: Elements) -> Iterator:
+    """Return `iter(dataset)`, as TensorFlow 1 names it.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.range(2)).get_next().numpy()
+        np.int64(0)
+    """
+    return iter(dataset)
+
+
+def elements_of(function: Callable[..., Elements], element: Any) -> Items[Any]:
+    """Return the elements of the dataset that a function returns.
+
+    Raises:
+        TypeError: It returns something else.
+    """
+    found = call(function, element)
+    if not isinstance(found, Elements):
+        raise TypeError(f"expected a function that returns a Dataset, found {type(found).__name__}")
+    return found._make()

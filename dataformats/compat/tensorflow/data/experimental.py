@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
 from dataformats.compat.tensorflow.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from dataformats.compat.tensorflow.data.dataset import Dataset
+from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
+    "AutoShardPolicy",
+    "bucket_by_sequence_length",
     "cardinality",
+    "group_by_window",
     "map_and_batch",
     "parallel_interleave",
     "sample_from_datasets",
     "shuffle_and_repeat",
     "unbatch",
 ]
+
+
+class AutoShardPolicy(enum.IntEnum):
+    """How a distributed program divides a dataset: accepted in options, without effect. Use `Dataset.shard`."""
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
 
 
 def cardinality(dataset: Dataset) -> Any:
@@ -45,6 +60,16 @@ def map_and_batch(
     return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
 
 
+def bucket_by_sequence_length(*args: Any, **named: Any) -> Callable[[Dataset], Dataset]:
+    """Return a function for `Dataset.apply`: `Dataset.bucket_by_sequence_length`."""
+    return lambda dataset: dataset.bucket_by_sequence_length(*args, **named)
+
+
+def group_by_window(*args: Any, **named: Any) -> Callable[[Dataset], Dataset]:
+    """Return a function for `Dataset.apply`: `Dataset.group_by_window`."""
+    return lambda dataset: dataset.group_by_window(*args, **named)
+
+
 def shuffle_and_repeat(
     buffer_size: int, count: int | None = None, seed: int | None = None
 ) -> Callable[[Dataset], Dataset]:
@@ -60,3 +85,7 @@ def unbatch() -> Callable[[Dataset], Dataset]:
 def sample_from_datasets(datasets: Any, weights: Any = None, seed: int | None = None) -> Dataset:
     """Return `Dataset.sample_from_datasets`."""
     return Dataset.sample_from_datasets(datasets, weights, seed)
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(f"data.experimental.{name}")

@@ -12,7 +12,7 @@ from typing import Any
 
 from dataformats.storage.prefetch import prefetch as one_ahead
 
-__all__ = ["batches", "interleaved", "mapped", "prefetched", "repeated", "shuffled"]
+__all__ = ["batches", "groups", "interleaved", "mapped", "prefetched", "repeated", "shuffled", "windows"]
 
 _LONG_S = 2e-4  # a call that takes less is not worth a thread
 _SAMPLES = 8
@@ -80,6 +80,37 @@ def batches(items: Iterable[Any], size: int, drop_remainder: bool) -> Iterator[l
     while chunk := list(islice(source, size)):
         if len(chunk) == size or not drop_remainder:
             yield chunk
+
+
+def windows(items: Iterable[Any], size: int, shift: int, stride: int, drop_remainder: bool) -> Iterator[list[Any]]:
+    """Yield lists of `size` items, `stride` items apart, that begin at every `shift`-th item."""
+    source = iter(items)
+    span = (size - 1) * stride + 1
+    held = list(islice(source, span))
+    while held:
+        found = held[::stride]
+        if len(found) == size or not drop_remainder:
+            yield found
+        for _ in islice(source, max(0, shift - span)):  # they are in no window
+            pass
+        held = held[shift:]
+        held += islice(source, span - len(held))
+
+
+def groups(
+    items: Iterable[Any], key_of: Callable[[Any], int], size_of: Callable[[int], int]
+) -> Iterator[tuple[int, list[Any]]]:
+    """Yield keys and the items of each: of a full group at once, of the others at the end, in the order of the keys."""
+    held: dict[int, list[Any]] = {}
+    sizes: dict[int, int] = {}
+    for item in items:
+        key = key_of(item)
+        if key not in held:
+            held[key], sizes[key] = [], size_of(key)
+        held[key].append(item)
+        if len(held[key]) == sizes[key]:
+            yield key, held.pop(key)
+    yield from sorted(held.items())
 
 
 def shuffled(items: Iterable[Any], size: int, chooser: random.Random) -> Iterator[Any]:

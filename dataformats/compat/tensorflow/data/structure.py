@@ -14,7 +14,7 @@ from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.sparse import SparseTensor
 from dataformats.compat.tensorflow.tensor import plain
 
-__all__ = ["as_element", "as_numpy", "call", "map_leaves", "pad", "rows", "stack"]
+__all__ = ["as_element", "as_numpy", "call", "columns", "map_leaves", "pad", "rows", "stack"]
 
 
 def map_leaves(function: Callable[..., Any], element: Any, *others: Any) -> Any:
@@ -75,17 +75,27 @@ def call(function: Callable[..., Any], element: Any) -> Any:
 # ---- batches
 
 
+def columns(function: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> Any:
+    """Return a function of all values at each place of elements of the same structure."""
+    first = elements[0]
+    if isinstance(first, tuple):
+        return _like(first, [columns(function, column) for column in zip(*elements, strict=True)])
+    if isinstance(first, dict):
+        return {key: columns(function, [element[key] for element in elements]) for key in first}
+    return function(elements)
+
+
 def stack(elements: Sequence[Any]) -> Any:
     """Return elements of the same structure as a batch.
 
     Raises:
         InvalidArgumentError: Their shapes or structures differ.
     """
+    return columns(_stacked, elements)
+
+
+def _stacked(elements: Sequence[Any]) -> Any:
     first = elements[0]
-    if isinstance(first, tuple):
-        return _like(first, [stack(column) for column in zip(*elements, strict=True)])
-    if isinstance(first, dict):
-        return {key: stack([element[key] for element in elements]) for key in first}
     if isinstance(first, bytes):
         return string_array(elements)
     if isinstance(first, np.generic):
@@ -106,25 +116,29 @@ def stack(elements: Sequence[Any]) -> Any:
     return np.stack(elements)
 
 
-def pad(elements: Sequence[Any], shapes: Any, values: Any) -> Any:
+def pad(elements: Sequence[Any], shapes: Any, values: Any, unknown: int | None = None) -> Any:
     """Return elements as a batch, padded behind each dimension.
 
     Args:
         elements: Elements of the same structure.
-        shapes: A structure of shapes; `None`, and `None` or -1 in one, stand for the largest of the batch.
+        shapes: A structure of shapes; `None`, and `None` or -1 in one, stand for an unknown size.
         values: A structure of scalars, or one for all; `None`: 0 or `b""`.
+        unknown: What an unknown size is; `None`: the largest of the batch.
 
     Raises:
         InvalidArgumentError: An array is larger than its shape.
     """
     first = elements[0]
     if isinstance(first, tuple):
-        columns = list(zip(*elements, strict=True))
         each = [_part(shapes, at, len(first)) for at in range(len(first))]
         fills = [_part(values, at, len(first)) for at in range(len(first))]
-        return _like(first, [pad(*parts) for parts in zip(columns, each, fills, strict=True)])
+        parts = zip(zip(*elements, strict=True), each, fills, strict=True)
+        return _like(first, [pad(*part, unknown) for part in parts])
     if isinstance(first, dict):
-        return {key: pad([element[key] for element in elements], _key(shapes, key), _key(values, key)) for key in first}
+        return {
+            key: pad([element[key] for element in elements], _key(shapes, key), _key(values, key), unknown)
+            for key in first
+        }
     arrays = [
         np.asarray(element, object) if isinstance(element, bytes) else np.asarray(element) for element in elements
     ]
@@ -132,7 +146,8 @@ def pad(elements: Sequence[Any], shapes: Any, values: Any) -> Any:
     wanted = largest if shapes is None else list(shapes)
     if len(wanted) != len(largest):
         raise InvalidArgumentError(f"padded_shapes: expected {len(largest)} dimensions, found {wanted}")
-    sizes = [most if size in (None, -1) else size for size, most in zip(wanted, largest, strict=True)]
+    others = largest if unknown is None else [unknown] * len(largest)
+    sizes = [other if size in (None, -1) else size for size, other in zip(wanted, others, strict=True)]
     if any(size < most for size, most in zip(sizes, largest, strict=True)):
         raise InvalidArgumentError(f"padded_shapes: expected shapes up to {sizes}, found {largest}")
     fill = (b"" if arrays[0].dtype == object else 0) if values is None else convert(values)
@@ -168,8 +183,8 @@ def rows(batch: Any) -> Iterator[Any]:
     lengths = {_length(leaf) for leaf in leaves}
     if len(lengths) != 1:
         raise ValueError(f"expected arrays of one length along their first dimension, found {sorted(lengths)}")
-    columns = map_leaves(_rows, batch)
-    return (map_leaves(lambda column, at=at: column[at], columns) for at in range(lengths.pop()))
+    parts = map_leaves(_rows, batch)
+    return (map_leaves(lambda part, at=at: part[at], parts) for at in range(lengths.pop()))
 
 
 def _length(leaf: Any) -> int:

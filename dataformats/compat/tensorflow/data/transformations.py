@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import sys
 from collections.abc import Callable
 from collections.abc import Iterator as Items
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +21,8 @@ from dataformats.compat.tensorflow.data.constants import (
     UNKNOWN_CARDINALITY,
     parallelism,
 )
-from dataformats.compat.tensorflow.data.elements import Elements
+from dataformats.compat.tensorflow.data.element_file import cached
+from dataformats.compat.tensorflow.data.elements import Elements, elements_of
 from dataformats.compat.tensorflow.data.options import Options
 from dataformats.compat.tensorflow.data.structure import as_element, call
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
@@ -95,10 +98,7 @@ class Transformations(Elements):
         block = parallelism(1 if block_length is None else block_length, "block_length")
 
         def opened(element: Any) -> Items[Any]:
-            found = call(map_func, element)
-            if not isinstance(found, Elements):
-                raise TypeError(f"map_func: expected a function that returns a Dataset, found {type(found).__name__}")
-            return found._make()
+            return elements_of(map_func, element)
 
         return self._derived(lambda: iteration.interleaved(self._make(), opened, cycle, block))
 
@@ -175,16 +175,29 @@ class Transformations(Elements):
         first = int(start)
         return self._derived(lambda: ((np.int64(at), one) for at, one in enumerate(self._make(), first)), self._n)
 
-    def cache(self, filename: str = "", name: Any = None) -> Self:
-        """Return the dataset, whose elements the first complete iteration keeps in memory.
+    def cache(self, filename: Any = "", name: Any = None) -> Self:
+        """Return the dataset, whose elements the first complete iteration keeps, in memory or in a file.
+
+        Args:
+            filename: Elements are kept in the file `FILENAME.cache`; one that exists is read, and nothing else is:
+                delete it if the data have changed. `""`: in memory.
+            name: Ignored.
 
         Raises:
-            NotImplementedError: A file is named.
+            TargetInUseError: In iteration: another iteration is writing the file.
+
+        Example:
+            >>> import tempfile
+            >>> import dataformats.compat.tensorflow as tf
+            >>> path = tempfile.mkdtemp() + "/numbers"
+            >>> list(tf.data.Dataset.range(3).cache(path).as_numpy_iterator()) == [0, 1, 2]
+            True
+            >>> list(tf.data.Dataset.range(0).cache(path).as_numpy_iterator()) == [0, 1, 2]
+            True
         """
         if filename:
-            raise NotImplementedError(
-                "cache(filename): only cache() in memory is offered. Write with dataformats.create"
-            )
+            path = Path(f"{os.fsdecode(filename)}.cache")
+            return self._derived(lambda: cached(self._make, path), self._n)
         kept: list[Any] = []
 
         def elements() -> Items[Any]:
