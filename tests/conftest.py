@@ -1,10 +1,11 @@
-"""Settings of all tests: a cache folder per session, no waiting for disks, and Hypothesis without time limits."""
+"""Settings of all tests: a cache folder per session, no waiting for disks, Hypothesis without time limits, Ctrl-C."""
 
 from __future__ import annotations
 
 import gc
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -19,6 +20,9 @@ settings.load_profile("patient")
 
 # A sync takes most of the time of a test that writes, and only a crash of the machine shows whether there was one.
 os.fsync = lambda fd: None
+
+# A job in the background ignores Ctrl-C, and every program that a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -75,7 +75,7 @@ def test_killed_at_random_moments(source: Path, workers: int, options: tuple[str
         process.communicate()
         if target.exists():
             assert tree(target) == expected
-    out, errors = start(source, target, workers, "resume", *options).communicate(timeout=60)
+    out, errors = start(source, target, workers, "resume", *options).communicate(timeout=240)
     assert out.split()[:1] == [str(N)], errors
     assert tree(target) == expected
     assert sorted(path.name for path in tmp_path.iterdir() if "new" in path.name) == ["new", "new.dataformats.json"]
@@ -83,17 +83,17 @@ def test_killed_at_random_moments(source: Path, workers: int, options: tuple[str
 
 def test_a_file_that_can_grow_no_further(source: Path, tmp_path: Path) -> None:
     expected = whole(source, tmp_path / "whole")
-    _, errors = start(source, tmp_path / "new", 0, limit=300_000).communicate(timeout=60)
+    _, errors = start(source, tmp_path / "new", 0, limit=300_000).communicate(timeout=240)
     assert "File too large" in errors
     assert not (tmp_path / "new").exists()
-    out, errors = start(source, tmp_path / "new", 0, "resume").communicate(timeout=60)
+    out, errors = start(source, tmp_path / "new", 0, "resume").communicate(timeout=240)
     assert out.split()[:1] == [str(N)], errors
     assert tree(tmp_path / "new") == expected
 
 
 def test_two_conversions_to_one_target_at_once(source: Path, tmp_path: Path) -> None:
     both = [start(source, tmp_path / "new", 0, "shards", "resume") for _ in range(2)]
-    results = [process.communicate(timeout=60) for process in both]
+    results = [process.communicate(timeout=240) for process in both]
     finished = [out for out, _ in results if out]
     assert finished
     assert all(out.split()[0] == str(N) for out in finished)
@@ -144,7 +144,7 @@ def test_workers_of_a_script_and_of_its_forked_child(source: Path, guard: str, t
     (tmp_path / "script.py").write_text(SECOND.format(guard=guard))
     command = [sys.executable, str(tmp_path / "script.py"), str(source), str(tmp_path / "new")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=240, check=False)
     if "name" in guard:
         assert done.returncode == 0, done.stderr
         assert len({repr(tree(tmp_path / f"new-{number}").values()) for number in (1, 2, 3)}) == 1

@@ -81,7 +81,7 @@ class Follows(Numbers):
     def row(self, position: int) -> Any:
         if position == self.after:
             open(self.sign, "w").close()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while position == self.position and not os.path.exists(self.sign) and time.monotonic() < until:
             time.sleep(0.005)
         return super().row(position)
@@ -173,9 +173,9 @@ def leave() -> None:
 
 
 def orphan() -> None:
-    """Dies and leaves a process behind that holds all that was inherited, until a file is gone or a minute is over."""
+    """Dies and leaves a process behind that holds all that was inherited, until a file is gone or for 4 minutes."""
     if os.fork() == 0:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while os.path.exists(os.environ["HOLDS_WHILE_THERE"]) and time.monotonic() < until:
             time.sleep(0.01)
         os._exit(0)

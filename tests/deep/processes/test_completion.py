@@ -33,7 +33,7 @@ def program(environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
 def proposed(words: str, environment: dict[str, str]) -> list[str]:
     asked = {"_DATAFORMATS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     command = [sys.executable, "-X", "importtime", "-m", "dataformats"]
-    done = subprocess.run(command, env=environment | asked, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, env=environment | asked, capture_output=True, text=True, timeout=240, check=True)
     assert not re.search(r"\b(numpy|pyarrow|duckdb|PIL)$", done.stderr, re.MULTILINE)
     return done.stdout.split()
 
@@ -51,7 +51,7 @@ def test_words(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_scripts_of_other_shells(shell: str, environment: dict[str, str]) -> None:
     asked = environment | {"_DATAFORMATS_COMPLETE": f"source_{shell}"}
-    done = subprocess.run([*fast.PROGRAM], env=asked, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([*fast.PROGRAM], env=asked, capture_output=True, text=True, timeout=240, check=True)
     assert "dataformats" in done.stdout
 
 
@@ -64,7 +64,7 @@ def test_tab_in_bash(program: dict[str, str], tmp_path: Path) -> None:
         env=program,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     ).stdout
     assert "complete -o default" in script
@@ -96,7 +96,7 @@ def test_tab_in_bash(program: dict[str, str], tmp_path: Path) -> None:
 def typed(terminal: int, keys: str, expected: str) -> None:
     """Press keys, and wait until the terminal shows a text."""
     os.write(terminal, keys.encode())
-    shown, end = "", time.monotonic() + 30
+    shown, end = "", time.monotonic() + 240
     while expected not in shown:
         assert select.select([terminal], [], [], max(0, end - time.monotonic()))[0], f"no {expected!r} in {shown!r}"
         shown += os.read(terminal, 4096).decode()

@@ -62,36 +62,41 @@ def everything(descriptor: int) -> bytes:
     return found
 
 
-SLOW = """
-import time
+# Each worker writes one shard, and waits in its second one: a worker that is still being started would answer Ctrl-C.
+WAITS = """
+import itertools, os, pathlib, time
 
-def slowly(record):
-    time.sleep(0.02)
+records = itertools.count()
+
+def waits(record):
+    if next(records) == 30:
+        pathlib.Path(f"waiting-{os.getpid()}").touch()
+        while pathlib.Path("hold").exists():
+            time.sleep(0.01)
     return record
 """
 
 
-def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(
-    environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    (tmp_path / "slow.py").write_text(SLOW)
-    options = ["--format", "ffrecord", "--shard-records", "20", "--limit", "160", "--map", "slow:slowly"]
+def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "hold").touch()
+    options = ["--format", "ffrecord", "--shard-records", "20", "--limit", "160", "--map", "waits:waits"]
     command = ["convert", str(REAL / "digits-*.tfrecord"), "digits", *options, "--workers", "2"]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with subprocess.Popen(
         [*PROGRAM, *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as program:
-        deadline = time.monotonic() + 60
-        while not [*tmp_path.glob("digits.partial.attempts.partial/0000?.json")] and time.monotonic() < deadline:
+        deadline = time.monotonic() + 240
+        signs = ("waiting-*", "digits.partial.attempts.partial/0000?.json")
+        while any(len([*tmp_path.glob(sign)]) < 2 for sign in signs) and time.monotonic() < deadline:
             time.sleep(0.05)
         os.killpg(program.pid, signal.SIGINT)  # as a terminal sends it: to all processes
         assert program.stderr is not None
         said = program.stderr.read()
-        assert program.wait(timeout=30) == 130
+        assert program.wait(timeout=240) == 130
     assert said == "dataformats: interrupted; to continue, add --resume to the same command\n"
     assert not (tmp_path / "digits").exists()
+    (tmp_path / "hold").unlink()
     done = run([*command, "--resume", "--json"], environment, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert 20 <= json.loads(done.stdout)["resumed"] < 160
+    assert json.loads(done.stdout)["resumed"] == 40
     assert dataformats.verify(tmp_path / "digits", against=command[1], limit=160).ok

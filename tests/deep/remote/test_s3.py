@@ -188,7 +188,7 @@ def test_a_forked_child_reads(server: Server, url: str) -> None:
     child = context.Process(target=_read, args=(source, queue))
     child.start()
     try:
-        assert queue.get(timeout=30) == [3, 1]
+        assert queue.get(timeout=240) == [3, 1]
     finally:
         child.kill()
         child.join()
