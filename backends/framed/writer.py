@@ -114,6 +114,7 @@ class FramedWriter(BlobWriter):
         file = self._open_file()
         self._write_pending()
         self._write(self._flushed(last=False))
+        self._take_name()
         if sync:
             os.fsync(file.fileno())
             if not self._is_named:
@@ -126,6 +127,7 @@ class FramedWriter(BlobWriter):
             return
         self._write_pending()
         self._write(self._flushed(last=True))
+        self._take_name()
         if sync:
             os.fsync(self._file.fileno())
         self._file.close()
@@ -165,6 +167,9 @@ class FramedWriter(BlobWriter):
     def _flushed(self, *, last: bool) -> bytes:
         """Return the bytes that `_compressed` held back, and with `last` those that complete the file."""
         return b""
+
+    def _take_name(self) -> None:
+        """Give the file its name, if it replaces another one; all its bytes so far are written."""
 
     def _decompressed(self, stored: StoredFile) -> StoredFile:
         """Return the decompressed file of a stored one that is not empty."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ __all__ = ["TFRecordWriter"]
 
 _LEVEL = 6
 _LARGE_BYTES = 8 * 2**20  # longer frames are compressed part by part, without a copy
+_HELD_BACK_BYTES = 8 * 2**20  # zlib holds back at most 16,384 copies of 258 bytes, and 64 KB that it has not searched
 
 
 class TFRecordWriter(FramedWriter):
@@ -27,8 +29,8 @@ class TFRecordWriter(FramedWriter):
     Args:
         path: The file.
         resume: Keep the whole and sound records at the front of the file, and append to them.
-        compression: Of the whole file. The same records and flushes give the same compressed bytes, unless the file
-            was resumed.
+        compression: Of the whole file. The same records give the same compressed bytes, also after a resume; each
+            `flush` adds some.
     """
 
     framing: Framing = FRAMING
@@ -36,6 +38,8 @@ class TFRecordWriter(FramedWriter):
     def __init__(self, path: Path, *, resume: bool = False, compression: Compression = "none") -> None:
         self._compression: Compression = compression
         self._compressor = self._new_compressor()
+        self._fresh: Path | None = None  # what replaces the resumed file,
+        self._replace_at = math.inf  # when so many bytes are appended, or flushed
         super().__init__(path, resume=resume)
 
     def _new_compressor(self) -> Any:
@@ -65,17 +69,34 @@ class TFRecordWriter(FramedWriter):
             self._resume_compressed()
 
     def _resume_compressed(self) -> None:
-        """Compress the recovered records again, into a file that then replaces the old one."""
-        fresh = self._path.with_name(f"{self._path.name}.partial")
-        self._open(fresh)
-        self._is_named = True
+        """Compress the recovered records again, into a file that then replaces the old one.
+
+        A flush would change its bytes. So the old file stays until the new one surely has all records of it.
+        """
+        self._fresh = self._path.with_name(f"{self._path.name}.partial")
+        self._open(self._fresh)
         try:
             for blobs in self._sound():
                 self._count(blobs)
                 self._write(*self._compressed([frames(list(blobs))]))
-            self.flush(sync=True)
-            atomic.publish(fresh, self._path)
         except BaseException:
             self._open_file().close()
-            fresh.unlink(missing_ok=True)
+            self._fresh.unlink(missing_ok=True)
             raise
+        self._replace_at = self.n_bytes + _HELD_BACK_BYTES
+
+    def _write(self, *parts: bytes | memoryview) -> None:
+        super()._write(*parts)
+        if self.n_bytes >= self._replace_at:
+            self._take_name()
+
+    def _take_name(self) -> None:
+        if self._fresh is not None:
+            atomic.sync(self._fresh)
+            self._fresh.replace(self._path)
+            self._fresh, self._replace_at, self._is_named = None, math.inf, False
+
+    def discard(self) -> None:
+        super().discard()
+        if self._fresh is not None:
+            atomic.remove(self._fresh)

@@ -25,7 +25,7 @@ __all__ = ["Run", "seal"]
 
 _RANGE_BYTES = 8 * 2**20
 _RANGE_RECORDS = 8192
-_SYNC_S = 10.0
+_JOURNAL_S = 10.0
 _MOST_NAMES = 20
 
 
@@ -112,7 +112,7 @@ class Run:
                 to find out what must be read back, and not appended.
         """
         kept = self._kept(out, journal)
-        log = _RangeLog(out, ShardJournal(journal, kept), len(kept))
+        log = _RangeLog(ShardJournal(journal, kept), len(kept))
         self.n_resumed, skipped = len(out), len(out) - sum(entry["records"] for entry in kept)
         self.n_omitted = sum(entry["omitted"] for entry in kept)
         first = kept[-1]["stop"] if kept else 0
@@ -162,14 +162,16 @@ class Run:
 
 
 class _RangeLog:
-    """Journals what was appended, with a sync of the data now and then."""
+    """Journals now and then what was appended; the data may not be on the disk yet, and are not flushed.
 
-    def __init__(self, out: DatasetWriter, journal: ShardJournal, number: int) -> None:
-        self._out = out
+    A flush would change the bytes of compressed files, depending on the time.
+    """
+
+    def __init__(self, journal: ShardJournal, number: int) -> None:
         self._journal = journal
         self._number = number
         self._pending: list[dict[str, Any]] = []
-        self._synced_s = time.monotonic()
+        self._journaled_s = time.monotonic()
         self.parts: list[tuple[int, Content]] = []
 
     def add(self, result: Result, stop: int) -> None:
@@ -177,11 +179,10 @@ class _RangeLog:
         self._pending.append({"name": f"{self._number:05d}", **facts})
         self._number += 1
         self.parts.append((result.n_records, result.content or {}))
-        if time.monotonic() > self._synced_s + _SYNC_S:
-            self._out.flush(sync=True)
+        if time.monotonic() > self._journaled_s + _JOURNAL_S:
             self._journal.append(*self._pending)
             self._pending.clear()
-            self._synced_s = time.monotonic()
+            self._journaled_s = time.monotonic()
 
 
 def seal(out: DatasetWriter, conversion: Conversion, parts: list[tuple[int, Content]], *, sharded: bool) -> None:

@@ -641,6 +641,46 @@ def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path,
     assert not list(tmp_path.glob("*.partial"))
 
 
+@pytest.mark.parametrize("kept", [1.0, 0.4])
+def test_a_resumed_file_has_the_bytes_of_one_that_was_not_interrupted(
+    tmp_path: Path, compression: str | None, kept: float
+) -> None:
+    records = [b"%d" % (i * i) * (i % 50) for i in range(9000)]
+    whole = BACKEND.create(tmp_path / "whole", compression=compression)
+    whole.extend(records)
+    whole.close()
+    path = tmp_path / "x"
+    for n in (4000, 8000):
+        writer = BACKEND.create(path, resume=True, compression=compression)
+        writer.extend(records[writer.n_records : n])
+        writer.suspend()
+        os.truncate(path, int(kept * path.stat().st_size))
+    writer = BACKEND.create(path, resume=True, compression=compression)
+    assert 0 < writer.n_records <= 8000
+    writer.extend(records[writer.n_records :])
+    writer.close()
+    assert path.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_resumed_records_stay_while_they_are_compressed_again(tmp_path: Path) -> None:
+    """A compressor holds back the most of records that it compresses best."""
+    path, record = tmp_path / "x", bytes(2**20)
+    first = BACKEND.create(path, compression="gzip")
+    first.extend([record] * 3)
+    first.suspend()
+    writer = BACKEND.create(path, resume=True, compression="gzip")
+    while (tmp_path / "x.partial").exists():
+        writer.append(record)
+        shutil.copy(path, tmp_path / "killed")
+        again = BACKEND.create(tmp_path / "killed", resume=True, compression="gzip")
+        assert again.n_records >= 3
+        again.discard()
+    assert writer.n_records < 20
+    writer.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_damaged_file_is_resumed_before_the_damage(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(flipped(SMALL, 8 * (21 + 16 + 14)))

@@ -14,13 +14,19 @@ import numpy as np
 import pytest
 
 import dataformats
+import dataformats.converting.run
 from dataformats.storage.checked_json import parse_checked
 from dataformats.writing.shard_journal import ShardJournal
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
 SHARDS: tuple[dict[str, Any], ...] = ({}, {"shard_records": 9})
-WAYS = [*((format, shards) for format in FORMATS for shards in SHARDS), ("ffrecord", {"shard_bytes": 1000})]
+WAYS = [
+    *((format, shards) for format in FORMATS for shards in SHARDS),
+    ("ffrecord", {"shard_bytes": 1000}),
+    ("tfrecord", {"compression": "gzip"}),
+    ("tfrecord", {"compression": "zlib", "shard_bytes": 1000}),
+]
 
 
 def record(i: int) -> dict[str, Any]:
@@ -77,6 +83,15 @@ def test_resume_after_an_error_gives_the_same_bytes(
     assert sorted(name.name for name in tmp_path.iterdir() if "new" in name.name) == ["new", "new.dataformats.json"]
     again = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
     assert (again.records, again.files, again.nbytes) == (report.records, report.files, report.nbytes)
+
+
+def test_compressed_bytes_do_not_depend_on_time(
+    source: dataformats.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("fast", 1000.0), ("slow", -1.0)):
+        monkeypatch.setattr(dataformats.converting.run, "_JOURNAL_S", seconds)
+        dataformats.convert(source, tmp_path / name, "tfrecord", compression="gzip", shuffle=1)
+    assert (tmp_path / "fast").read_bytes() == (tmp_path / "slow").read_bytes()
 
 
 def test_without_resume_it_starts_again(source: dataformats.RecordSource, tmp_path: Path) -> None:
