@@ -151,7 +151,7 @@ class BlockCache:
         for numbers in by_system.values():
             files = [missing[runs[number][0]] for number in numbers]
             data = get_ranges(files[0].fs, [requests[number] for number in numbers])
-            files[0].check_one_unchanged(files)
+            files[0].check_unchanged(files)
             for number, answer in zip(numbers, data, strict=True):
                 self._fetched_bytes += 0 if isinstance(answer, Exception) else len(answer)
                 answers |= self._cut(runs[number], answer)

@@ -16,14 +16,9 @@ from dataformats.storage.folders import GlobFolder, is_data
 from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, reopenable
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.range_requests import patiently
-from dataformats.storage.remote import (
-    FsspecFile,
-    FsspecFolder,
-    file_system,
-    is_local_system,
-    is_url,
-)
+from dataformats.storage.remote import FsspecFile, FsspecFolder, matching
 from dataformats.storage.remote_errors import errors_as_os_error
+from dataformats.storage.remote_systems import file_system, is_local_system, is_url
 
 __all__ = ["is_local", "local_path", "resolve"]
 
@@ -129,23 +124,11 @@ def _from_system(fs: Any, path: str, text: str) -> list[StoredFile | Folder]:
     with errors_as_os_error(text):
         fs.invalidate_cache()  # another process may have written since it, or a folder in it, was listed
         if _MAGIC & set(path) and not fs.exists(path):
-            return _from_url_glob(text, fs, path)
+            return _glob_entries(text, *matching(fs, path))
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
             return [FsspecFolder(fs, path)]
         about = patiently(lambda: fs.info(path))
         return [FsspecFolder(fs, path) if about["type"] == "directory" else FsspecFile(fs, path, about)]
-
-
-def _from_url_glob(text: str, fs: Any, pattern: str) -> list[StoredFile | Folder]:
-    found = fs.glob(pattern, detail=True)
-    parents = {parent: FsspecFolder(fs, parent) for parent in map(fs._parent, found)}
-    files = {
-        name: FsspecFile(fs, name, about, parents[fs._parent(name)])
-        for name, about in found.items()
-        if about["type"] == "file"
-    }
-    folders = [FsspecFolder(fs, name) for name, about in found.items() if about["type"] == "directory"]
-    return _glob_entries(text, files, folders)
 
 
 def _from_object(path: Any) -> StoredFile | Folder:

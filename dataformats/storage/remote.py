@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, MissingExtraError, UnknownNameError
+from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.block_cache import BlockCache, FileRange
 from dataformats.storage.disk_blocks import DiskBlocks
@@ -19,81 +17,17 @@ from dataformats.storage.folders import is_data
 from dataformats.storage.range_requests import RangeRequest, get_ranges, patiently
 from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.storage.remote_names import beside, entry_name, is_http, parent_of
+from dataformats.storage.remote_systems import CurrentSystem
+from dataformats.storage.remote_versions import Versions, has_tag, identity_of
 
-__all__ = [
-    "FsspecFile",
-    "FsspecFolder",
-    "file_system",
-    "is_local_system",
-    "is_url",
-    "keep_on_disk",
-]
+__all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "matching"]
 
-_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hdfs": "arrow"}  # scheme to the extra that serves it
-_PACKAGES = {
-    "abfs": "adlfs",
-    "abfss": "adlfs",
-    "az": "adlfs",
-    "hf": "huggingface_hub",
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "sftp": "paramiko",
-    "ssh": "paramiko",
-}
-_TAGS = ("ETag", "etag", "blob_id", "created")  # `blob_id` of Hugging Face, `created` of files in memory
-_VERSION_KEYS = (*_TAGS, "mtime", "LastModified", "last_modified", "Last-Modified")
 _UNVERSIONED = itertools.count()
-_CHECK_S = 1.0
-_CONNECTIONS = 64
 _DISK_BLOCK_BYTES = 256 * 2**10
 _MEMORY_OF_DISK = 64 * 2**20
 _SHORT_BYTES = 256 * 2**10
 _SHORT_READS = BlockCache(16 * 2**20, 32 * 2**10)
 """The blocks of short reads of all remote files: headers, tables, and what detection looks at."""
-
-
-def is_url(text: str) -> bool:
-    """Return True for `scheme://...`."""
-    return "://" in text
-
-
-def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, and the path in it.
-
-    Args:
-        url: One URL, or several chained with `::`.
-        options: Its `storage_options`.
-
-    Raises:
-        UnknownNameError: No file system has the scheme.
-        MissingExtraError: The package for the scheme is not installed.
-        OSError: The file system refuses the URL, or cannot be reached.
-    """
-    from fsspec.core import url_to_fs
-    from fsspec.registry import known_implementations, registry
-
-    schemes = [part.partition("://")[0] for part in url.split("::") if is_url(part)]
-    known = {*registry, *known_implementations}
-    for scheme in schemes:
-        if scheme not in known:
-            shown = get_close_matches(scheme, known) or {"file", *_EXTRAS, *_PACKAGES}  # there are some 70
-            remedy = "Pass a path, or a URL with a scheme that fsspec knows"
-            raise UnknownNameError("URL scheme", name=scheme, known=shown, remedy=remedy)
-    if {*schemes} & {"s3", "s3a"} and "config_kwargs" not in options:
-        options = {**options, "config_kwargs": {"max_pool_connections": _CONNECTIONS}}  # else only ten at a time
-    try:
-        with errors_as_os_error(url):
-            fs, path = url_to_fs(url, **options)
-    except ImportError as error:
-        extra = next((_EXTRAS[scheme] for scheme in schemes if scheme in _EXTRAS), "")
-        package = next((_PACKAGES[scheme] for scheme in schemes if scheme in _PACKAGES), "")
-        raise MissingExtraError(f"{url!r} ({error})", extra=extra, package=package) from error
-    return fs, path
-
-
-def is_local_system(fs: Any) -> bool:
-    """Return True for the fsspec file system of `file://`."""
-    return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
 
 
 class FsspecFile(StoredFile):
@@ -104,6 +38,7 @@ class FsspecFile(StoredFile):
         path: The file in it.
         info: What the file system has said of it; `None` asks for it.
         folder: Lists its siblings, in one request; `None` asks for each.
+        versions: Tells the version of this file and of others that `info` came with; `None` asks for each.
 
     Attributes:
         path: As given.
@@ -115,27 +50,32 @@ class FsspecFile(StoredFile):
     cache: BlockCache | None = None
 
     def __init__(
-        self, fs: Any, path: str, info: Mapping[str, Any] | None = None, folder: FsspecFolder | None = None
+        self,
+        fs: Any,
+        path: str,
+        info: Mapping[str, Any] | None = None,
+        folder: FsspecFolder | None = None,
+        versions: Versions | None = None,
     ) -> None:
-        self._system = _FileSystem(fs)
+        self._system = CurrentSystem(fs)
         self._folder = folder
         self.path = path
         self.name: str = str(fs.unstrip_protocol(path))
         if info is None or info.get("size") is None:  # the pages of an HTTP server list names without sizes
-            info = self._info()
+            info, versions = self._info(), None
         if info.get("type") == "directory":
             raise IsADirectoryError(f"{self.name!r} is a folder, expected a file")
         if info.get("size") is None:
             what = "the server does not tell the size of the file"
             raise FormatError(what, path=self.name, remedy="Download the file, or put `simplecache::` before the URL.")
         self.size: int = int(info["size"])
-        self.identity: tuple[str, ...] = _identity(info)
+        self.identity: tuple[str, ...] = identity_of(info)
         # Paths in two archives, or on two hosts, may have one name: only some versions tell their contents apart.
-        self.is_versioned: bool = (self.name.startswith("http") and len(self.identity) > 1) or _has_tag(info)
+        self.is_versioned: bool = (self.name.startswith("http") and len(self.identity) > 1) or has_tag(info)
         self.cache_key: tuple[str, ...] = (self.name, *self.identity)
         if not self.is_versioned:
             self.cache_key += (str(next(_UNVERSIONED)),)
-        self._checked = time.monotonic()
+        self._versions = versions or Versions(self._version)
 
     @property
     def fs(self) -> Any:
@@ -153,32 +93,39 @@ class FsspecFile(StoredFile):
         (answer,) = get_ranges(self.fs, [RangeRequest(self.path, self.name, offset, length)])
         if isinstance(answer, Exception):
             raise answer
-        self.check_one_unchanged([self])
+        self.check_unchanged([self])
         out[:length] = answer
         return length
 
     @staticmethod
-    def check_one_unchanged(files: Sequence[FsspecFile]) -> None:
-        """Compare size and version of the file that was compared longest ago with those of its opening.
+    def check_unchanged(files: Sequence[FsspecFile]) -> None:
+        """Compare size and version of files with those of their opening, as the server told them last.
 
-        Called after each read of some files. A file is compared at most once a second.
+        Called after each read of these files. The server is asked at most once a second: for all files of a folder that
+        was opened, or for one other file, the one that was compared longest ago.
 
         Raises:
-            FormatError: The file was replaced or changed.
+            FormatError: A file was replaced or changed.
+            OSError: A file is missing now, or the server does not answer.
         """
-        file = min(files, key=lambda file: file._checked)
-        if time.monotonic() - file._checked < _CHECK_S:
-            return
-        found = _identity(file._info(again=True))
-        if found != file.identity:
+        min((file._versions for file in files), key=lambda versions: versions.asked).update()
+        for file in files:
+            if file._versions.found.get(file.path, file.identity) != file.identity:
+                file._check_unchanged()
+
+    def _version(self) -> dict[str, tuple[str, ...]]:
+        return {self.path: identity_of(self._info(again=True))}
+
+    def _check_unchanged(self) -> None:
+        found = identity_of(self._info(again=True))
+        if found != self.identity:
             raise FormatError(
                 "the file was replaced or changed while it was open",
-                path=file.name,
-                expected=file.identity,
+                path=self.name,
+                expected=self.identity,
                 found=found,
                 remedy="Open the dataset again.",
             )
-        file._checked = time.monotonic()
 
     def _info(self, *, again: bool = False) -> Mapping[str, Any]:
         if again:
@@ -217,32 +164,6 @@ def keep_on_disk(files: Iterable[StoredFile], folder: str, limit_bytes: int) -> 
         file.cache = cache
 
 
-class _FileSystem:
-    """A file system, made anew in a forked child if it has threads or connections, which a child does not have."""
-
-    def __init__(self, fs: Any) -> None:
-        self._fs = fs
-        self._process = os.getpid()
-
-    @property
-    def current(self) -> Any:
-        if self._process != os.getpid():
-            if getattr(self._fs, "async_impl", False):
-                self._fs = type(self._fs)(*self._fs.storage_args, **self._fs.storage_options)
-            self._process = os.getpid()
-        return self._fs
-
-
-def _identity(info: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the size of a file, and its version: the first that the file system tells, the same in `info` and `ls`."""
-    version = next((str(info[key]).strip('"') for key in _VERSION_KEYS if info.get(key) is not None), None)
-    return (str(info["size"]),) if version is None else (str(info["size"]), version)
-
-
-def _has_tag(info: Mapping[str, Any]) -> bool:
-    return any(info.get(key) is not None for key in _TAGS)
-
-
 def _file_or_none(fs: Any, path: str) -> FsspecFile | None:
     """Return a file; `None` if it is missing, or if this may not be asked."""
     try:
@@ -271,13 +192,23 @@ class FsspecFolder(Folder):
     """A folder behind an fsspec file system."""
 
     def __init__(self, fs: Any, path: str) -> None:
-        self._system = _FileSystem(fs)
+        self._system = CurrentSystem(fs)
         self._path = path.rstrip("/")
         self.name: str = str(fs.unstrip_protocol(path)).rstrip("/")
 
     @functools.cached_property
     def listing(self) -> dict[str, Mapping[str, Any]]:
         """The name of each file and folder in it, and what the file system says of it."""
+        begin = time.monotonic()
+        listing = self._list()
+        self._versions = Versions(self._identities, time.monotonic() - begin)
+        return listing
+
+    def _identities(self) -> dict[str, tuple[str, ...]]:
+        found = self._list()
+        return {self._inside(name): identity_of(found[name]) if name in found else () for name in self.listing}
+
+    def _list(self) -> dict[str, Mapping[str, Any]]:
         fs = self._system.current
         path = f"{self._path}/" if is_http(self._path) else self._path  # without the slash, servers redirect
         with errors_as_os_error(self.name):
@@ -290,7 +221,8 @@ class FsspecFolder(Folder):
         return self._names("file")
 
     def file(self, name: str) -> StoredFile:
-        return FsspecFile(self._system.current, self._inside(name), self.listing.get(name), self)
+        info = self.listing.get(name)
+        return FsspecFile(self._system.current, self._inside(name), info, self, self._versions)
 
     def _inside(self, name: str) -> str:
         return beside(self._system.current, f"{self._path}/_", name)
@@ -311,3 +243,24 @@ class FsspecFolder(Folder):
     def sibling_bytes(self, name: str, limit: int) -> tuple[str, bytes] | None:
         fs = self._system.current
         return _bytes_or_none(fs, beside(fs, self._path, name), limit)
+
+
+def matching(fs: Any, pattern: str) -> tuple[dict[str, StoredFile], list[Folder]]:
+    """Return path to file of the files that match a glob, and the folders that do."""
+    system = CurrentSystem(fs)
+
+    def identities() -> dict[str, tuple[str, ...]]:
+        system.current.invalidate_cache()
+        now = system.current.glob(pattern, detail=True)
+        return {path: identity_of(now[path]) if path in now else () for path in files}
+
+    begin = time.monotonic()
+    found = fs.glob(pattern, detail=True)
+    versions = Versions(identities, time.monotonic() - begin)
+    parents = {parent: FsspecFolder(fs, parent) for parent in (parent_of(fs, path) for path in found)}
+    files: dict[str, StoredFile] = {
+        path: FsspecFile(fs, path, about, parents[parent_of(fs, path)], versions)
+        for path, about in found.items()
+        if about["type"] == "file"
+    }
+    return files, [FsspecFolder(fs, path) for path, about in found.items() if about["type"] == "directory"]

@@ -17,7 +17,7 @@ from dataformats.storage.file_lock import FileLock
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import OWN_SUFFIXES
 from dataformats.storage.paths import is_local, local_path
-from dataformats.storage.remote import file_system, is_local_system, is_url
+from dataformats.storage.remote_systems import file_system, is_local_system, is_url
 from dataformats.writing.partial_data import ENCODING, PartialData, check_encoding
 from dataformats.writing.publishing import NO_FILES, Destination
 from dataformats.writing.recognition import unrelated_entry

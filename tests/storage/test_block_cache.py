@@ -16,9 +16,10 @@ import pytest
 
 import dataformats
 from dataformats.errors import FormatError
-from dataformats.storage import range_requests, remote
+from dataformats.storage import range_requests
 from dataformats.storage.block_cache import BlockCache, FileRange, reading_through
 from dataformats.storage.engines import Piece, fetch
+from dataformats.storage.remote_versions import Versions
 from tests.storage.counting_store import CountingStore
 
 DATA = np.random.default_rng(3).bytes(10_050)
@@ -125,7 +126,7 @@ def test_an_interrupted_request_ends_the_waits_for_it(store: CountingStore) -> N
 
 
 def test_a_file_that_changed_is_an_error(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_CHECK_S", 0.0)
+    monkeypatch.setattr(Versions, "is_due", True)
     cache = BlockCache(10_000, 100)
     file = store.file("a", DATA)
     read(cache, (file, 0, 10))

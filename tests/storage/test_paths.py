@@ -16,7 +16,7 @@ from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
-from dataformats.storage.remote import _EXTRAS
+from dataformats.storage.remote_systems import _EXTRAS
 from dataformats.writing.destination import destination
 
 

@@ -86,7 +86,7 @@ def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
         if isinstance(answer, Exception):
             raise answer
         part.room(buffer)[:] = answer
-    FsspecFile.check_one_unchanged([part.file for part in parts])
+    FsspecFile.check_unchanged([part.file for part in parts])
 
 
 def _fetch_by_threads(parts: Sequence[Piece], buffer: memoryview) -> None:

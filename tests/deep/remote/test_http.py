@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.storage import range_requests, remote
+from dataformats.storage import range_requests
+from dataformats.storage.remote_versions import Versions
 from tests.deep.remote.servers import RangeServer, counting_server, plain_server
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
@@ -90,7 +91,7 @@ def test_an_epoch_in_few_requests(server: RangeServer) -> None:
 def test_a_changed_file(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     source = opened(server)
     len(source)
-    monkeypatch.setattr(remote, "_CHECK_S", 0.0)
+    monkeypatch.setattr(Versions, "is_due", True)
     server.version = 2
     with pytest.raises(dataformats.FormatError, match="replaced or changed"):
         source.read([5])

@@ -1,0 +1,85 @@
+"""The fsspec file system of a URL, also in a forked child."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from typing import Any
+
+from dataformats.errors import MissingExtraError, UnknownNameError
+from dataformats.storage.remote_errors import errors_as_os_error
+
+__all__ = ["CurrentSystem", "file_system", "is_local_system", "is_url"]
+
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hdfs": "arrow"}  # scheme to the extra that serves it
+_PACKAGES = {
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+    "hf": "huggingface_hub",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+}
+_CONNECTIONS = 64
+
+
+def is_url(text: str) -> bool:
+    """Return True for `scheme://...`."""
+    return "://" in text
+
+
+def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL, and the path in it.
+
+    Args:
+        url: One URL, or several chained with `::`.
+        options: Its `storage_options`.
+
+    Raises:
+        UnknownNameError: No file system has the scheme.
+        MissingExtraError: The package for the scheme is not installed.
+        OSError: The file system refuses the URL, or cannot be reached.
+    """
+    from fsspec.core import url_to_fs
+    from fsspec.registry import known_implementations, registry
+
+    schemes = [part.partition("://")[0] for part in url.split("::") if is_url(part)]
+    known = {*registry, *known_implementations}
+    for scheme in schemes:
+        if scheme not in known:
+            shown = get_close_matches(scheme, known) or {"file", *_EXTRAS, *_PACKAGES}  # there are some 70
+            remedy = "Pass a path, or a URL with a scheme that fsspec knows"
+            raise UnknownNameError("URL scheme", name=scheme, known=shown, remedy=remedy)
+    if {*schemes} & {"s3", "s3a"} and "config_kwargs" not in options:
+        options = {**options, "config_kwargs": {"max_pool_connections": _CONNECTIONS}}  # else only ten at a time
+    try:
+        with errors_as_os_error(url):
+            fs, path = url_to_fs(url, **options)
+    except ImportError as error:
+        extra = next((_EXTRAS[scheme] for scheme in schemes if scheme in _EXTRAS), "")
+        package = next((_PACKAGES[scheme] for scheme in schemes if scheme in _PACKAGES), "")
+        raise MissingExtraError(f"{url!r} ({error})", extra=extra, package=package) from error
+    return fs, path
+
+
+def is_local_system(fs: Any) -> bool:
+    """Return True for the fsspec file system of `file://`."""
+    return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+
+
+class CurrentSystem:
+    """A file system, made anew in a forked child if it has threads or connections, which a child does not have."""
+
+    def __init__(self, fs: Any) -> None:
+        self._fs = fs
+        self._process = os.getpid()
+
+    @property
+    def current(self) -> Any:
+        if self._process != os.getpid():
+            if getattr(self._fs, "async_impl", False):
+                self._fs = type(self._fs)(*self._fs.storage_args, **self._fs.storage_options)
+            self._process = os.getpid()
+        return self._fs
