@@ -49,6 +49,10 @@ class FramedReader(IndexedReader, CachesIndexes):
         """The check of frames: their lengths, and with `verify_checksums` their checksums, if they have any."""
         return self._check
 
+    @property
+    def index_failure(self) -> str | None:
+        return self._cache.failure
+
     def quick_index(self, file: int) -> FrameIndex | None:
         """Return the cached index of a file, or `None`."""
         index = self._store.load_exact(self.files[file], self._cache)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dataformats.cli.exit_codes import USAGE
 from dataformats.cli.info import SHOWN_FILES, print_more_files, print_spec
 from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
 from dataformats.cli.output import counted, fact, print_json
@@ -35,8 +36,11 @@ def index(
 ) -> None:
     """Build or refresh the index of files.
 
-    Only TFRecord and OFRecord need one; files of the other formats contain theirs.
+    Only TFRecord and OFRecord need one; files of the other formats contain theirs. The exit code is 2 if an index
+    cannot be written.
     """
+    from dataformats.interfaces import CachesIndexes
+
     source = _indexed(one_or_all(paths), "beside" if beside else "cache", reading(format, payload, spec))
     summary: dict[str, Any] = {
         "format": source.format,
@@ -47,6 +51,8 @@ def index(
     if full:
         summary["spec"] = _inferred(source)
     print_json(summary) if as_json else _print_summary(summary, source)
+    if isinstance(source.reader, CachesIndexes) and source.reader.index_failure is not None:
+        raise typer.Exit(USAGE)  # a warning says why
 
 
 def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> FileSource:

@@ -100,10 +100,12 @@ class IndexCache:
 
     Attributes:
         folder: The folder of the indexes; empty if each lies beside its file.
+        failure: Why the first index that could not be written was not; `None` if all were.
     """
 
     def __init__(self, where: str) -> None:
         self.where = where
+        self.failure: str | None = None
         self._folders: dict[str, str] = {}  # given to resolved: resolving ten thousand names takes a second
         self.folder: str = (
             "" if where == "beside" else str(cache_folder() / "indexes" if where == "cache" else Path(where))
@@ -167,10 +169,16 @@ class IndexCache:
             _write(path, start, pack(layout, columns, seal))
             read = _Blocks(_Local(path), len(start))
         except (OSError, MemoryError) as error:
-            # The text alone: a kept log record would keep the columns alive through the error's traceback.
-            _LOG.warning("the index %s of %s is kept in memory only: %s", path, file.name, str(error))
+            self._report(file, str(error))  # the text alone: the error's traceback would keep the columns alive
             read = partial(_slice, b"".join(pack(layout, columns, seal)))
         return Index(layout, total, name, dict(facts), True, seal, read)
+
+    def _report(self, file: StoredFile, error: str) -> None:
+        """Warn of the first index that cannot be written: of thousands of files, the others fail as it does."""
+        if self.failure is None:
+            self.failure = error
+            remedy = "" if self.where == "beside" else ". Set DATAFORMATS_CACHE to a folder that can be written"
+            _LOG.warning("indexes are kept in memory only, the first one of %s: %s%s", file.name, error, remedy)
 
     def path(self, file: StoredFile) -> str | None:
         """Return the path of a file's index; `None` if it has no name, or lies beside a file that is not local."""

@@ -88,6 +88,11 @@ class CachesIndexes(ABC):
                 used if the files are opened again.
         """
 
+    @property
+    def index_failure(self) -> str | None:
+        """Why an index could not be written; `None` if all were."""
+        return None
+
 
 class FilesPerField(ABC):
     """A reader whose fields have files of their own, so that `open(cache=)` can hold some fields in memory."""

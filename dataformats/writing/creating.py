@@ -13,7 +13,7 @@ from dataformats.interfaces import AppendsInPlace
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.destination import Destination, InPlace, SharedFolder, destination
+from dataformats.writing.destination import Destination, InPlace, SharedFolder, add_name, destination
 from dataformats.writing.encoding import Encode
 from dataformats.writing.extension import FinishedData
 from dataformats.writing.numbered_shards import NumberedShards
@@ -189,7 +189,8 @@ def writer(
             output = make_output(schema, target, resume)
         else:
             output = _output(schema, target, limits, resume, finished)
-    except BaseException:
+    except BaseException as error:
+        add_name(error, target.name)
         with contextlib.suppress(OSError):
             if is_begun and not resume:
                 target.discard()

@@ -12,7 +12,7 @@ from dataformats.batch import StoredRecords
 from dataformats.errors import CodecError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.record_writer import RecordWriter
-from dataformats.writing.destination import Destination
+from dataformats.writing.destination import Destination, add_name
 from dataformats.writing.encoding import Encode, encode_chunks, encode_in_threads
 from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shards import Output
@@ -161,7 +161,7 @@ class DatasetWriter(RecordWriter):
         try:
             self._output.flush(sync)
         except OSError as error:
-            self._add_name(error)
+            add_name(error, self._target.name)
             raise
 
     def __len__(self) -> int:
@@ -201,7 +201,7 @@ class DatasetWriter(RecordWriter):
                 self.abort()
             except OSError as other:
                 _LOG.warning("could not abort the writer of %s: %s", self._target.name, other)
-            self._add_name(error)
+            add_name(error, self._target.name)
             raise
         self._open = False
         self._target.release()
@@ -232,12 +232,7 @@ class DatasetWriter(RecordWriter):
         """Name the record that comes next in an error because of it."""
         if isinstance(error, (SpecError, CodecError)) and error.index is None:
             error.index = len(self)
-        self._add_name(error)
-
-    def _add_name(self, error: BaseException) -> None:
-        """Name the data in an error of the file system, such as a full disk, that names no file."""
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            error.filename = self._target.name
+        add_name(error, self._target.name)
 
     def _forget(self) -> None:
         """In a forked child, leave everything to the parent."""

@@ -23,7 +23,7 @@ from dataformats.writing.publishing import NO_FILES, Destination
 from dataformats.writing.recognition import unrelated_entry
 from dataformats.writing.remote_destination import ObjectDestination, RemoteDestination
 
-__all__ = ["Destination", "InPlace", "SharedFolder", "destination"]
+__all__ = ["Destination", "InPlace", "SharedFolder", "add_name", "destination"]
 
 _LOG = logging.getLogger("dataformats")
 _OTHER_NAME = "Give the new file or folder a name of its own"
@@ -219,6 +219,12 @@ def destination(path: Any, storage_options: dict[str, Any] | None = None) -> Des
     if hasattr(path, "open") and hasattr(path, "exists"):
         return ObjectDestination(path)
     raise TypeError(f"cannot write: expected a path, a URL or a path object, found {type(path).__name__}")
+
+
+def add_name(error: BaseException, name: str) -> None:
+    """Name the data in an error of the file system, such as a full disk, that names no file."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+        error.filename = name
 
 
 def _check_suffix(name: str) -> None:

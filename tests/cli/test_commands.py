@@ -216,6 +216,15 @@ def test_index_is_kept(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert len(list(tmp_path.rglob("*.dataformats.idx"))) == 3
 
 
+def test_index_fails_if_no_index_can_be_written(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "file"))
+    result = run("index", DIGITS)
+    assert (result.code, result.facts["records"]) == (2, "1797")
+    assert result.err.count("indexes are kept in memory only") == 1
+    assert run("info", DIGITS).code == 0
+
+
 def test_index_beside_and_full(run: Run, tmp_path: Path) -> None:
     shutil.copy(PHOTOS, tmp_path / "photos.tfrecord")
     result = run("index", tmp_path / "photos.tfrecord", "--beside", "--full", "--json")

@@ -229,6 +229,9 @@ def test_places_that_cannot_be_written(file: LocalFile, caplog: pytest.LogCaptur
     shelf = IndexCache(f"{file.name}/x")
     assert is_whole(shelf.save(file, "kind", COLUMNS, FACTS))
     assert "in memory" in caplog.text
+    assert "DATAFORMATS_CACHE" in caplog.text
+    shelf.save(file, "kind", COLUMNS, FACTS)
+    assert len(caplog.records) == 1
     assert shelf.load(file, "kind") is None
 
 

@@ -49,13 +49,21 @@ def write(path: Path) -> None:
         writer.flush()
 
 
-@pytest.mark.parametrize("step", ["append", "flush", "finish"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "shards.SingleFile.append",
+        "shards.SingleFile.flush",
+        "shards.SingleFile.finish",
+        "partial_data.PartialData.begin",
+    ],
+)
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = tmp_path / "x.ffr"
-    monkeypatch.setattr(f"dataformats.writing.shards.SingleFile.{step}", fail)
+    monkeypatch.setattr(f"dataformats.writing.{step}", fail)
     with pytest.raises(OSError, match=r"No space left on device: .*x\.ffr'"):
         write(path)
     assert list(tmp_path.iterdir()) == []
