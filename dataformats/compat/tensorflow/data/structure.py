@@ -45,18 +45,17 @@ def as_element(value: Any) -> Any:
     kind = type(value)
     if kind is bytes or kind in _SCALARS:
         return value
-    if isinstance(value, _STRUCTURES):
-        return map_leaves(as_element, value)
-    if isinstance(value, Mapping):
-        return map_leaves(as_element, dict(value))
     if isinstance(value, np.ndarray) and value.dtype.kind not in "USO":
         array = value if kind is np.ndarray else value.view(np.ndarray)
         return array if array.ndim else array[()]
+    if isinstance(value, tuple):
+        return _like(value, [as_element(part) for part in value])
+    if isinstance(value, Mapping):
+        return {key: as_element(part) for key, part in value.items()}
     whole = value is None or isinstance(value, SparseTensor | RaggedTensor) or hasattr(value, "as_numpy_iterator")
     return value if whole else plain(convert(plain(value)))
 
 
-_STRUCTURES = (tuple, dict)
 _SCALARS = frozenset((np.int64, np.int32, np.float32, np.float64, np.uint8, np.bool_))
 
 
