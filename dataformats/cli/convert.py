@@ -119,7 +119,9 @@ Compressed = Annotated[
 ]
 Generation = Annotated[
     int | None,
-    typer.Option(min=2, max=3, help="Granular: the generation of its files; by default 3, or 2 for sequences."),
+    typer.Option(
+        min=2, max=3, metavar="N", help="Granular: the generation of its files; by default 3, or 2 for sequences."
+    ),
 ]
 
 

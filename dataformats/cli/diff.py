@@ -22,7 +22,7 @@ Limit = Annotated[int | None, typer.Option(min=0, metavar="N", help="Compare onl
 
 
 def diff(first: First, second: Second, fields: FieldNames = None, limit: Limit = None, as_json: AsJson = False) -> None:
-    """Compare two datasets: their fields, numbers of records and values.
+    """Compare the fields and the records of two datasets.
 
     Record i of A is compared with record i of B, bit by bit. The first ten differences of each field are shown, and all
     are counted. The exit code is 1 if the datasets differ.

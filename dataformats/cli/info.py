@@ -45,7 +45,7 @@ def info(
 ) -> None:
     """Describe files: records, size, payload, fields.
 
-    The first call builds an index and keeps it.
+    The first call builds an index and keeps it. Records are not checked: verify finds damage.
     """
     if build_only and paths:
         raise typer.BadParameter(f"takes no PATH, found {paths[0]!r}", param_hint="--build")

@@ -30,10 +30,10 @@ def merge(
     from_payload: FromPayload = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy datasets of one format, payload and spec into one, without decoding records.
+    """Copy datasets of one format into one, without decoding.
 
-    Every checksum is verified, and copied with its record. A damaged record stops the merge: nothing is left behind,
-    and the exit code is 1.
+    They have the same payload and spec. Every checksum is verified, and copied with its record. A damaged record stops
+    the merge: nothing is left behind, and the exit code is 1.
     """
     from dataformats.merging import merge as merged
 

@@ -115,7 +115,7 @@ Shuffle = Annotated[int | None, typer.Option(metavar="SEED", help="Shuffle all r
 Limit = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Only the first N records, after --where and --shuffle.")
 ]
-Count = Annotated[int, typer.Option("-n", min=0, help="How many records.")]
+Count = Annotated[int, typer.Option("-n", min=0, metavar="N", help="How many records.")]
 FieldNames = Annotated[str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 Images = Annotated[

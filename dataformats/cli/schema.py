@@ -16,10 +16,11 @@ __all__ = ["schema"]
 def schema(
     paths: Paths, format: Format = None, payload: Payload = None, spec: SpecTexts = None, as_json: AsJson = False
 ) -> None:
-    """Show the types of the fields, as options of commands and as arguments of open.
+    """Show the types of the fields, in a form to pass back.
 
-    Types are declared by --spec, by the sidecar or by the files, or inferred from samples of the records. Fields that
-    no codec decodes are bytes in the options. No index is needed.
+    They are printed as options of commands and as arguments of open. Types are declared by --spec, by the sidecar or by
+    the files, or inferred from samples of the records. Fields that no codec decodes are bytes in the options. No index
+    is needed.
     """
     from dataformats.columns.codec_resolver import as_bytes
     from dataformats.reading.opening import open as open_source

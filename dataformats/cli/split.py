@@ -34,10 +34,11 @@ def split(
     from_payload: FromPayload = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a dataset into shards of one size, or into two datasets by a condition, without decoding records.
+    """Copy a dataset into shards, or into two by a condition.
 
-    Records keep their order. Every checksum is verified, and copied with its record. A damaged record stops the split:
-    nothing is left behind, and the exit code is 1. The folder of the shards is one dataset, and so is each shard.
+    Records are not decoded, and keep their order. Every checksum is verified, and copied with its record. A damaged
+    record stops the split: nothing is left behind, and the exit code is 1. The folder of the shards is one dataset, and
+    so is each shard.
     """
     from dataformats.merging import split as divided
 

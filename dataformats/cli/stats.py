@@ -49,10 +49,11 @@ def stats(
     checksums: Checksums = True,
     as_json: AsJson = False,
 ) -> None:
-    """Show range, mean, histogram, most common and largest values of each field.
+    """Show the distribution and the largest values of each field.
 
-    Of text, bytes and sequences these are the lengths, of images and videos the bytes as stored. All records are read
-    once. Damaged records are left out and listed, and the exit code is 1.
+    These are range, mean, histogram, most common and largest values. Of text, bytes and sequences they are those of the
+    lengths, of images and videos the bytes as stored. All records are read once. Damaged records are left out and
+    listed, and the exit code is 1.
     """
     from dataformats.reading.opening import open as open_source
 

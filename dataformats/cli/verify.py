@@ -73,7 +73,7 @@ def verify(
     address: Address = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every length, checksum and record; with --against, compare each record with that of its source.
+    """Check every length, checksum and record.
 
     Records must match their payload and fields. A bad record is reported with its file, index, and byte or field;
     findings that differ only in these are reported once, with their number and the first records. The exit code is then

@@ -29,9 +29,10 @@ def view(
     spec: SpecTexts = None,
     checksums: Checksums = True,
 ) -> None:
-    """Show records, pictures and statistics in the browser, until Ctrl-C.
+    """Show records, pictures and statistics in the browser.
 
-    The page is served to this machine alone, at an address with a secret; it loads nothing from other hosts.
+    The command runs until Ctrl-C. The page is served to this machine alone, at an address with a secret; it loads
+    nothing from other hosts.
     """
     from dataformats.viewer.dataset import ViewedDataset
     from dataformats.viewer.server import serve

@@ -45,6 +45,7 @@ def test_help_has_every_command_and_no_colors(environment: dict[str, str]) -> No
     assert shown.returncode == 0
     assert all(re.search(rf"^  {name} ", shown.stdout, re.MULTILINE) for name in NAMES)
     assert "\x1b" not in shown.stdout
+    assert re.search(r"^  .*\.\.\.$", shown.stdout, re.MULTILINE) is None  # no description is cut
 
 
 def test_help_imports_little(environment: dict[str, str]) -> None:
