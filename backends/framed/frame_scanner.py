@@ -13,6 +13,7 @@ from dataformats.backends.framed.window_scan import cut_short, header_problem, n
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import UNSOUND
+from dataformats.storage.remote_systems import is_url
 
 __all__ = ["END", "FrameScanner", "only_headers", "read_window"]
 
@@ -20,6 +21,7 @@ END = 2**63
 """An offset past the end of every file."""
 
 _WINDOW = 2**19  # stays in the cache of a core while it is scanned
+_REMOTE_WINDOW = 4 * 2**20  # each is a request
 _SKIP_LOCAL = 64 * 1024  # reading only the headers is faster if mean frames are larger than this
 _SKIP_REMOTE = 8 * 2**20
 _HEADERS_ONLY = 4096
@@ -153,13 +155,14 @@ class _WindowReader:
 
     def __init__(self, framing: Framing, file: StoredFile) -> None:
         self._file = file
-        self._buffer = np.empty(_WINDOW + framing.extra, np.uint8)
+        self._window = _REMOTE_WINDOW if is_url(file.name) and not file.is_compressed else _WINDOW
+        self._buffer = np.empty(self._window + framing.extra, np.uint8)
         room = len(self._buffer) // framing.extra + 1
         self.lengths, self.footers = np.empty(room, np.int64), np.empty(room, np.uint32)
 
     def usual(self, mean_frame: int) -> int:
         """Return the bytes of a window for frames of this mean size."""
-        return _HEADERS_ONLY if only_headers(self._file, mean_frame) else _WINDOW
+        return _HEADERS_ONLY if only_headers(self._file, mean_frame) else self._window
 
     def read(self, offset: int, most: int) -> Octets:
         """Return up to `most` bytes, valid until the next call; fewer only at the end of the file."""

@@ -29,6 +29,7 @@ from dataformats.interfaces import (
 )
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["GranularBackend"]
 
@@ -38,6 +39,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, 
 
     name = "granular"
     suffixes: tuple[str, ...] = (BAG,)
+    in_folders = True
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of the dataset in a folder, or of those in its numbered folders."""
@@ -81,7 +83,8 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, 
                 path=next(iter(other.values())).name,
                 remedy="Open them apart",
             )
-        chosen = [dataset_files(files) for files in sets[shard_start::shard_step]]
+        local = all(files[SPEC].local is not None for files in sets)
+        chosen = concurrent_map(dataset_files, sets[shard_start::shard_step], local=local)
         return GranularReader(chosen, chosen[0].spec if chosen else dataset_files(sets[0]).spec)
 
     def stored_spec(self, spec: Spec, *, generation: int | None = None, **_: Any) -> Spec:

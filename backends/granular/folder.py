@@ -14,6 +14,8 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
+from dataformats.storage.remote_systems import is_url
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["REFS", "SPEC", "ColumnFiles", "DatasetFiles", "bags_of", "dataset_files", "find", "group"]
 
@@ -77,7 +79,8 @@ def find(folder: Folder) -> list[StoredFile]:
     if names and all(map(_is_bag, names)):
         raise _without_spec(folder, names)
     inside = [folder.folder(name) for name in sorted(filter(str.isdecimal, folder.folders()), key=natural_key)]
-    shards = [(shard, shard.names()) for shard in inside]
+    local = not is_url(folder.name)
+    shards = list(zip(inside, concurrent_map(lambda shard: shard.names(), inside, local=local), strict=True))
     found = [_dataset(shard, names) for shard, names in shards]
     for files, (shard, names) in zip(found, shards, strict=True):
         if any(found) and not files:
@@ -138,7 +141,7 @@ def _dataset(folder: Folder, names: Sequence[str]) -> list[StoredFile]:
     bags = [name for name in names if _is_bag(name)]
     if SPEC not in names or not (bags or len(names) == 1):
         return []
-    return [folder.file(name) for name in (SPEC, *bags)]
+    return folder.files((SPEC, *bags))
 
 
 def _is_bag(name: str) -> bool:

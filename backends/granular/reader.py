@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +21,7 @@ from dataformats.fork_hooks import after_fork
 from dataformats.indexing.lookup import RecordsByFile, split_by_file
 from dataformats.interfaces import Extents, FilesPerField, Located, Reader, StoredFile
 from dataformats.spec import Spec, Type
+from dataformats.storage.threads import concurrent_map, threads_for
 
 __all__ = ["GranularReader"]
 
@@ -72,6 +71,7 @@ class GranularReader(Reader, FilesPerField):
         self._sets = [RowIndex(one) for one in sets]
         sizes = [len(rows.files.files()) for rows in self._sets]
         self._bases = np.cumsum([0, *sizes])
+        self._is_local = all(file.local is not None for file in self.files)
         self._lock = threading.Lock()
         self._starts: NDArray[np.int64] | None = None
         self._plain: dict[str, _PlainField | None] = {}
@@ -94,7 +94,7 @@ class GranularReader(Reader, FilesPerField):
         """int64[n_sets + 1], the number of each dataset's first row, and the number of all rows."""
         with self._lock:
             if self._starts is None:
-                with ThreadPoolExecutor(max(1, min(len(self._sets), os.cpu_count() or 1))) as threads:
+                with threads_for(len(self._sets), local=self._is_local) as threads:
                     rows = list(threads.map(lambda one: one.n_rows, self._sets))
                 self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(rows, np.int64))])
             return self._starts
@@ -107,6 +107,9 @@ class GranularReader(Reader, FilesPerField):
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
         where: RecordsByFile | None = None
+        if not self._is_local:
+            sets = np.unique(split_by_file(self._row_starts, indices).file).tolist() if len(self._sets) > 1 else [0]
+            self._load_tables(sets if len(indices) else (), fields)
         located = {}
         for name, part in fields.items():
             plain = self._plain[name] if name in self._plain else self._plain_field(name)
@@ -116,6 +119,12 @@ class GranularReader(Reader, FilesPerField):
             where = where or split_by_file(self._row_starts, indices)
             located[name] = self._locate(name, where, part)
         return located
+
+    def _load_tables(self, sets: Iterable[int], fields: Iterable[str]) -> None:
+        """Load the tables of these datasets and fields that are not in memory, many at once."""
+        known = [field for field in fields if field in (self.spec or ())]
+        wanted = [(number, field) for number in sets for field in known if not self._sets[number].has_limits(field)]
+        concurrent_map(lambda one: self._sets[one[0]].limits(one[1]), wanted, local=False)
 
     def _plain_field(self, field: str) -> _PlainField | None:
         """Return the field as a plain one, or `None` if it is not."""
@@ -265,6 +274,8 @@ class GranularReader(Reader, FilesPerField):
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         assert self.spec is not None  # set in the constructor; for the type checker
+        if not self._is_local:
+            self._load_tables(range(len(self._sets)), self.spec)
         for one in self._sets:
             for field in self.spec:
                 records, limits = one.records(field, np.arange(one.n_whole)), one.limits(field)

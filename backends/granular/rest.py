@@ -9,6 +9,7 @@ from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
 from dataformats.backends.granular.layout import BagLayout, indexed_layout
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["held_records", "index_layout", "rest_of"]
 
@@ -72,15 +73,18 @@ def _rest_of_refs(files: DatasetFiles, n_rows: int) -> FormatError | None:
 
 def held_records(files: DatasetFiles) -> dict[str, int]:
     """Return the number of records of each field whose bag has a table."""
-    held = {}
-    for name, column in files.columns.items():
-        try:
-            held[name] = layout_of(column.bag, None).n_records
-        except FormatError:
-            continue  # reading the field raises it
-        finally:
-            column.bag.release()
-    return held
+    local = all(column.bag.local is not None for column in files.columns.values())
+    held = zip(files.columns, concurrent_map(_held, list(files.columns.values()), local=local), strict=True)
+    return {name: n for name, n in held if n is not None}
+
+
+def _held(column: ColumnFiles) -> int | None:
+    try:
+        return layout_of(column.bag, None).n_records
+    except FormatError:
+        return None  # reading the field raises it
+    finally:
+        column.bag.release()
 
 
 def _listed(records: Mapping[str, int]) -> str:

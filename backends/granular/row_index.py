@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from dataclasses import dataclass
 
@@ -53,43 +52,65 @@ class RowIndex:
         self._limits: dict[str, Limits | FormatError] = {}
         self._wrong_rows: dict[str, NDArray[np.bool_]] = {}
         self._parsed: Refs | None = None
-        self._lock = threading.RLock()
+        self._refs_table: Limits | None = None
+        self._rows: tuple[int, FormatError | None] | None = None
+        self._unlock()
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
-        self._lock = threading.RLock()
+        # A thread takes the lock of the rows first, then that of a field, then that of `refs.bag`.
+        self._rows_lock, self._refs_lock = threading.Lock(), threading.RLock()
+        self._field_locks = {field: threading.Lock() for field in self._order}
 
-    @functools.cached_property
+    @property
     def generation(self) -> int:
         """The generation of the format: 1, 2 or 3."""
         return 3 if self.files.refs is None else self._refs_limits.layout.generation
 
-    @functools.cached_property
+    @property
     def n_whole(self) -> int:
         """Number of whole rows: in generation 3 the records of the shortest field, else the records of `refs.bag`."""
-        if self.files.refs is None:
-            return min(index_layout(column).n_records for column in self.files.columns.values())
-        return len(self._refs_limits)
+        return self._whole_and_rest[0]
 
-    @functools.cached_property
+    @property
     def rest(self) -> FormatError | None:
         """The error of the records that no whole row has; `None` if there are none."""
-        return rest_of(self.files, self.n_whole)
+        return self._whole_and_rest[1]
+
+    @property
+    def _whole_and_rest(self) -> tuple[int, FormatError | None]:
+        if self._rows is None:  # in Python 3.11 the lock of a cached_property would be that of all datasets
+            with self._refs_lock:
+                self._rows = self._count_rows()
+        return self._rows
+
+    def _count_rows(self) -> tuple[int, FormatError | None]:
+        columns = self.files.columns.values()
+        of_fields = self.files.refs is None
+        n = min(index_layout(column).n_records for column in columns) if of_fields else len(self._refs_limits)
+        return n, rest_of(self.files, n)
 
     @property
     def n_rows(self) -> int:
         """Number of rows: the whole ones, and one more that raises if there is a rest."""
         return self.n_whole + (self.rest is not None)
 
-    @functools.cached_property
+    @property
     def _refs_limits(self) -> Limits:
         """The limits of `refs.bag`, whose generation is that of the whole dataset."""
         assert self.files.refs is not None  # asked for in generations 1 and 2 alone; for the type checker
-        return limits_of(self.files.refs, None)
+        with self._refs_lock:
+            if self._refs_table is None:
+                self._refs_table = limits_of(self.files.refs, None)
+            return self._refs_table
+
+    def has_limits(self, field: str) -> bool:
+        """Return True if the limits of a field's bag are in memory."""
+        return field in self._limits
 
     def limits(self, field: str) -> Limits | FormatError:
         """Return the limits of a field's bag, or the error that hides them."""
-        with self._lock:
+        with self._field_locks[field]:
             if field not in self._limits:
                 try:
                     self._limits[field] = self._load_limits(field)
@@ -176,7 +197,7 @@ class RowIndex:
 
     def _wrong(self, field: str) -> NDArray[np.bool_]:
         """Return bool[rows]: rows whose records of a field are unknown or missing."""
-        with self._lock:
+        with self._rows_lock:
             if field not in self._wrong_rows:
                 self._wrong_rows[field] = self._find_wrong(field)
             return self._wrong_rows[field]
@@ -194,7 +215,7 @@ class RowIndex:
     @property
     def _refs(self) -> Refs:
         """The records of all rows; the row of the rest is a wrong one."""
-        with self._lock:
+        with self._refs_lock:
             if self._parsed is None:
                 self._parsed = self._parse_refs()
             return self._parsed

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +15,7 @@ from dataformats.indexing.lookup import RecordsByFile, split_by_file
 from dataformats.interfaces import Extents, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
+from dataformats.storage.threads import threads_for
 
 __all__ = ["SyrahReader"]
 
@@ -63,7 +62,7 @@ class SyrahReader(Reader):
 
     def __init__(self, files: Sequence[StoredFile]) -> None:
         self.files: Sequence[StoredFile] = list(files)
-        with ThreadPoolExecutor(max(1, min(len(self.files), os.cpu_count() or 1))) as threads:
+        with threads_for(len(self.files), local=all(file.local is not None for file in self.files)) as threads:
             self._parts = list(threads.map(_load, self.files))
         self._check_alike()
         self._dtypes = self._parts[0].dtypes if self._parts else {}

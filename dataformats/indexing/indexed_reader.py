@@ -6,7 +6,6 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from dataformats.indexing.lookup import InMemoryLookup, Lookup, lookup
 from dataformats.interfaces import Check, Extents, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
-from dataformats.storage.threads import concurrent_map
+from dataformats.storage.threads import concurrent_map, threads_for
 
 __all__ = ["FileIndex", "IndexedReader", "LazyProblems", "RecordIndex"]
 
@@ -82,7 +81,7 @@ class IndexedReader(Reader):
         missing = [file for file, index in found.items() if index is None]
         first = os.getpid() % max(1, len(missing))
         order = missing[first:] + missing[:first]
-        with ThreadPoolExecutor(min(max(1, len(order)), os.cpu_count() or 1)) as threads:
+        with threads_for(len(order), local=all(file.local is not None for file in self.files)) as threads:
             made = dict(zip(order, threads.map(self.load_index, order), strict=True))
         return [index if index is not None else made[file] for file, index in found.items()]
 

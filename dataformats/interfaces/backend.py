@@ -72,12 +72,14 @@ class Backend(ABC):
     Attributes:
         name: As in `open(format=...)`.
         suffixes: File endings that hint at the format, dots included.
+        in_folders: True if each dataset is a folder, unless its name ends in one of `suffixes`.
         has_checked_header: True if `sniff` verifies a checksum or a magic number. A damaged file of such a format is
             never taken for one of a format without.
     """
 
     name: str
     suffixes: tuple[str, ...] = ()
+    in_folders: bool = False
     has_checked_header: bool = False
 
     def matches_name(self, name: str) -> bool:
@@ -90,7 +92,7 @@ class Backend(ABC):
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of this format in a folder, in reading order."""
-        return [folder.file(name) for name in self.order([name for name in folder.names() if self.matches_name(name)])]
+        return folder.files(self.order([name for name in folder.names() if self.matches_name(name)]))
 
     @abstractmethod
     def sniff(self, file: StoredFile) -> SniffResult:

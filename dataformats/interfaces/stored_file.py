@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -138,6 +139,10 @@ class Folder(_Entry):
     @abstractmethod
     def file(self, name: str) -> StoredFile:
         """Return the file of that name."""
+
+    def files(self, names: Sequence[str]) -> list[StoredFile]:
+        """Return the files of these names."""
+        return [self.file(name) for name in names]
 
     def folders(self) -> list[str]:
         """Return the names of the folders in it, hidden ones left out."""

@@ -76,7 +76,7 @@ def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:
     if isinstance(entry, StoredFile):
         return [entry]
     if entry.explicit:
-        return [entry.file(name) for name in backend.order(entry.names())]
+        return entry.files(backend.order(entry.names()))
     files = backend.find(entry)
     if not files:
         names = entry.names()
@@ -90,7 +90,7 @@ def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:
 
 
 def _all_files(folder: Folder) -> list[StoredFile]:
-    return [folder.file(name) for name in folder.names()]
+    return folder.files(folder.names())
 
 
 def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
@@ -123,7 +123,7 @@ def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
         raise FormatError("every file in the folder is empty", path=folder.name, remedy=_NAME_FORMAT)
     by_format = {_recognize([file], folder=folder).name: [file] for file in reversed(files[:_MAX_SNIFFED])}
     backend = backends.get(_only_format(folder, by_format)[0])
-    return backend, [folder.file(name) for name in backend.order(names)]
+    return backend, folder.files(backend.order(names))
 
 
 def _name_datasets_below(folder: Folder) -> None:

@@ -204,7 +204,7 @@ class OpenArguments(OpenOptions):
             report: Called with the error of each file that is not as its sidecar says, instead of raising the first.
         """
         check_place(self.index)
-        entries = resolve(self.path, self.storage_options)
+        entries = resolve(self.path, self.storage_options, self._is_folder)
         sidecars = DatasetSidecars(entries, needed=not self._is_declared)
         backend, files = choose_files(entries, self.format or sidecars.format)
         if self.format is None:
@@ -223,6 +223,11 @@ class OpenArguments(OpenOptions):
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
         return FileSource(arguments, backend, reader, declared_schema(arguments, facts))
+
+    def _is_folder(self, name: str) -> bool:
+        """True if the call gives a format whose datasets are folders, and the name is not that of a file of it."""
+        backend = None if self.format is None else backends.get(self.format)
+        return backend is not None and backend.in_folders and not backend.matches_name(name)
 
     @property
     def _is_declared(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,23 @@ from dataformats.storage.range_requests import patiently
 from dataformats.storage.remote import FsspecFile, FsspecFolder, matching
 from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.storage.remote_systems import file_system, is_local_system, is_url
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["is_local", "local_path", "resolve"]
 
 _MAGIC = frozenset("*?[")
 
 
-def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[StoredFile | Folder]:
+def resolve(
+    path: Any, storage_options: dict[str, Any] | None = None, is_folder: Callable[[str], bool] = lambda name: False
+) -> list[StoredFile | Folder]:
     """Return the files and folders that `path` names, in its order; the files of a glob are one entry.
 
     Args:
         path: A str or PathLike, a glob, a URL that fsspec knows, a file or path of fsspec, an object with `open`, `/`,
             `exists`, `glob`, bytes, an open file, or a sequence of them.
         storage_options: For the fsspec file system.
+        is_folder: True for names that are sooner those of folders than of files: a URL is then listed at once.
 
     Raises:
         FileNotFoundError: A file does not exist, or a glob matches nothing.
@@ -42,18 +47,24 @@ def resolve(path: Any, storage_options: dict[str, Any] | None = None) -> list[St
         return [BytesFile(path)]
     path = reopenable(path)
     if hasattr(path, "fs") and hasattr(path, "path"):
-        return _from_fsspec(path)
+        return _from_fsspec(path, is_folder)
     if isinstance(path, (str, os.PathLike)):
         text = os.fspath(path)
         if not isinstance(text, str):
             text = os.fsdecode(text)
         if not text:
             raise FileNotFoundError("the path is empty")
-        return _from_url(text, storage_options or {}) if is_url(text) else _from_local(text)
+        if not is_url(text):
+            return _from_local(text)
+        return _from_system(*file_system(text, storage_options or {}), text, is_folder)
     if isinstance(path, Sequence):
         if not path:
             raise FileNotFoundError("the list of paths is empty")
-        return [entry for part in path for entry in resolve(part, storage_options)]
+        # The first by itself: fsspec then has the file system for all.
+        parts = [resolve(path[0], storage_options, is_folder)]
+        local = not any(isinstance(part, str) and is_url(part) for part in path)
+        parts += concurrent_map(lambda part: resolve(part, storage_options, is_folder), path[1:], local=local)
+        return [entry for entries in parts for entry in entries]
     if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
         return [_from_object(path)]
     if is_file_object(path):
@@ -106,19 +117,15 @@ def _regular_file(name: str) -> LocalFile | None:
         return None
 
 
-def _from_url(text: str, options: dict[str, Any]) -> list[StoredFile | Folder]:
-    return _from_system(*file_system(text, options), text)
-
-
-def _from_fsspec(file: Any) -> list[StoredFile | Folder]:
+def _from_fsspec(file: Any, is_folder: Callable[[str], bool]) -> list[StoredFile | Folder]:
     """Return the file that an `OpenFile` or an opened file of fsspec reads, or those of a `UPath`."""
     if getattr(file, "compression", None):
         what = f"{file.path!r} is opened with compression={file.compression!r}"
         raise ValueError(f"{what}: open it without, because compressed TFRecords are recognized")
-    return _from_system(file.fs, file.path, str(file.fs.unstrip_protocol(file.path)))
+    return _from_system(file.fs, file.path, str(file.fs.unstrip_protocol(file.path)), is_folder)
 
 
-def _from_system(fs: Any, path: str, text: str) -> list[StoredFile | Folder]:
+def _from_system(fs: Any, path: str, text: str, is_folder: Callable[[str], bool]) -> list[StoredFile | Folder]:
     if is_local_system(fs):
         return _from_local(path)
     with errors_as_os_error(text):
@@ -127,6 +134,10 @@ def _from_system(fs: Any, path: str, text: str) -> list[StoredFile | Folder]:
             return _glob_entries(text, *matching(fs, path))
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
             return [FsspecFolder(fs, path)]
+        if is_folder(path):
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                if (folder := FsspecFolder(fs, path)).listing:
+                    return [folder]
         about = patiently(lambda: fs.info(path))
         return [FsspecFolder(fs, path) if about["type"] == "directory" else FsspecFile(fs, path, about)]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.storage.remote_names import beside, entry_name, is_http, parent_of
 from dataformats.storage.remote_systems import CurrentSystem
 from dataformats.storage.remote_versions import Versions, has_tag, identity_of
+from dataformats.storage.threads import concurrent_map
 
 __all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "matching"]
 
@@ -194,15 +194,17 @@ class FsspecFolder(Folder):
     def __init__(self, fs: Any, path: str) -> None:
         self._system = CurrentSystem(fs)
         self._path = path.rstrip("/")
+        self._listing: dict[str, Mapping[str, Any]] | None = None
         self.name: str = str(fs.unstrip_protocol(path)).rstrip("/")
 
-    @functools.cached_property
+    @property
     def listing(self) -> dict[str, Mapping[str, Any]]:
         """The name of each file and folder in it, and what the file system says of it."""
-        begin = time.monotonic()
-        listing = self._list()
-        self._versions = Versions(self._identities, time.monotonic() - begin)
-        return listing
+        if self._listing is None:  # in Python 3.11 the lock of a cached_property would be that of all folders
+            begin = time.monotonic()
+            self._listing = self._list()
+            self._versions = Versions(self._identities, time.monotonic() - begin)
+        return self._listing
 
     def _identities(self) -> dict[str, tuple[str, ...]]:
         found = self._list()
@@ -226,6 +228,11 @@ class FsspecFolder(Folder):
 
     def _inside(self, name: str) -> str:
         return beside(self._system.current, f"{self._path}/_", name)
+
+    def files(self, names: Sequence[str]) -> list[StoredFile]:
+        if all(self.listing.get(name, {}).get("size") is not None for name in names):
+            return super().files(names)
+        return concurrent_map(self.file, names, local=False)  # a request for each
 
     def folders(self) -> list[str]:
         return self._names("directory")

@@ -22,6 +22,7 @@ __all__ = [
     "kernel_threads",
     "processors",
     "submit",
+    "threads_for",
 ]
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -29,7 +30,6 @@ N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") els
 
 _MAX_KERNEL_THREADS = 7  # more would wait for the same memory
 _MAP_THREADS = 16
-_FEW = 4
 _FEW_LOCAL = 64  # starting threads costs as much as this many reads from a warm disk
 
 P = ParamSpec("P")
@@ -189,7 +189,7 @@ def concurrent_map(function: Callable[[Item], Result], items: Sequence[Item], *,
         items: The arguments.
         local: True if it reads from the local disk: a few items then need no threads.
     """
-    if len(items) <= (_FEW_LOCAL if local else _FEW):
+    if len(items) <= (_FEW_LOCAL if local else 1):
         return [function(item) for item in items]
     # Several items per task: submitting each one would cost more than a warm read.
     step = -(-len(items) // (4 * _MAP_THREADS)) if local else 1
@@ -197,6 +197,11 @@ def concurrent_map(function: Callable[[Item], Result], items: Sequence[Item], *,
     with ThreadPoolExecutor(min(_MAP_THREADS, len(tasks))) as threads:
         results = threads.map(lambda task: [function(item) for item in task], tasks)
         return [result for part in results for result in part]
+
+
+def threads_for(n_files: int, *, local: bool) -> ThreadPoolExecutor:
+    """Return threads that read whole tables or files: one for each processor, or many that wait for a server."""
+    return ThreadPoolExecutor(max(1, min(n_files, (os.cpu_count() or 1) if local else _MAP_THREADS)))
 
 
 class ThreadPool:

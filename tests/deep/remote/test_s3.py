@@ -99,6 +99,17 @@ def test_epochs(server: Server, url: str) -> None:
     assert len(server.requests()) <= 65
 
 
+@pytest.mark.parametrize("generation", [2, 3])
+def test_opening_granular(generation: int, server: Server) -> None:
+    url = f"s3://bucket/opened/{generation}"
+    with dataformats.create(url, "granular", spec=SPEC, generation=generation, storage_options=server.options) as out:
+        out.extend({"data": b"x", "number": i} for i in range(20))
+    server.requests()
+    source = dataformats.open(url, format="granular", spec=SPEC, storage_options=server.options)
+    assert len(server.requests()) <= 3
+    assert source[19]["number"] == 19
+
+
 @pytest.mark.parametrize(("format", "shards"), [("granular", None), ("granular", 7), ("tfrecord", 7), ("syrah", None)])
 def test_writing(format: str, shards: int | None, server: Server) -> None:
     url = f"s3://bucket/{format}-{shards}"
