@@ -10,12 +10,14 @@ import multiprocessing.connection
 import os
 import pickle
 import signal
+import site
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
+from importlib.machinery import PathFinder
 from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
@@ -166,18 +168,29 @@ def worker_pool(workers: int) -> Iterator[Executor | None]:
 def _context() -> BaseContext:
     """Return the way to start workers: never by a fork of this process, which would copy locks that threads hold.
 
-    A fork server imports NumPy once, and stays for the next conversion. It does not import this package, because it
-    looks for modules where this program may not: workers import it, with the path of this program.
+    A fork server imports modules once, for all workers, and stays for the next conversion.
     """
     if sys.platform == "linux":
         from multiprocessing import forkserver  # Windows has none
 
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["numpy"])
+        context.set_forkserver_preload(_preloaded())
         with contextlib.suppress(ChildProcessError):  # it belongs to the process from which this one was forked
             forkserver.ensure_running()
             return context
     return multiprocessing.get_context("spawn")
+
+
+def _preloaded() -> list[str]:
+    """Return the modules that a fork server imports.
+
+    It looks for them in the current folder, in PYTHONPATH and among the installed packages, but not where a script lies
+    or what it adds to `sys.path`. If it would not find this very package first, workers import it, as this program did.
+    """
+    places = ["", *os.environ.get("PYTHONPATH", "").split(os.pathsep), *site.getsitepackages()]
+    found = PathFinder.find_spec("dataformats", places)
+    is_same = found is not None and found.origin == sys.modules["dataformats"].__file__
+    return ["numpy", *([__name__] if is_same else [])]
 
 
 def _start_worker() -> None:

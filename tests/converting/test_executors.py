@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import dataformats
 from dataformats import StateMismatchError
-from dataformats.converting.executors import SentOnce
+from dataformats.converting.executors import SentOnce, _preloaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +44,13 @@ class Truncated(SentOnce):
 def test_error_of_a_source_is_not_one_of_pickling(tmp_path: Path) -> None:
     with pytest.raises(StateMismatchError, match="size of a file"):
         Truncated(tmp_path).check_pickles()
+
+
+def test_fork_server_imports_this_package_only_if_it_finds_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(dataformats.__file__).parents[1]))
+    monkeypatch.chdir(tmp_path)
+    assert _preloaded() == ["numpy", "dataformats.converting.executors"]
+    (tmp_path / "dataformats.py").touch()
+    assert _preloaded() == ["numpy"]

@@ -142,9 +142,14 @@ import dataformats
 @pytest.mark.parametrize("guard", ["if __name__ == '__main__':", "if True:"])
 def test_workers_of_a_script_and_of_its_forked_child(source: Path, guard: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SECOND.format(guard=guard))
+    other = tmp_path / "current" / "dataformats.py"  # where a fork server would look first
+    other.parent.mkdir()
+    other.write_text("raise RuntimeError")
     command = [sys.executable, str(tmp_path / "script.py"), str(source), str(tmp_path / "new")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=240, check=False)
+    done = subprocess.run(
+        command, env=environment, cwd=other.parent, text=True, capture_output=True, timeout=240, check=False
+    )
     if "name" in guard:
         assert done.returncode == 0, done.stderr
         assert len({repr(tree(tmp_path / f"new-{number}").values()) for number in (1, 2, 3)}) == 1
