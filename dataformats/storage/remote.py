@@ -16,7 +16,7 @@ from dataformats.storage.folders import is_data
 from dataformats.storage.range_requests import RangeRequest, get_ranges, patiently
 from dataformats.storage.remote_errors import errors_as_os_error
 from dataformats.storage.remote_names import beside, entry_name, is_http, parent_of
-from dataformats.storage.remote_systems import CurrentSystem
+from dataformats.storage.remote_systems import CurrentSystem, is_copy
 from dataformats.storage.remote_versions import Versions, has_tag, identity_of
 from dataformats.storage.threads import concurrent_map
 
@@ -71,7 +71,10 @@ class FsspecFile(StoredFile):
         self.size: int = int(info["size"])
         self.identity: tuple[str, ...] = identity_of(info)
         # Paths in two archives, or on two hosts, may have one name: only some versions tell their contents apart.
-        self.is_versioned: bool = (self.name.startswith("http") and len(self.identity) > 1) or has_tag(info)
+        # A copy that `simplecache::` keeps may be of an earlier version than the one that the server tells.
+        self.has_name = not is_copy(fs)
+        tells = (self.name.startswith("http") and len(self.identity) > 1) or has_tag(info)
+        self.is_versioned: bool = self.has_name and tells
         self.cache_key: tuple[str, ...] = (self.name, *self.identity)
         if not self.is_versioned:
             self.cache_key += (str(next(_UNVERSIONED)),)

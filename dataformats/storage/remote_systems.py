@@ -9,7 +9,7 @@ from typing import Any
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.storage.remote_errors import errors_as_os_error
 
-__all__ = ["CurrentSystem", "file_system", "is_local_system", "is_url"]
+__all__ = ["CurrentSystem", "file_system", "is_copy", "is_local_system", "is_url"]
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hdfs": "arrow"}  # scheme to the extra that serves it
 _PACKAGES = {
@@ -67,6 +67,13 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 def is_local_system(fs: Any) -> bool:
     """Return True for the fsspec file system of `file://`."""
     return "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+
+
+def is_copy(fs: Any) -> bool:
+    """Return True for a file system that keeps local copies of another one, as `simplecache::` does."""
+    from fsspec.implementations.cached import CachingFileSystem
+
+    return isinstance(fs, CachingFileSystem)
 
 
 class CurrentSystem:

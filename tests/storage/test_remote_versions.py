@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -60,3 +61,18 @@ def test_a_listing_that_takes_long_is_rarely_read(monkeypatch: pytest.MonkeyPatc
         now[0] += 1.0
         versions.update()
     assert asked == [130.0] + [float(second) for second in range(131, 201)]  # asking took no time here
+
+
+def test_a_copy_is_not_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`simplecache::` keeps its copy: neither its blocks nor an index of it may stand for the new version."""
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
+    memory = fsspec.filesystem("memory")
+    found = []
+    for first in (0, 100):
+        with dataformats.create(tmp_path / "x.ofrecord", spec={"n": "int64"}, overwrite=True) as writer:
+            writer.extend({"n": first + number} for number in range(10))
+        memory.put_file(str(tmp_path / "x.ofrecord"), "/copied/x.ofrecord")
+        for chain in ("simplecache::", ""):
+            source = dataformats.open(f"{chain}memory://copied/x.ofrecord", format="ofrecord")
+            found.append(source[3]["n"])
+    assert found == [3, 3, 3, 103]
