@@ -98,6 +98,8 @@ class WorkerPool:
             self.statuses: list[WorkerStatus] = self._launch(build, n_workers, n_under_way, n_spare, method)
         except OSError as error:
             self.close()
+            if error.errno is None:  # the fork server has a socket in the folder for temporary files
+                raise OSError(f"cannot start {n_workers} workers: {error}. Set TMPDIR to a shorter path") from error
             raise OSError(error.errno, f"cannot start {n_workers} workers: {error.strerror}. {_REMEDY}") from error
         except BaseException:
             self.close()

@@ -33,5 +33,5 @@ assert [record.numpy() for record in tf.data.TFRecordDataset(sys.argv[2])] == [b
 @pytest.mark.parametrize("order", ["first", "last"])
 def test_tensorflow_and_the_drop_in_modules(order: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, order, str(tmp_path / "a.tfrecord")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

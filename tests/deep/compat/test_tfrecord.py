@@ -16,5 +16,5 @@ NEEDED = ("tfrecord", "torch")  # not imported here
 @pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason="needs tfrecord and torch")
 def test_both_agree(tmp_path: Path) -> None:
     command = [sys.executable, str(PROGRAM), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

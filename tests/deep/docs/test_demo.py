@@ -35,7 +35,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_it_passes() -> None:
     command = [sys.executable, str(DEMO)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("digits ", "photos "))]
     formats = ["ffrecord", "ofrecord", "syrah", "granular", "tfrecord"]

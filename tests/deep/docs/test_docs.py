@@ -93,7 +93,7 @@ def test_blocks_run_and_print_what_they_say(page: Path, blocks: list[tuple[str, 
         env=os.environ | {"DATAFORMATS_CACHE": str(folder / "cache"), "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ def blocks() -> list[Block]:
 
 def run(command: list[str], folder: Path, **more: str) -> str:
     done = subprocess.run(
-        command, cwd=folder, env=os.environ | more, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=os.environ | more, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

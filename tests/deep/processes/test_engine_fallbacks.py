@@ -82,7 +82,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(path: Path, script: str) -> str:
     """Run the script behind CHILD in a separate process; return its output."""
     done = subprocess.run(
-        [sys.executable, "-c", CHILD + script, str(path)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", CHILD + script, str(path)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -33,4 +33,4 @@ def test_a_real_world_of_two(tmp_path: Any) -> None:
         for rank in range(2)
     ]
 
-    assert [process.communicate(timeout=120)[0].split() for process in processes] == [["0", "2"], ["1", "2"]]
+    assert [process.communicate(timeout=240)[0].split() for process in processes] == [["0", "2"], ["1", "2"]]

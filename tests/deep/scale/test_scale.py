@@ -113,7 +113,7 @@ CONTENTS = [content(kind) for kind in range(KINDS)]
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc what the process holds")
 def test_a_hundred_million_records(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-c", MEASURE, str(many / "*.tfrecord"), str(RECORDS), json.dumps(REAL)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["records"] == FILES * RECORDS
