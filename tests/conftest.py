@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, settings
 
 import dataformats.compat
 
-# A busy machine takes any time for anything.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine takes any time for anything, and each run makes the same examples. `--hypothesis-profile exploring`
+# makes others.
+settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", settings.get_profile("exploring"), derandomize=True)
 settings.load_profile("patient")
 
 # A sync takes most of the time of a test that writes, and only a crash of the machine shows whether there was one.

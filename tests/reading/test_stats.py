@@ -41,7 +41,7 @@ def stats_of(*columns: Any) -> FieldStats:
     return running.snapshot()["x"]
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None)
 @given(COLUMNS, st.integers(0, 40))
 def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
     stats = stats_of(*[part for part in (column[:cut], column[cut:]) if len(part)])
@@ -62,7 +62,7 @@ def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
     assert (stats.minimum, stats.maximum) == (float(finite.min()), float(finite.max()))
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None)
 @given(COLUMNS, st.integers(0, 40))
 @example(np.arange(2**62, 2**62 + 9), 4)  # an integer more or less is lost in a float64
 @example(np.array([-(2**63), 2**63 - 1]), 1)

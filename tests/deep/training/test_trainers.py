@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+# One process runs all tests: with -n, each would run the programs again. They import large libraries.
+pytestmark = [pytest.mark.xdist_group("trainers"), pytest.mark.timeout(600)]
+
 DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 HEAD = f"""
 import json, logging, os, pathlib, sys
@@ -36,7 +39,7 @@ def found_by(program: str, folder: Path) -> dict[str, Any]:
         env=os.environ | {"DATAFORMATS_CACHE": str(folder / "cache"), "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=540,
         check=False,
     )
     assert done.returncode == 0, done.stderr
