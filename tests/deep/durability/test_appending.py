@@ -43,13 +43,12 @@ def test_synced_records_survive_kill_9(case: str, tmp_path: Path) -> None:
             os.write(writing, b".")
 
     child = in_child(append)
-    confirmed = 10
-    while confirmed < 20:
-        confirmed += len(os.read(reading, 1))
+    os.close(writing)
+    confirmed = 10 + sum(len(os.read(reading, 1)) for _ in range(10))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    for descriptor in (reading, writing):
-        os.close(descriptor)
+    os.close(reading)
+    assert confirmed == 20  # else the child ended by itself
     if case in COPIES:
         assert numbers(path) == list(range(10))
     else:
