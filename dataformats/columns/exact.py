@@ -68,7 +68,8 @@ def _as_array(kind: Type, value: Any, field: str | None) -> NDArray[Any]:
     if array.dtype.kind in "fO" and not hasattr(value, "dtype"):
         array = _as_integers(array, value)
     if array.dtype.kind not in "biuf":
-        raise _misfit(kind, f"{type(value).__name__} of dtype {array.dtype}", field)
+        found = f"{type(value).__name__} of dtype {array.dtype}"
+        raise _misfit(kind, f"one of {value.bit_length()} bits" if isinstance(value, int) else found, field)
     return array
 
 

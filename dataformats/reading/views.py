@@ -41,10 +41,17 @@ def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condit
 
 def mask_of(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condition) -> NDArray[np.bool_]:
     """Return bool[len(source)]: a mask as given, or the results of a function of each record, or of a condition."""
+    if isinstance(mask, str):
+        raise _not_callable(mask)
     chosen = evaluate(source, mask) if callable(mask) or isinstance(mask, Condition) else np.asarray(mask)
     if chosen.dtype != np.bool_ or chosen.shape != (len(source),):
         raise ValueError(f"expected bool[{len(source)}], found {chosen.dtype}{list(chosen.shape)}")
     return chosen
+
+
+def _not_callable(found: Any) -> TypeError:
+    remedy = f". For SQL, pass dataformats.interop.duckdb.SqlCondition({found!r:.80})" if isinstance(found, str) else ""
+    return TypeError(f"where: expected a function of a record, a mask or a condition, found {found!r:.80}{remedy}")
 
 
 def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[RecordSource, ...]:
@@ -65,6 +72,8 @@ def evaluate(
     """Return the results of a function of each record, or a condition; of damaged ones True, if they do not raise."""
     if isinstance(function, Condition):
         return function.mask(source, on_corrupt)
+    if not callable(function):
+        raise _not_callable(function)
 
     def of_part(part: range) -> list[bool]:
         batch = source.read(part, on_corrupt=on_corrupt)
