@@ -21,6 +21,8 @@ from importlib.machinery import PathFinder
 from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
+import numpy as np
+
 from dataformats.errors import DataFormatsError, WorkerError
 from dataformats.storage.threads import N_THREADS, declare_readers
 
@@ -195,6 +197,7 @@ def _preloaded() -> list[str]:
 
 def _start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, too, which ends its workers
+    np.random.seed()  # `map` may draw from it; NumPy 1 makes its state in the fork server, for all workers
     declare_readers(N_THREADS, processes=True)
     parent = multiprocessing.parent_process()
     if parent is not None:

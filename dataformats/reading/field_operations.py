@@ -21,7 +21,7 @@ from dataformats.storage.threads import for_each
 
 __all__ = ["DecodingSource", "Generators", "decode_fields", "with_stored_bytes"]
 
-Generators = Callable[[FieldOperation, int], np.random.Generator]
+Generators = Callable[[FieldOperation, int], "np.random.Generator"]
 """The generator of an operation for a row of a batch."""
 
 Source = TypeVar("Source")
