@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dataformats.cli.exit_codes import in_options
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.registry import backends, codecs
 from dataformats.spec import Spec, Type
@@ -189,7 +190,7 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     try:
         _check_codec(Type.parse(name))
     except (SpecError, UnknownNameError) as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
+        raise typer.BadParameter(in_options(str(error), getattr(error, "remedy", None)), param_hint=option) from error
     return name
 
 
@@ -227,7 +228,7 @@ def parsed_spec(texts: Sequence[str] | None, option: str = "--spec") -> dict[str
         for kind in spec.values():
             _check_codec(kind)
     except (SpecError, UnknownNameError, ValueError) as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
+        raise typer.BadParameter(in_options(str(error), getattr(error, "remedy", None)), param_hint=option) from error
     return spec.to_json()
 
 

@@ -783,3 +783,8 @@ def test_info_lists_the_datasets_below_a_folder(run: Run, tmp_path: Path) -> Non
     assert "the folder holds no dataset, but folders in it do: found 'train', 'val'. Open one of these" in result.err
     listed = run("info", tmp_path, "--json").json["datasets"]
     assert listed[0] == {"path": str(tmp_path / "train"), "format": "tfrecord", "files": 1}
+
+
+def test_remedies_of_wrong_types_name_options(run: Run) -> None:
+    assert "Pass --spec with 'float32' or 'float64'" in run("head", PHOTOS, "--spec", "width=float").err
+    assert "name it in --payload or --spec" in run("head", PHOTOS, "--payload", "jsn").err
