@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dataformats.batch.jax_trees import register_with_jax
+from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
@@ -44,6 +45,10 @@ _OF_DATALOADERS = {"collate_fn", "dataset", "num_workers", "sampler"}
 _FOR_DATALOADERS = (
     "Iterate it; to pass over batches, call loader.advance. Code that needs a DataLoader takes "
     "DataLoader(RecordDataset(source), sampler=PlanSampler(source)), both of dataformats.loaders.pytorch"
+)
+_COUNTED = (
+    "Lightning counts batches, and would end this epoch elsewhere. Resume with the same batch_size times ranks, or "
+    "from a checkpoint of the end of an epoch"
 )
 _ENDED = -2  # the epoch of an iteration that is over: no position has it
 
@@ -185,6 +190,8 @@ class Loader:
         )
         register_with_jax(Batch)
         self._position = 0
+        self._is_counted = False  # by Lightning, which keeps the number of batches of an epoch
+        self._loaded_step: int | None = None
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
@@ -388,6 +395,7 @@ class Loader:
         if plan != self._plan:
             self._session.close()  # its workers have the old plan
             self._plan, self._builder = plan, replace(self._builder, plan=plan)
+        self._loaded_step = loaded.step
         self._move(loaded.position)
 
     def _state(self) -> State:
@@ -399,7 +407,12 @@ class Loader:
             self._plan.version,
             self._plan.history if self._mixture is not None else None,
             self._skips,
+            self._step if self._is_counted else None,
         )
+
+    @property
+    def _step(self) -> int:
+        return self._batch_size * self._rank[1]
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -470,8 +483,14 @@ class _BatchSampler:
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        if self._loader._resume and self._loader.position == 0:
-            self._loader.set_epoch(epoch)
+        loader = self._loader
+        if loader._loaded_step not in (None, loader._step) and loader.position % loader._plan.n:
+            raise StateMismatchError(
+                "records per step", expected=loader._loaded_step, found=loader._step, remedy=_COUNTED
+            )
+        loader._is_counted, loader._loaded_step = True, None
+        if loader._resume and loader.position == 0:
+            loader.set_epoch(epoch)
 
 
 class _Cursor:

@@ -917,3 +917,26 @@ def test_only_a_new_loader_begins_with_the_epoch_of_lightning(before: int, resum
         next(iter(loader))
     loader.batch_sampler.sampler.set_epoch(2)
     assert loader.position == position
+
+
+def test_lightning_resumes_in_an_epoch_with_the_records_per_step_that_it_counted() -> None:
+    def resumed(state: Any, batch_size: int, rank: int = 0, world_size: int = 1) -> Loader:
+        loader = Loader(np.arange(100), batch_size, rank=rank, world_size=world_size, workers=0)
+        if state is not None:
+            loader.load_state_dict(state)
+        return loader
+
+    first = resumed(None, 5, 1, 2)
+    next(iter(first))
+    uncounted = first.state_dict()
+    first.batch_sampler.set_epoch(0)  # as Lightning does when it begins an epoch, or continues it
+    state = first.state_dict()
+    for same in (resumed(state, 10), resumed(state, 2, 4, 5), resumed(uncounted, 20)):
+        same.batch_sampler.set_epoch(0)
+        assert same.position == 10
+    other = resumed(state, 20)
+    assert other.position == 10
+    with pytest.raises(StateMismatchError, match=r"records per step.*10.*20.*Lightning counts batches"):
+        other.batch_sampler.set_epoch(0)
+    first.advance(100)  # to the end of the epoch
+    resumed(first.state_dict(), 20).batch_sampler.set_epoch(1)

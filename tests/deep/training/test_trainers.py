@@ -81,11 +81,11 @@ class Kill(lightning.Callback):
 
 quiet = {name: False for name in ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")}
 
-def fit(to, checkpoint=None, **more):
+def fit(to, checkpoint=None, batch_size=100, **more):
     trainer = lightning.Trainer(max_epochs=3, accelerator="cpu", **quiet, **more)
     model = Model()
     try:
-        trainer.fit(model, dataformats.Loader(digits, 100, seed=1, to=to), ckpt_path=checkpoint)
+        trainer.fit(model, dataformats.Loader(digits, batch_size, seed=1, to=to), ckpt_path=checkpoint)
     except Killed:
         pass
     return model.seen
@@ -100,6 +100,11 @@ def validate(**more):
 if "LOCAL_RANK" not in os.environ:  # the second rank has only the last part
     for name, hook, step in (("batch", "on_train_batch_end", 25), ("epoch", "on_train_epoch_end", 18)):
         found[name] = [fit("torch", callbacks=[Kill(hook, step)]), fit("numpy", folder / "c.ckpt")]
+        if name == "batch":
+            try:
+                fit("torch", folder / "c.ckpt", 200)
+            except dataformats.StateMismatchError as error:
+                found["other batch size"] = str(error)
     found["validated"] = [validate(), validate(limit_val_batches=3)]
 
 class Seen(lightning.Callback):
@@ -126,6 +131,10 @@ def lightning(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize(("checkpoint", "step"), [("batch", 25), ("epoch", 18)])
 def test_lightning_saves_and_resumes_the_loader(lightning: dict[str, Any], checkpoint: str, step: int) -> None:
     assert lightning[checkpoint] == [WHOLE[:step], WHOLE[step:]]
+
+
+def test_lightning_ends_no_epoch_elsewhere_after_a_resume(lightning: dict[str, Any]) -> None:
+    assert "expected 100, found 200. Lightning counts batches" in lightning["other batch size"]
 
 
 def test_lightning_validates_with_the_same_records(lightning: dict[str, Any]) -> None:
