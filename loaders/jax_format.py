@@ -26,14 +26,20 @@ def jax_format(device: Any) -> OutputFormat:
     except ImportError as error:
         raise MissingExtraError("to='jax'", extra="jax") from error
 
+    def holds(array: Any) -> bool:
+        """Return whether JAX can hold it: bfloat16, float8 and int4 are numbers for JAX, and for NumPy are void."""
+        if not isinstance(array, np.ndarray):
+            return False
+        return array.dtype.kind in NUMBERS or bool(jax.numpy.issubdtype(array.dtype, jax.numpy.number))
+
     def put(leaf: Any) -> Any:
         if isinstance(leaf, Ragged):
-            if leaf.item != "array" or not isinstance(leaf.values, np.ndarray) or leaf.values.dtype.kind not in NUMBERS:
+            if leaf.item != "array" or not holds(leaf.values):
                 return mapped(list(leaf), put)
             first, last = leaf.offsets[[0, -1]]
             present = None if leaf.present is None else put(leaf.present)
             return Ragged(put(leaf.values[first:last]), put(leaf.offsets - first), leaf.item, present)
-        if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in NUMBERS:
+        if not holds(leaf):
             return leaf
         native = leaf.astype(leaf.dtype.newbyteorder("="), copy=False)
         return jax.device_put(_as_jax_keeps(native, jax.config.jax_enable_x64), device)
