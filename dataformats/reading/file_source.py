@@ -16,7 +16,7 @@ from dataformats.batch.value_slices import whole
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FieldsBackend, FilesPerField, Located, Reader
+from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FilesPerField, Located, Reader
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
@@ -103,13 +103,8 @@ class FileSource(DecodingSource):
 
     @property
     def opaque_fields(self) -> Mapping[str, Type]:
-        if self._arguments.spec is not None or self.single or self.spec_is_inferred:
-            return {}  # an unknown codec that the call names is an error
-        backend, stored = self._backend, self._reader.spec
-        if isinstance(backend, FieldsBackend) and not backend.stores_full_spec and stored is not None:
-            # An unknown dtype of the file is damage; only the sidecar names codecs.
-            return self._declared.codecs.opaque({n: kind for n, kind in self.spec.items() if kind != stored.get(n)})
-        return self._declared.codecs.opaque(self.spec)
+        # An unknown codec that the call names is an error.
+        return self._schema.opaque_fields if self._arguments.spec is None else {}
 
     @property
     def spec(self) -> Spec:
@@ -207,7 +202,7 @@ class FileSource(DecodingSource):
         Args:
             progress: Called with the number of records after each step.
         """
-        return self._schema.infer_from(self._all_sound(progress)) if self.spec_is_inferred else self.spec
+        return self._schema.infer_from(self._all_sound(progress))
 
     def _all_sound(self, progress: Callable[[int], None] | None) -> Iterator[bytes]:
         for part in self.steps():
@@ -334,11 +329,16 @@ class FileSource(DecodingSource):
             yield from scan_by_reading(self, self.steps(), fields)
             return
         mask = self.mask(fields)
-        for run, problem in self._blobs.runs(self._check_count):
+        for run in self._runs():
             n = len(run.blobs)
             parts = (range(begin, min(begin + _DECODED_RECORDS, n)) for begin in range(0, n, _DECODED_RECORDS))
             for batch in read_parts(functools.partial(self._decode_run, run, mask), parts):
                 yield from until_failure(batch)
+
+    def _runs(self) -> Iterator[RecordRun]:
+        """Yield sound records from the first file on, without an index, up to the first problem; then raise it."""
+        for run, problem in self._blobs.runs(self._check_count):
+            yield run
             if problem is not None:
                 raise problem
 
@@ -353,10 +353,8 @@ class FileSource(DecodingSource):
         if not self._blobs.reads_sequentially:
             yield from super().scan_bytes()
             return
-        for run, problem in self._blobs.runs(self._check_count):
+        for run in self._runs():
             yield from run.blobs
-            if problem is not None:
-                raise problem
 
     def scan_stored(self) -> Iterator[StoredRecords]:
         """Yield all records in order as they are stored, a few megabytes at a time, reading ahead.
@@ -366,10 +364,8 @@ class FileSource(DecodingSource):
         if not self._blobs.reads_sequentially:
             yield from prefetch(read_parts(self._stored, self.steps()))
             return
-        for run, problem in self._blobs.runs(self._check_count):
+        for run in self._runs():
             yield StoredRecords(self.format, {VALUE: (run.blobs, None)}, framed=True)
-            if problem is not None:
-                raise problem
 
     @_comparing_indexes
     def _stored(self, part: range) -> StoredRecords:

@@ -14,7 +14,7 @@ from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError, UnknownNameError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
-from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
+from dataformats.interfaces import Backend, BlobBackend, Codec, FieldsBackend, Reader, RecordCodec, RecordCoder
 from dataformats.spec import VALUE, Spec, Type
 
 if TYPE_CHECKING:
@@ -146,6 +146,17 @@ class DatasetSchema:
             closed.decode_batch(Blobs.join(samples), dict.fromkeys(unread, True))  # raises if there are others
             return ()
         return tuple(name for name in codec.infer(_parsing(codec, samples)) if name not in self.spec)
+
+    @property
+    def opaque_fields(self) -> Mapping[str, Type]:
+        """The fields whose types, named by the files or a sidecar, no codec may decode."""
+        if self.single or self.spec_is_inferred:
+            return {}
+        backend, stored, spec = self._backend, self._reader.spec, dict(self.spec)
+        if isinstance(backend, FieldsBackend) and not backend.stores_full_spec and stored is not None:
+            # An unknown dtype of the file is damage; only the sidecar names codecs.
+            spec = {name: kind for name, kind in spec.items() if kind != stored.get(name)}
+        return self._declared.codecs.opaque(spec)
 
     @property
     def spec(self) -> Spec:

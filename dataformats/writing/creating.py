@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +22,8 @@ from dataformats.writing.schema import WriteSchema, format_of
 from dataformats.writing.shards import Output, ShardedFiles, ShardLimits, SingleFile
 
 __all__ = ["create", "writer"]
+
+_MakeOutput = Callable[[WriteSchema, Destination, bool], Output]
 
 
 def create(
@@ -144,7 +147,7 @@ def writer(
     workers: int = 0,
     storage_options: dict[str, Any] | None = None,
     plan: Mapping[str, Any] | None = None,
-    make_output: Callable[[WriteSchema, Destination, bool], Output] | None = None,
+    make_output: _MakeOutput | None = None,
     shared: bool = False,
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`.
@@ -171,29 +174,25 @@ def writer(
         final, may_grow = target.final.resolve(), limits == ShardLimits() and not overwrite and plan is None
         if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
             target, resume = InPlace(final), True
-    extends = append and not target.grows and target.exists()
     more = {} if plan is None else {"plan": plan}
     facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **more}
-    is_begun = False
+    if shard_start is not None:
+        numbers = itertools.count(shard_start, shard_step)
+
+        def make_output(schema: WriteSchema, target: Destination, resume: bool) -> Output:
+            return NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
+
+    extends = append and not target.grows and target.exists()
     try:
         target.lock(overwrite or extends, shared=shared)
         if not target.grows:
             _check_free(target, overwrite or extends, facts if resume else None)
         finished = FinishedData.of(target.final, schema, limits) if extends else None
-        target.begin(facts if finished is None else {**facts, "extends": finished.digest}, schema.backend, resume)
-        is_begun = True
-        if shard_start is not None:
-            numbers = itertools.count(shard_start, shard_step)
-            output: Output = NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
-        elif make_output is not None:
-            output = make_output(schema, target, resume)
-        else:
-            output = _output(schema, target, limits, resume, finished)
+        make_output = make_output or functools.partial(_output, limits=limits, finished=finished)
+        extended = {} if finished is None else {"extends": finished.digest}
+        output = _begin(target, schema, {**facts, **extended}, resume, make_output)
     except BaseException as error:
         add_name(error, target.name)
-        with contextlib.suppress(OSError):
-            if is_begun and not resume:
-                target.discard()
         target.release()
         raise
     resumable = resume or (plan is not None and target.keeps_partial)
@@ -202,8 +201,22 @@ def writer(
     )
 
 
+def _begin(
+    target: Destination, schema: WriteSchema, facts: Mapping[str, Any], resume: bool, make_output: _MakeOutput
+) -> Output:
+    """Make or resume the partial data, and return their files."""
+    target.begin(facts, schema.backend, resume)
+    try:
+        return make_output(schema, target, resume)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if not resume:
+                target.discard()
+        raise
+
+
 def _output(
-    schema: WriteSchema, target: Destination, limits: ShardLimits, resume: bool, finished: FinishedData | None
+    schema: WriteSchema, target: Destination, resume: bool, *, limits: ShardLimits, finished: FinishedData | None
 ) -> Output:
     if finished is not None:
         finished.begin(target.partial)

@@ -190,8 +190,10 @@ def encode_in_threads(encode: Encode, records: Iterable[Any], workers: int) -> I
 
 
 def _result(future: Future[Encoded]) -> Chunk:
-    error = future.exception()
-    return ([future.result()], None) if error is None else ([], error)
+    try:
+        return [future.result()], None
+    except BaseException as error:
+        return [], error
 
 
 def refuse(_record: Any) -> bytes:
