@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
-from dataformats.integer_arguments import checked_int
+from dataformats.integer_arguments import as_int, checked_int
 from dataformats.interfaces import Decode
 from dataformats.near_names import SOURCE, no_attribute
 from dataformats.reading.scan import read_parts, scan_by_reading, steps
@@ -262,7 +261,7 @@ class RecordSource(ABC):
         index: Any
         index, fields = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
         try:
-            number = operator.index(_no_bool(index))
+            number = as_int(index)
         except TypeError:
             known = declared_spec(self) if isinstance(key, str) else None
             if known is not None and key not in known:
@@ -470,12 +469,6 @@ def _record_or_error(source: RecordSource, index: int) -> Any:
 def _listed(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments, or the items of a list that is the only one."""
     return tuple(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)) else arguments
-
-
-def _no_bool(index: Any) -> Any:
-    if isinstance(index, bool):
-        raise TypeError("a mask is no index")
-    return index
 
 
 def _instead_of_key(key: Any) -> str:

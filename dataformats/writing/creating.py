@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
@@ -176,21 +176,17 @@ def writer(
             target, resume = InPlace(final), True
     more = {} if plan is None else {"plan": plan}
     facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **more}
-    if shard_start is not None:
-        numbers = itertools.count(shard_start, shard_step)
-
-        def make_output(schema: WriteSchema, target: Destination, resume: bool) -> Output:
-            return NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
-
     extends = append and not target.grows and target.exists()
     try:
         target.lock(overwrite or extends, shared=shared)
         if not target.grows:
             _check_free(target, overwrite or extends, facts if resume else None)
         finished = FinishedData.of(target.final, schema, limits) if extends else None
-        make_output = make_output or functools.partial(_output, limits=limits, finished=finished)
-        extended = {} if finished is None else {"extends": finished.digest}
-        output = _begin(target, schema, {**facts, **extended}, resume, make_output)
+        if finished is not None:
+            facts["extends"] = finished.digest
+        numbers = None if shard_start is None else itertools.count(shard_start, shard_step)
+        make = make_output or functools.partial(_output, facts=facts, limits=limits, finished=finished, numbers=numbers)
+        output = _begin(target, schema, facts, resume, make)
     except BaseException as error:
         add_name(error, target.name)
         target.release()
@@ -216,8 +212,17 @@ def _begin(
 
 
 def _output(
-    schema: WriteSchema, target: Destination, resume: bool, *, limits: ShardLimits, finished: FinishedData | None
+    schema: WriteSchema,
+    target: Destination,
+    resume: bool,
+    *,
+    facts: Mapping[str, Any],
+    limits: ShardLimits,
+    finished: FinishedData | None,
+    numbers: Iterator[int] | None,
 ) -> Output:
+    if numbers is not None:
+        return NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
     if finished is not None:
         finished.begin(target.partial)
     if limits != ShardLimits() or (finished is not None and finished.shards is not None):

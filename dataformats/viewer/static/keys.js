@@ -8,17 +8,12 @@ import { state, total } from "./state.js";
 import { switchTheme } from "./theme.js";
 import { openChooser, setView } from "./views.js";
 
+const SAME = { ArrowDown: "j", ArrowUp: "k", ArrowRight: "n", PageDown: "n", ArrowLeft: "p", PageUp: "p" };
 export const KEYS = {
   j: () => step(1),
-  ArrowDown: () => step(1),
   k: () => step(-1),
-  ArrowUp: () => step(-1),
   n: () => go(state.first + state.count),
-  ArrowRight: () => go(state.first + state.count),
-  PageDown: () => go(state.first + state.count),
   p: () => go(state.first - state.count),
-  ArrowLeft: () => go(state.first - state.count),
-  PageUp: () => go(state.first - state.count),
   Home: () => go(0),
   End: () => Number.isFinite(total()) && go(total() - 1),
   Enter: () => state.rows[state.at] && openRow(state.at),
@@ -44,7 +39,7 @@ export function onKey(event) {
   if (inText && event.key.startsWith("Arrow")) return;
   if (event.key === "Enter" && target.matches("button, a, summary")) return;
   if (event.shiftKey && event.key.startsWith("Arrow")) return; // scrolls
-  const action = KEYS[event.key];
+  const action = KEYS[SAME[event.key] ?? event.key];
   if (!action || !state.facts) return;
   event.preventDefault();
   action();
