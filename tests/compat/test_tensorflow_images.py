@@ -207,6 +207,12 @@ def test_operations(found: Any, expected: Any) -> None:
     assert (found.tolist() if hasattr(found, "tolist") else found) == expected
 
 
+@pytest.mark.parametrize("indices", [[[-1, 0]], [[0, 5]], [[1, 0], [0, 0]], [[0, 0], [0, 0]]])
+def test_wrong_indices_of_a_sparse_tensor(indices: list[list[int]]) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"index \["):
+        tf.sparse.to_dense(tf.SparseTensor(indices, [1] * len(indices), [2, 2]))
+
+
 def test_ragged_tensors() -> None:
     rows = tf.RaggedTensor.from_row_splits(tf.RaggedTensor.from_row_lengths(np.arange(4), [1, 0, 3]), [0, 1, 3])
     assert (rows.to_list(), rows.shape, rows.ragged_rank, rows.dtype) == (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype, convert, string_array
+from dataformats.compat.tensorflow.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,16 +67,24 @@ def to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices
     Args:
         sp_input: The stored elements.
         default_value: A scalar.
-        validate_indices: Accepted; indices are always validated.
+        validate_indices: Refuse repeated indices, and those that are not in row-major order.
         name: Ignored.
 
     Raises:
-        IndexError: An index is out of range.
+        InvalidArgumentError: An index is out of range, repeated, or out of order.
     """
     values = sp_input.values
     fill = (b"" if values.dtype == object else 0) if default_value is None else convert(default_value)
     dense = np.full(sp_input.shape, fill, values.dtype)
-    dense[tuple(sp_input.indices.T)] = values
+    outside = ((sp_input.indices < 0) | (sp_input.indices >= sp_input.dense_shape)).any(axis=1)
+    if outside.any():
+        index = sp_input.indices[outside][0].tolist()
+        raise InvalidArgumentError(f"index {index} is outside of the shape {list(sp_input.shape)}")
+    places = np.ravel_multi_index(tuple(sp_input.indices.T), sp_input.shape)
+    if validate_indices and (np.diff(places) <= 0).any():
+        index = sp_input.indices[1:][np.diff(places) <= 0][0].tolist()
+        raise InvalidArgumentError(f"index {index} is repeated or out of order: pass indices in row-major order")
+    dense.reshape(-1)[places] = values
     return dense
 
 
