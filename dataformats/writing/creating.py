@@ -243,16 +243,19 @@ def _check_free(target: Destination, overwrite: bool, resumed: Mapping[str, Any]
     Args:
         target: The destination.
         overwrite: See `create`.
-        resumed: Format, payload and spec with `resume=True`, else `None`.
+        resumed: Format, payload, spec and plan with `resume=True`, else `None`.
     """
-    if not overwrite:
+    has_partial = target.keeps_partial and target.partial.exists()
+    may_be_complete = not has_partial and (not overwrite or (resumed is not None and "plan" in resumed))
+    is_complete = resumed is not None and may_be_complete and target.complete(resumed)
+    if not overwrite or is_complete:  # a conversion would write the same again
         if not target.exists():
             return
         problem, remedy = "exists", Remedy("Pass {overwrite} to replace it", overwrite=True)
-        if resumed is not None and target.keeps_partial and target.partial.exists():
+        if resumed is not None and has_partial:
             problem = f"exists, and so do the partial data {str(target.partial)!r} of a writer that was to replace it"
             remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
-        elif resumed is not None and target.complete(resumed):
+        elif is_complete:
             problem = "is complete: there is nothing to resume"
             remedy = Remedy("Pass {append} to extend it, or {overwrite} to replace it", append=True, overwrite=True)
         elif resumed is not None:

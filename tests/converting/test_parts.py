@@ -54,7 +54,7 @@ def test_parts_that_run_twice_at_once_give_the_same_bytes(
     assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
     assert only_data(tmp_path / "parts")
     late: list[dict[str, Any]] = [{"commit": True}, {"part": (1, 3)}]
-    for which in late:
+    for which in [*late, *({**which, "overwrite": True} for which in late)]:
         assert dataformats.convert(source, tmp_path / "parts" / "new", **which, **options).records == N
     assert only_data(tmp_path / "parts")
 
