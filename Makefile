@@ -45,7 +45,7 @@ test-deep: .venv/stamp
 	@$(MAKE) $(BESIDE) .venv/deep .venv-moto/stamp .venv-docs/stamp browser
 	@$(MAKE) $(BESIDE) $(PAIRED:%=stage-%)
 	@$(MAKE) --no-print-directory stage-wheel stage-reference
-	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto --dist loadgroup tests/deep
+	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests/deep
 
 stage-%:
 	@$(STAGE) $* $(MAKE) --no-print-directory test-$*

@@ -19,8 +19,6 @@ import pytest
 import dataformats
 from dataformats.batch.jax_trees import register_with_jax
 
-pytestmark = pytest.mark.xdist_group("grain and jax")  # each program runs in one process of -n
-
 DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
 HEAD = f"""

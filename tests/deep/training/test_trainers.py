@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-# One process runs all tests: with -n, each would run the programs again. They import large libraries.
-pytestmark = [pytest.mark.xdist_group("trainers"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)  # the programs import large libraries
 
 DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 HEAD = f"""
