@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -205,8 +206,9 @@ class FsspecFolder(Folder):
         """The name of each file and folder in it, and what the file system says of it."""
         if self._listing is None:  # in Python 3.11 the lock of a cached_property would be that of all folders
             begin = time.monotonic()
-            self._listing = self._list()
+            listing = self._list()
             self._versions = Versions(self._identities, time.monotonic() - begin)
+            self._listing = listing  # last: other threads take both if it is there
         return self._listing
 
     def _identities(self) -> dict[str, tuple[str, ...]]:
@@ -233,9 +235,7 @@ class FsspecFolder(Folder):
         return beside(self._system.current, f"{self._path}/_", name)
 
     def files(self, names: Sequence[str]) -> list[StoredFile]:
-        if all(self.listing.get(name, {}).get("size") is not None for name in names):
-            return super().files(names)
-        return concurrent_map(self.file, names, local=False)  # a request for each
+        return _all_of(self.file, names, [self.listing.get(name, {}) for name in names])
 
     def folders(self) -> list[str]:
         return self._names("directory")
@@ -258,19 +258,36 @@ class FsspecFolder(Folder):
 def matching(fs: Any, pattern: str) -> tuple[dict[str, StoredFile], list[Folder]]:
     """Return path to file of the files that match a glob, and the folders that do."""
     system = CurrentSystem(fs)
-
-    def identities() -> dict[str, tuple[str, ...]]:
-        system.current.invalidate_cache()
-        now = system.current.glob(pattern, detail=True)
-        return {path: identity_of(now[path]) if path in now else () for path in files}
-
     begin = time.monotonic()
-    found = fs.glob(pattern, detail=True)
-    versions = Versions(identities, time.monotonic() - begin)
+    found = _glob(system, pattern)
+    paths = [path for path, about in found.items() if about["type"] == "file"]
+    versions = Versions(partial(_glob_identities, system, pattern, paths), time.monotonic() - begin)
     parents = {parent: FsspecFolder(fs, parent) for parent in (parent_of(fs, path) for path in found)}
-    files: dict[str, StoredFile] = {
-        path: FsspecFile(fs, path, about, parents[parent_of(fs, path)], versions)
-        for path, about in found.items()
-        if about["type"] == "file"
-    }
+
+    def file(path: str) -> StoredFile:
+        return FsspecFile(fs, path, found[path], parents[parent_of(fs, path)], versions)
+
+    files = dict(zip(paths, _all_of(file, paths, [found[path] for path in paths]), strict=True))
     return files, [FsspecFolder(fs, path) for path, about in found.items() if about["type"] == "directory"]
+
+
+def _glob_identities(system: CurrentSystem, pattern: str, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return path to `identity_of` of the files that matched a glob; empty of those that are missing now."""
+    system.current.invalidate_cache()
+    found = _glob(system, pattern)
+    return {path: identity_of(found[path]) if path in found else () for path in paths}
+
+
+def _glob(system: CurrentSystem, pattern: str) -> dict[str, Mapping[str, Any]]:
+    fs = system.current
+    with errors_as_os_error(str(fs.unstrip_protocol(pattern))):
+        return dict(patiently(lambda: fs.glob(pattern, detail=True)))
+
+
+def _all_of(
+    file: Callable[[str], StoredFile], names: Sequence[str], listed: Iterable[Mapping[str, Any]]
+) -> list[StoredFile]:
+    """Return the files of these names, of which a listing told this; one without sizes takes a request for each."""
+    if all(entry.get("size") is not None for entry in listed):
+        return [file(name) for name in names]
+    return concurrent_map(file, names, local=False)

@@ -48,7 +48,8 @@ class Versions:
 def identity_of(info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the size of a file, and its version: the first that the file system tells, the same in `info` and `ls`."""
     version = next((str(info[key]).strip('"') for key in _VERSION_KEYS if info.get(key) is not None), None)
-    return (str(info["size"]),) if version is None else (str(info["size"]), version)
+    size = str(info.get("size"))  # some file systems tell none of folders
+    return (size,) if version is None else (size, version)
 
 
 def has_tag(info: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ import fsspec
 import pytest
 
 import dataformats
+from dataformats.storage import range_requests
 from dataformats.storage.paths import resolve
 from dataformats.storage.remote import FsspecFile
 from dataformats.storage.remote_versions import Versions
@@ -38,6 +40,38 @@ def test_every_file_of_a_read_is_compared(name: str, monkeypatch: pytest.MonkeyP
     memory.rm_file(last)
     with pytest.raises(FileNotFoundError):
         source.read([0, 3])
+
+
+@pytest.mark.parametrize("name", ["", "/*"])
+def test_a_comparison_is_asked_again_if_it_fails_by_an_error_that_passes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of pickled files; and of folders, some file systems tell no size."""
+    memory = fsspec.filesystem("memory")
+    memory.pipe({"/passing/x/a": b"abc", "/passing/x/sub/b": b""})
+    (folder,) = pickle.loads(pickle.dumps(resolve(f"memory://passing/x{name}")))
+    file = folder.file(folder.names()[0])
+    failed: list[str] = []
+
+    def listed(real: Any) -> Any:
+        def answer(self: Any, path: str, **options: Any) -> Any:
+            if path not in failed:
+                failed.append(path)
+                raise ConnectionResetError("cut")
+            found = real(self, path, **options)
+            for entry in found if isinstance(found, list) else []:
+                if entry["type"] == "directory":
+                    del entry["size"]
+            return found
+
+        return answer
+
+    for method in ("ls", "glob"):
+        monkeypatch.setattr(type(memory), method, listed(getattr(type(memory), method)))
+    monkeypatch.setattr(range_requests, "_pause", lambda seconds: None)
+    monkeypatch.setattr(Versions, "is_due", True)
+    assert file.pread(0, 3) == b"abc"
+    assert failed
 
 
 def _noted(real: Any, asked: list[str]) -> Any:
