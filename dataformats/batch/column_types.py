@@ -96,7 +96,7 @@ class Ragged:
             raise ValueError(
                 f"{self!r} is not one array: its items are text, or differ in length. Take pad(), or to_torch()"
             )
-        return np.array(list(self)).__dlpack__(**options)
+        return np.array(list(self) or self.values[:0]).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0  # kDLCPU

@@ -74,7 +74,7 @@ class Moments:
             distances -= least
         else:  # the difference of the same width is right without its sign
             wrapped = numbers - numbers.dtype.type(least)
-            distances = wrapped.view(numbers.dtype.str.replace("i", "u")).astype(np.float64)
+            distances = wrapped.view(f"u{wrapped.itemsize}").astype(np.float64)
         if not self.n:
             self._origin = least
         n, mean = self.n + numbers.size, float(distances.mean())

@@ -87,6 +87,7 @@ def test_torch_takes_items_of_one_length(rows: list[list[int]]) -> None:
     tensor = torch.tensor(ragged(rows))
     assert (tensor.tolist(), tensor.dtype) == (rows, torch.int64)
     assert torch.tensor(ragged(rows), dtype=torch.float32).tolist() == rows
+    assert torch.tensor(ragged(rows)[:0]).dtype == torch.int64
     nested = dataformats.Ragged(ragged(rows * 2), np.arange(0, 2 * len(rows) + 1, len(rows)))
     assert torch.tensor(nested).tolist() == [rows, rows]
 

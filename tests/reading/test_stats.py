@@ -66,6 +66,8 @@ def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
 @given(COLUMNS, st.integers(0, 40))
 @example(np.arange(2**62, 2**62 + 9), 4)  # an integer more or less is lost in a float64
 @example(np.array([-(2**63), 2**63 - 1]), 1)
+@example(np.array([2**64 - 1, 2**64 - 3], np.uint64), 1)
+@example(np.array([1, 2, 3], ">i4"), 1)
 @example(np.array([1e308, 1.1e308, 1.7e308]), 1)  # their sum and squares are larger than a float64
 @example(np.array([-1.7e308, 0, 1.7e308]), 2)
 @example(np.array([1e-200, 3e-200, 4e-200]), 1)  # their squares are zero
