@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import warnings
 from collections.abc import Iterable, Mapping
@@ -144,17 +145,18 @@ class DatasetWriter(RecordWriter):
         else:  # an iterator may change a record when it gives the next one
             super().extend(records)
             return
-        for encoded, failure in chunks:
-            try:
-                if isinstance(encoded, StoredRecords):
-                    self._output.append_stored(encoded)
-                else:
-                    self._output.extend(encoded)
-                if failure is not None:
-                    raise failure
-            except (OSError, SpecError, CodecError) as error:
-                self._add_place(error)
-                raise
+        with contextlib.closing(chunks):  # after an error, too, no thread encodes
+            for encoded, failure in chunks:
+                try:
+                    if isinstance(encoded, StoredRecords):
+                        self._output.append_stored(encoded)
+                    else:
+                        self._output.extend(encoded)
+                    if failure is not None:
+                        raise failure
+                except (OSError, SpecError, CodecError) as error:
+                    self._add_place(error)
+                    raise
 
     def flush(self, sync: bool = False) -> None:
         self._require_open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -154,7 +154,7 @@ def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable
     return encode_exact
 
 
-def encode_chunks(encode: Encode, records: Sequence[Any], format: str) -> Iterator[Chunk]:
+def encode_chunks(encode: Encode, records: Sequence[Any], format: str) -> Generator[Chunk, None, None]:
     """Encode records a few at a time."""
     begin, size = 0, 1 if isinstance(encode, FieldsEncoder) else _CHUNK_RECORDS
     while begin < len(records):
@@ -178,7 +178,7 @@ def _encode_all(encode: Encode, records: Sequence[Any]) -> Chunk:
     return encoded, None
 
 
-def encode_in_threads(encode: Encode, records: Iterable[Any], workers: int) -> Iterator[Chunk]:
+def encode_in_threads(encode: Encode, records: Iterable[Any], workers: int) -> Generator[Chunk, None, None]:
     """Encode records in parallel, and yield them in order; at most four for each worker are submitted at a time."""
     pending: deque[Future[Encoded]] = deque()
     with ThreadPoolExecutor(workers) as threads:

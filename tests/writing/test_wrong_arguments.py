@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str)
 @pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
 def test_an_error_names_the_record_and_the_field(tmp_path: Path, format: str, workers: int) -> None:
     records: list[dict[str, Any]] = [{"x": n, "y": "a"} for n in range(20)]
+    running = set(threading.enumerate())
     for wrong in ({"x": 1.5, "y": "a"}, {"x": 1, "y": 2}):
         field = "x" if wrong["x"] == 1.5 else "y"
         spec = {"x": "int64", "y": "utf8"}
@@ -85,6 +87,7 @@ def test_an_error_names_the_record_and_the_field(tmp_path: Path, format: str, wo
             (dataformats.SpecError, dataformats.CodecError), match=f"record 20, field '{field}'"
         ) as error:
             writer.extend([*records, wrong, wrong])
+        assert set(threading.enumerate()) <= running
         found: Any = error.value
         assert (found.index, found.field) == (20, field)
         writer.abort()
