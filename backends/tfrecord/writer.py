@@ -38,6 +38,7 @@ class TFRecordWriter(FramedWriter):
     def __init__(self, path: Path, *, resume: bool = False, compression: Compression = "none") -> None:
         self._compression: Compression = compression
         self._compressor = self._new_compressor()
+        self.flush_adds_bytes: bool = compression != "none"
         self._fresh: Path | None = None  # what replaces the resumed file,
         self._replace_at = math.inf  # when so many bytes are appended, or flushed
         super().__init__(path, resume=resume)

@@ -112,7 +112,7 @@ class Run:
                 to find out what must be read back, and not appended.
         """
         kept = self._kept(out, journal)
-        log = _RangeLog(ShardJournal(journal, kept), len(kept))
+        log = _RangeLog(out, ShardJournal(journal, kept), len(kept))
         self.n_resumed, skipped = len(out), len(out) - sum(entry["records"] for entry in kept)
         self.n_omitted = sum(entry["omitted"] for entry in kept)
         first = kept[-1]["stop"] if kept else 0
@@ -162,12 +162,14 @@ class Run:
 
 
 class _RangeLog:
-    """Journals now and then what was appended; the data may not be on the disk yet, and are not flushed.
+    """Journals what was appended, with a sync of the data now and then.
 
-    A flush would change the bytes of compressed files, depending on the time.
+    Compressed files are not flushed, because their bytes would depend on the time. Their frames have checksums, so that
+    a resume finds which of them a crash of the machine left.
     """
 
-    def __init__(self, journal: ShardJournal, number: int) -> None:
+    def __init__(self, out: DatasetWriter, journal: ShardJournal, number: int) -> None:
+        self._out = out
         self._journal = journal
         self._number = number
         self._pending: list[dict[str, Any]] = []
@@ -180,6 +182,8 @@ class _RangeLog:
         self._number += 1
         self.parts.append((result.n_records, result.content or {}))
         if time.monotonic() > self._journaled_s + _JOURNAL_S:
+            if not self._out.flush_adds_bytes:
+                self._out.flush(sync=True)
             self._journal.append(*self._pending)
             self._pending.clear()
             self._journaled_s = time.monotonic()

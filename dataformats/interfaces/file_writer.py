@@ -20,10 +20,12 @@ class FileWriter(ABC):
     Attributes:
         n_records: Records appended, including those found by `resume`.
         n_bytes: Approximate bytes so far.
+        flush_adds_bytes: True if each `flush` adds bytes to the complete file, as a compressor does.
     """
 
     n_records: int = 0
     n_bytes: int = 0
+    flush_adds_bytes: bool = False
 
     @abstractmethod
     def append_stored(self, records: StoredRecords) -> None:

@@ -158,6 +158,11 @@ class DatasetWriter(RecordWriter):
                     self._add_place(error)
                     raise
 
+    @property
+    def flush_adds_bytes(self) -> bool:
+        """True if each `flush` adds bytes to the complete files."""
+        return self._output.file.flush_adds_bytes
+
     def flush(self, sync: bool = False) -> None:
         self._require_open()
         try:

@@ -16,6 +16,7 @@ import pytest
 import dataformats
 import dataformats.converting.run
 from dataformats.storage.checked_json import parse_checked
+from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.shard_journal import ShardJournal
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
@@ -92,6 +93,29 @@ def test_compressed_bytes_do_not_depend_on_time(
         monkeypatch.setattr(dataformats.converting.run, "_JOURNAL_S", seconds)
         dataformats.convert(source, tmp_path / name, "tfrecord", compression="gzip", shuffle=1)
     assert (tmp_path / "fast").read_bytes() == (tmp_path / "slow").read_bytes()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_data_are_on_the_disk_before_their_journal(
+    source: dataformats.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    steps: list[tuple[str, Any]] = []
+    monkeypatch.setattr(dataformats.converting.run, "_JOURNAL_S", -1.0)
+
+    def spy(owner: type, name: str) -> None:
+        step = getattr(owner, name)
+
+        def spied(*args: Any, **options: Any) -> None:
+            steps.append((name, options))
+            step(*args, **options)
+
+        monkeypatch.setattr(owner, name, spied)
+
+    spy(DatasetWriter, "flush")
+    spy(ShardJournal, "append")
+    dataformats.convert(source, tmp_path / "new", format, shuffle=1)
+    assert len(steps) > 2
+    assert steps == [("flush", {"sync": True}), ("append", {})] * (len(steps) // 2)
 
 
 def test_without_resume_it_starts_again(source: dataformats.RecordSource, tmp_path: Path) -> None:
