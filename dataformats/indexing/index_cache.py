@@ -177,7 +177,7 @@ class IndexCache:
         """Warn of the first index that cannot be written: of thousands of files, the others fail as it does."""
         if self.failure is None:
             self.failure = error
-            remedy = "" if self.where == "beside" else ". Set DATAFORMATS_CACHE to a folder that can be written"
+            remedy = ". Set DATAFORMATS_CACHE to a folder that can be written" if self.where == "cache" else ""
             _LOG.warning("indexes are kept in memory only, the first one of %s: %s%s", file.name, error, remedy)
 
     def path(self, file: StoredFile) -> str | None:

@@ -225,11 +225,15 @@ def test_indexes_of_changed_files_are_hints(file: LocalFile, tmp_path: Path) -> 
     assert IndexCache("beside").load(LocalFile(tmp_path / "data"), "kind") is None
 
 
-def test_places_that_cannot_be_written(file: LocalFile, caplog: pytest.LogCaptureFixture) -> None:
-    shelf = IndexCache(f"{file.name}/x")
+@pytest.mark.parametrize("where", ["cache", "folder"])
+def test_places_that_cannot_be_written(
+    file: LocalFile, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setenv("DATAFORMATS_CACHE", f"{file.name}/x")
+    shelf = IndexCache("cache" if where == "cache" else f"{file.name}/x")
     assert is_whole(shelf.save(file, "kind", COLUMNS, FACTS))
     assert "in memory" in caplog.text
-    assert "DATAFORMATS_CACHE" in caplog.text
+    assert ("DATAFORMATS_CACHE" in caplog.text) == (where == "cache")
     shelf.save(file, "kind", COLUMNS, FACTS)
     assert len(caplog.records) == 1
     assert shelf.load(file, "kind") is None
