@@ -189,7 +189,9 @@ def _preloaded() -> list[str]:
     It looks for them in the current folder, in PYTHONPATH and among the installed packages, but not where a script lies
     or what it adds to `sys.path`. If it would not find this very package first, workers import it, as this program did.
     """
-    places = ["", *os.environ.get("PYTHONPATH", "").split(os.pathsep), *site.getsitepackages()]
+    folder = [] if sys.flags.safe_path else [""]
+    listed = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    places = [*folder, *filter(None, listed.split(os.pathsep)), *site.getsitepackages()]
     found = PathFinder.find_spec("dataformats", places)
     is_same = found is not None and found.origin == sys.modules["dataformats"].__file__
     return ["numpy", *([__name__] if is_same else [])]
