@@ -205,16 +205,16 @@ def test_values_at_stored_indices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "message"),
+    ("features", "message"),
     [
-        (example(x=[1], v=[b"a"]), "expected 1 indices in 'y', one for each value, found 0"),
-        (example(x=[1, 2], y=[0, 2], v=[b"a", b"b"]), r"indices in 'y' within \[0, 2\), found 2"),
-        (example(x=[1.5], y=[0], v=[b"a"]), "expected tf.int64 values, found tf.float32"),
+        ({"x": [1], "v": [b"a"]}, "expected 1 indices in 'y', one for each value, found 0"),
+        ({"x": [1, 2], "y": [0, 2], "v": [b"a", b"b"]}, r"indices in 'y' within \[0, 2\), found 2"),
+        ({"x": [1.5], "y": [0], "v": [b"a"]}, "expected tf.int64 values, found tf.float32"),
     ],
 )
-def test_indices_must_fit(record: bytes, message: str) -> None:
+def test_indices_must_fit(features: dict[str, list[Any]], message: str) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=message) as error:
-        tf.io.parse_example([example(), record], {"s": SPARSE})
+        tf.io.parse_example([example(), example(**features)], {"s": SPARSE})
     assert error.value.index == 1
 
 
