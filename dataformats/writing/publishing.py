@@ -130,7 +130,7 @@ class Destination(ABC):
         self._clean_up()
 
     def facts_of_data(self) -> tuple[dict[str, Any] | None, bool]:
-        """Return the facts of the data that have the final name, if there are any, and if all listed files are."""
+        """Return the facts of the data that have the final name, if there are any, and if these are complete."""
         entry = self._present()
         if entry is None:
             return None, False
@@ -141,7 +141,7 @@ class Destination(ABC):
         if sidecar is None:
             return {}, True
         facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))
-        return facts, not any(found.errors())
+        return facts, not (facts.get("incomplete") or any(found.errors()))
 
     def _holds(self, facts: Mapping[str, Any]) -> bool:
         """Return True if the data of these facts have the final name."""

@@ -10,7 +10,7 @@ import pytest
 
 import dataformats
 from tests.reading.test_verify_executors import Pickling
-from tests.writing.failing_memory import Remote
+from tests.writing.failing_memory import Killed, Remote
 
 SPEC = {"n": "int64", "text": "utf8"}
 N = 30
@@ -79,6 +79,19 @@ def test_an_interrupted_conversion_resumes(source: dataformats.RecordSource, rem
     assert (report.records, report.resumed) == (N, 18)
     assert numbers() == list(range(N))
     assert names(remote) == {"new", "new.dataformats.json"}
+
+
+def test_data_without_their_last_sidecar_are_not_complete(source: dataformats.RecordSource, remote: Remote) -> None:
+    remote.fail(1000, stays=True)
+    dataformats.convert(source, URL, **OPTIONS)
+    last = max(at for at, step in enumerate(remote.steps) if step == ("pipe_file", "/bucket/new.dataformats.json"))
+    remote.memory.rm("/bucket", recursive=True)
+    remote.fail(last, stays=True)
+    with pytest.raises(Killed):
+        dataformats.convert(source, URL, **OPTIONS)
+    remote.at = -1
+    assert dataformats.convert(source, URL, resume=True, **OPTIONS).records == N
+    assert numbers() == list(range(N))
 
 
 def test_without_resume_or_after_a_bad_record_nothing_is_left(source: dataformats.RecordSource, remote: Remote) -> None:
