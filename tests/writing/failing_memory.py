@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,8 @@ class Remote:
         self.memory = fsspec.filesystem("memory")
         self.memory.store.clear()
         self.memory.pseudo_dirs[:] = [""]
-        self.at, self.stays, self.depth, self.steps = -1, False, 0, list[tuple[str, str]]()
+        self.at, self.stays, self.steps = -1, False, list[tuple[str, str]]()
+        self.within = threading.local()  # a change that is made of others is noted once; threads change at once
         for name in STEPS:
             monkeypatch.setattr(type(self.memory), name, self._patched(name, getattr(type(self.memory), name)))
 
@@ -34,14 +36,15 @@ class Remote:
 
     def _patched(self, step: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def change(memory: Any, path: Any, *arguments: Any, **named: Any) -> Any:
-            if self.depth == 0 and self.at >= 0:
+            depth = getattr(self.within, "depth", 0)
+            if depth == 0 and self.at >= 0:
                 self.steps.append((step, arguments[0] if step in ("put_file", "cp_file", "mv") else path))
                 if len(self.steps) - 1 == self.at or (self.stays and len(self.steps) > self.at):
                     raise Killed if self.stays else OSError("refused")
-            self.depth += 1
+            self.within.depth = depth + 1
             try:
                 return real(memory, path, *arguments, **named)
             finally:
-                self.depth -= 1
+                self.within.depth = depth
 
         return change
