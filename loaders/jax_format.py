@@ -28,9 +28,9 @@ def jax_format(device: Any) -> OutputFormat:
 
     def holds(array: Any) -> bool:
         """Return whether JAX can hold it: bfloat16, float8 and int4 are numbers for JAX, and for NumPy are void."""
-        if not isinstance(array, np.ndarray):
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in NUMBERS + "V":
             return False
-        return array.dtype.kind in NUMBERS or bool(jax.numpy.issubdtype(array.dtype, jax.numpy.number))
+        return array.dtype.kind != "V" or bool(jax.numpy.issubdtype(array.dtype, jax.numpy.number))
 
     def put(leaf: Any) -> Any:
         if isinstance(leaf, Ragged):

@@ -188,6 +188,7 @@ def values(array):
     return next(iter(dataformats.Loader(array, len(array), shuffle=False, to="jax")))["value"]
 kinds = (jax.numpy.bfloat16, jax.numpy.float8_e4m3fn, jax.numpy.int4)
 found["narrow"] = [repr(values(np.arange(3).astype(kind))) for kind in kinds]
+found["times"] = type(values(np.arange(3).astype("m8[s]"))).__name__
 found["refused"] = error_of(lambda: values(np.array([1, 2**40])))
 found["big-endian"] = [[str(array.dtype), array.tolist()] for array in (values(np.array([1, 2], ">i4")),)]
 """
@@ -214,6 +215,7 @@ def test_columns_are_jax_trees(jax: dict[str, Any]) -> None:
 def test_values_that_jax_keeps_and_refuses(jax: dict[str, Any]) -> None:
     assert "jax_enable_x64" in jax["refused"]
     assert jax["narrow"] == [f"Array([0, 1, 2], dtype={kind})" for kind in ("bfloat16", "float8_e4m3fn", "int4")]
+    assert jax["times"] == "ndarray"
     assert jax["big-endian"] == [["int32", [1, 2]]]
 
 
