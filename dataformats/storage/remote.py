@@ -105,8 +105,8 @@ class FsspecFile(StoredFile):
     def check_unchanged(files: Sequence[FsspecFile]) -> None:
         """Compare size and version of files with those of their opening, as the server told them last.
 
-        Called after each read of these files. The server is asked at most once a second: for all files of a folder that
-        was opened, or for one other file, the one that was compared longest ago.
+        Called after each read of these files. The server is asked at most once a second, and less often if that takes
+        long: for all files of a folder that was opened, or for one other file, the one that was compared longest ago.
 
         Raises:
             FormatError: A file was replaced or changed.

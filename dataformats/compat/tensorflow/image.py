@@ -36,12 +36,12 @@ from dataformats.compat.tensorflow.image_files import (
     extract_jpeg_shape,
     is_jpeg,
 )
+from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.resizing import ResizeMethod, resize
 from dataformats.compat.tensorflow.tensor import as_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
     "ResizeMethod",
