@@ -191,7 +191,7 @@ class Loader:
         register_with_jax(Batch)
         self._position = 0
         self._is_counted = False  # by Lightning, which keeps the number of batches of an epoch
-        self._loaded_step: int | None = None
+        self._loaded_step_records: int | None = None
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
@@ -395,7 +395,7 @@ class Loader:
         if plan != self._plan:
             self._session.close()  # its workers have the old plan
             self._plan, self._builder = plan, replace(self._builder, plan=plan)
-        self._loaded_step = loaded.step
+        self._loaded_step_records = loaded.step_records
         self._move(loaded.position)
 
     def _state(self) -> State:
@@ -407,11 +407,11 @@ class Loader:
             self._plan.version,
             self._plan.history if self._mixture is not None else None,
             self._skips,
-            self._step if self._is_counted else None,
+            self._step_records if self._is_counted else None,
         )
 
     @property
-    def _step(self) -> int:
+    def _step_records(self) -> int:
         return self._batch_size * self._rank[1]
 
     @cached_property
@@ -484,11 +484,11 @@ class _BatchSampler:
 
     def set_epoch(self, epoch: int) -> None:
         loader = self._loader
-        if loader._loaded_step not in (None, loader._step) and loader.position % loader._plan.n:
+        if loader._loaded_step_records not in (None, loader._step_records) and loader.position % loader._plan.n:
             raise StateMismatchError(
-                "records per step", expected=loader._loaded_step, found=loader._step, remedy=_COUNTED
+                "records per step", expected=loader._loaded_step_records, found=loader._step_records, remedy=_COUNTED
             )
-        loader._is_counted, loader._loaded_step = True, None
+        loader._is_counted, loader._loaded_step_records = True, None
         if loader._resume and loader.position == 0:
             loader.set_epoch(epoch)
 

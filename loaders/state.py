@@ -37,7 +37,7 @@ class State:
         plan: The plan version, which fixes the algorithm of the order.
         weights: The weights of a mixture over time, (first position, weights), the first at 0; `None` for one source.
         skips: Positions that the run leaves out.
-        step: Records per step over all ranks, if a trainer counts the batches; otherwise `None`.
+        step_records: Records per step over all ranks, if a trainer counts the batches; otherwise `None`.
     """
 
     position: int
@@ -47,7 +47,7 @@ class State:
     plan: int
     weights: History | None = None
     skips: Skips = field(default_factory=Skips)
-    step: int | None = None
+    step_records: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict of JSON values; its `check` detects truncation and edits.
@@ -65,8 +65,8 @@ class State:
         }
         if self.weights is not None:
             state["weights"] = [[position, list(weights)] for position, weights in self.weights]
-        if self.step is not None:
-            state["step"] = int(self.step)
+        if self.step_records is not None:
+            state["step_records"] = int(self.step_records)
         state["skips"] = [list(ends) for ends in self.skips.ranges]
         state["check"] = _check(state)
         return state
@@ -201,7 +201,7 @@ def _check_version(state: Mapping[Any, Any]) -> None:
 
 def _check_keys(state: Mapping[Any, Any]) -> None:
     wanted = {"version", "check", *_PARTS}
-    missing = sorted(wanted - {"weights", "step"} - state.keys())
+    missing = sorted(wanted - {"weights", "step_records"} - state.keys())
     extra = sorted(map(str, state.keys() - wanted))
     if missing or extra:
         expected = ", ".join(missing or sorted(wanted))
@@ -285,5 +285,5 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "plan": as_int,
     "weights": _weights,
     "skips": _skips,
-    "step": as_int,
+    "step_records": as_int,
 }

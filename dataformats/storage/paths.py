@@ -36,7 +36,7 @@ def resolve(
         path: A str or PathLike, a glob, a URL that fsspec knows, a file or path of fsspec, an object with `open`, `/`,
             `exists`, `glob`, bytes, an open file, or a sequence of them.
         storage_options: For the fsspec file system.
-        is_folder: True for names that are sooner those of folders than of files: a URL is then listed at once.
+        is_folder: Called with a path; True if it more likely names a folder than a file. A URL is then listed at once.
 
     Raises:
         FileNotFoundError: A file does not exist, or a glob matches nothing.

@@ -39,7 +39,7 @@ class FsspecFile(StoredFile):
         path: The file in it.
         info: What the file system has said of it; `None` asks for it.
         folder: Lists its siblings, in one request; `None` asks for each.
-        versions: Tells the version of this file and of others that `info` came with; `None` asks for each.
+        versions: The versions of all files of the listing that `info` is from; `None`: this file asks for its own.
 
     Attributes:
         path: As given.
@@ -74,7 +74,7 @@ class FsspecFile(StoredFile):
         # Paths in two archives, or on two hosts, may have one name: only some versions tell their contents apart.
         # A copy that `simplecache::` keeps may be of an earlier version than the one that the server tells.
         self.has_name = not is_copy(fs)
-        tells = (self.name.startswith("http") and len(self.identity) > 1) or has_tag(info)
+        tells = (is_http(self.name) and len(self.identity) > 1) or has_tag(info)
         self.is_versioned: bool = self.has_name and tells
         self.cache_key: tuple[str, ...] = (self.name, *self.identity)
         if not self.is_versioned:

@@ -758,7 +758,7 @@ def test_the_payload_is_guessed_from_records_that_are_not_empty() -> None:
 def test_an_index_made_in_the_same_tick_as_its_file_is_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(SMALL)
-    tick = path.stat().st_mtime_ns + 10**10  # in the future: the index is made before it ends, however slow this is
+    tick = path.stat().st_mtime_ns + 10**10  # 10 s ahead, so that the index is never made later
     os.utime(path, ns=(tick, tick))
     assert read(opened(path)) == RECORDS
     swapped = [b"FIRST", b"", b"the third record", bytes(40)]

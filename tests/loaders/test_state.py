@@ -26,7 +26,7 @@ RICH = State(
     plan=1,
     weights=((0, (3, 1)), (500_000, (1, 1))),
     skips=Skips.of([(100, 200), (5_000, 6_000)]),
-    step=96,
+    step_records=96,
 )
 STATES = pytest.mark.parametrize("state", [PLAIN, RICH], ids=["plain", "rich"])
 JSON_VALUES = st.recursive(
