@@ -160,7 +160,7 @@ def _copy(
                 out.next_shard()
                 left = left[here:]
             out.append_stored(left)
-        files, _ = out.complete()
+        files = out.complete()
     if records is None:
         return {str(path): done}
     return {f"{path}/{file['name']}": file["records"] for file in files}

@@ -14,7 +14,6 @@ from dataformats.converting.plan import Plan, check_names, left_out, plan_of, po
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.run import Run
 from dataformats.converting.selection import Selection, name_of
-from dataformats.converting.target import Target
 from dataformats.converting.tasks import Conversion
 from dataformats.importing import import_source
 from dataformats.interfaces import RecordWriter
@@ -190,15 +189,25 @@ def convert(
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
             resume = resume or part is not None or commit
-            target = Target(
-                path, storage_options, shard_records, shard_bytes, overwrite, resume, part, commit, arguments
+            run = Run(
+                conversion,
+                selection,
+                progress,
+                arguments,
+                path,
+                storage_options,
+                shard_records,
+                shard_bytes,
+                overwrite,
+                resume,
+                part,
+                commit,
             )
             if workers:
                 conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))
-            with chosen_executor(executor, 0 if commit else workers) as used:
-                run = Run(conversion, selection, used, progress, resume)
-                report = target.preview(run) if dry_run else target.write(run)
+            with chosen_executor(executor, 0 if commit else workers) as run.executor:
+                report = run.preview() if dry_run else run.write()
         return replace(
             report, seconds=time.perf_counter() - begin, left_out=left_out(given, replace(plan, source=chosen))
         )

@@ -1,32 +1,43 @@
-"""Run a conversion: give tasks to workers, and commit their results in this process alone."""
+"""Run: one run of a conversion. It gives tasks to workers, commits their shards, and publishes the data."""
 
 from __future__ import annotations
 
+import json
+import logging
+import os
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from dataformats.converting.committed_shards import CommittedShards
 from dataformats.converting.executors import results
-from dataformats.converting.read_back import Content, check_written
+from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection
 from dataformats.converting.tasks import Conversion, Failure, Result, Task, encode_task, write_shard
-from dataformats.errors import StateMismatchError
-from dataformats.indexing.sidecar import list_file
+from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError
+from dataformats.reading.source import RecordSource
+from dataformats.staging.area import ENCODING, StagingArea
+from dataformats.staging.entries import ShardEntry
+from dataformats.staging.paths import area_at
 from dataformats.storage.prefetch import prefetch
+from dataformats.storage.threads import concurrent_map
+from dataformats.writing.creating import begin, writer
 from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.shard_journal import ShardJournal
+from dataformats.writing.encoding import refuse
+from dataformats.writing.shard_limits import ShardLimits
+from dataformats.writing.shard_writer import publication_of
 
-__all__ = ["Run", "seal"]
+__all__ = ["Run"]
 
+_LOG = logging.getLogger("dataformats")
 _RANGE_BYTES = 8 * 2**20
 _RANGE_RECORDS = 8192
-_JOURNAL_S = 10.0
+_CHECKPOINT_S = 10.0
 _MOST_NAMES = 20
+_MOST_ERRORS = 20
 
 
 @dataclass
@@ -36,9 +47,18 @@ class Run:
     Attributes:
         conversion: What the tasks have in common.
         selection: The records.
-        executor: Runs the tasks; `None` runs them here.
         progress: Called with (records done, records in all).
-        resume: Continue what an interrupted run left.
+        arguments: What an equal conversion has in common with this one, besides source, records, format, payload and
+            spec.
+        path: As in `create`.
+        storage_options: Likewise; not in `repr`, because a password may be there.
+        shard_records: As in `create`.
+        shard_bytes: As in `create`.
+        overwrite: As in `create`.
+        resume: Continue the partial data of an equal conversion.
+        part: `(i, n)` to write only each `n`-th shard, from number `i` on, and publish nothing; `None` for all.
+        commit: Publish the shards that all parts wrote.
+        executor: Runs the tasks; `None` runs them here.
         total: How many records this run has to convert.
         done: How many of them are converted or left out.
         n_omitted: How many of these were left out.
@@ -48,9 +68,17 @@ class Run:
 
     conversion: Conversion
     selection: Selection
-    executor: Executor | None
     progress: Callable[[int, int], None] | None
+    arguments: Mapping[str, Any]
+    path: Any
+    storage_options: dict[str, Any] | None = field(repr=False)
+    shard_records: int | None
+    shard_bytes: int | None
+    overwrite: bool
     resume: bool
+    part: tuple[int, int] | None
+    commit: bool
+    executor: Executor | None = None
     total: int = field(init=False)
     done: int = 0
     n_omitted: int = 0
@@ -59,94 +87,198 @@ class Run:
 
     def __post_init__(self) -> None:
         self.total = len(self.selection)
+        if self.part is None and not self.commit:
+            return
+        if self.part is not None and self.commit:
+            raise ValueError("convert() takes part= or commit=True, not both")
+        if self.shard_records is None or self.shard_bytes is not None:
+            raise ValueError(
+                "part= and commit=True need shard_records=, without shard_bytes=: parts write whole shards"
+            )
+        first, n = self.part or (0, 1)
+        if not 0 <= first < n:
+            raise ValueError(f"part must be (i, n) with 0 <= i < n, found {self.part}")
 
-    def write_shards(self, shards: CommittedShards, size: int, part: tuple[int, int] | None = None) -> None:
-        """Write shards of `size` records that are not committed yet, in any order.
+    def write(self) -> ConvertReport:
+        """Convert, or return the report of an equal conversion that is complete."""
+        states, plan = _file_states(self.conversion.plan.source), self._plan()
+        by_tasks = self.shard_records is not None and self.shard_bytes is None
+        try:
+            begun = self._begun_area(plan) if by_tasks else self._writer(plan)
+        except TargetExistsError:
+            facts = self._published(plan)
+            if facts is None:
+                raise
+            return self._report(facts)
+        check = partial(_check_unchanged, states)
+        facts = (
+            self._append_all(begun, check) if isinstance(begun, DatasetWriter) else self._add_all(begun, plan, check)
+        )
+        errors = tuple(message for _, message in self.failures[:_MOST_ERRORS])
+        return replace(self._report(facts), resumed=self.n_resumed, errors=errors)
 
-        Args:
-            shards: The shards.
-            size: Records of each, but the last.
-            part: `(i, n)` for the shards with the numbers `i`, `i + n`, ... alone: others may write the rest now.
-        """
-        begin, step = part or (0, 1)
-        starts = self._starts(size)
-        numbers = range(begin, len(starts), step)
-        self.total = sum(min(size, len(self.selection) - starts[number]) for number in numbers)
-        shards.find(numbers)
-        if part is None:
-            shards.remove_others()
-        self.n_resumed, self.n_omitted = shards.n_records, shards.n_omitted
-        self._advance(self.n_resumed + self.n_omitted)
-        tasks = (self._task(n, starts[n], starts[n] + size) for n in numbers if n not in shards.found)
-        advance = self._advance if self.executor is None else None
-        write = partial(write_shard, attempts=shards.attempts, advance=advance)
-        done = self.done
-        for result in results(write, tasks, self.executor, in_order=False):
-            shards.commit(result, step)
-            self._note(result)
-            done += result.n_records + len(result.failures)
-            self._advance(done - self.done)
+    def preview(self) -> ConvertReport:
+        """Return what would be written, as far as that is known."""
+        return replace(self._report({"files": []}), records=len(self.selection))
 
-    def find_shards(self, shards: CommittedShards, size: int) -> None:
-        """Find the shards of `size` records that all parts have committed.
+    # ---- a single file, or shards of some bytes: records are appended in order
 
-        Raises:
-            StateMismatchError: Some are missing.
-        """
-        n = len(self._starts(size))
-        shards.find(range(n), checksums=False)
-        if len(shards.found) < n:
-            raise _incomplete(shards, n)
-        self.n_omitted = shards.n_omitted
-        self._advance(self.total)
+    def _writer(self, plan: Mapping[str, Any]) -> DatasetWriter:
+        is_one = self.shard_records is None and self.shard_bytes is None
+        schema = self.conversion.schema_of(len(self.selection)) if is_one else self.conversion.schema
+        return writer(
+            self.path,
+            schema,
+            refuse,
+            shard_records=self.shard_records,
+            shard_bytes=self.shard_bytes,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            storage_options=self.storage_options,
+            plan=plan,
+            verify=self.conversion.verify,
+        )
 
-    def _starts(self, size: int) -> range:
-        return range(0, max(1, len(self.selection)), size)
+    def _append_all(self, out: DatasetWriter, check: Callable[[], None]) -> Mapping[str, Any]:
+        """Append all records, publish them, and return the facts of the sidecar."""
+        try:
+            self._append_ranges(out)
+            check()
+            out.facts |= self._facts()
+            facts = {**out.facts, "files": out.complete()}
+            out.close()
+        except BaseException as error:
+            out.resumable &= self._is_kept(error)
+            out.abort()
+            raise
+        return facts
 
-    def append_ranges(self, out: DatasetWriter, journal: Path) -> list[tuple[int, Content]]:
-        """Append all records in order; return how many were written at a time, and what must be read back of them.
-
-        Args:
-            out: The writer; it may hold the first records already.
-            journal: Keeps these facts beside partial data. It may lack the last ones: then records are encoded again
-                to find out what must be read back, and not appended.
-        """
-        kept = self._kept(out, journal)
-        log = _RangeLog(out, ShardJournal(journal, kept), len(kept))
-        self.n_resumed, skipped = len(out), len(out) - sum(entry["records"] for entry in kept)
-        self.n_omitted = sum(entry["omitted"] for entry in kept)
-        first = kept[-1]["stop"] if kept else 0
+    def _append_ranges(self, out: DatasetWriter) -> None:
+        """Append all records in order, those behind the last checkpoint of an interrupted run again."""
+        position = out.shards.position
+        self.n_resumed, self.n_omitted = len(out), position.get("omitted", 0)
+        first = position.get("stop", 0)
         self._advance(first)
+        saved_s = time.monotonic()
         # Copied payloads cost less to read than to receive from a worker.
         executor = None if self.conversion.plan.copied else self.executor
         found = results(encode_task, self._ranges(first), executor, in_order=True)
         for result in prefetch(found) if executor is None else found:
-            n_read = result.n_records + len(result.failures)
-            for part in result.encoded:
-                out.append_stored(part[skipped:] if skipped else part)
-                skipped = max(0, skipped - len(part))
+            for records in result.encoded:
+                out.append_stored(records)
             self._note(result)
-            self._advance(n_read)
-            log.add(result, self.done)
-        if skipped:
-            raise _too_many(len(out), skipped)
-        return [*((entry["records"], entry["content"]) for entry in kept), *log.parts]
-
-    def _kept(self, out: DatasetWriter, journal: Path) -> list[dict[str, Any]]:
-        """Return the entries of the ranges that the partial data hold whole."""
-        kept, n = [], 0
-        for entry in ShardJournal.load(journal, in_order=False) if self.resume else ():
-            n += entry["records"]
-            if n > len(out) or (entry["content"] is None and self.conversion.verify):
-                break
-            kept.append(entry)
-        return kept
+            self._advance(result.n_records + len(result.failures))
+            out.shards.save({"stop": self.done, "omitted": self.n_omitted})
+            if time.monotonic() > saved_s + _CHECKPOINT_S:
+                out.shards.write_checkpoint()
+                saved_s = time.monotonic()
 
     def _ranges(self, first: int) -> Iterator[Task]:
         mean = self.conversion.plan.source._mean_bytes
         size = max(1, min(_RANGE_RECORDS, int(_RANGE_BYTES / max(1.0, mean))))
-        for n, begin in enumerate(range(first, len(self.selection), size)):
-            yield self._task(n, begin, begin + size)
+        for number, start in enumerate(range(first, len(self.selection), size)):
+            yield self._task(number, start, start + size)
+
+    # ---- shards of some records: tasks write them in any order
+
+    def _begun_area(self, plan: Mapping[str, Any]) -> StagingArea:
+        area, shared = area_at(self.path, self.storage_options), self.part is not None
+        limits = ShardLimits(self.shard_records)
+        begin(
+            area,
+            self.conversion.schema,
+            limits,
+            resume=self.resume,
+            overwrite=self.overwrite,
+            plan=plan,
+            shared=shared,
+        )
+        return area
+
+    def _add_all(self, area: StagingArea, plan: Mapping[str, Any], check: Callable[[], None]) -> Mapping[str, Any]:
+        """Write the shards that are missing, publish all unless this is a part, and return the facts of the sidecar."""
+        schema = self.conversion.schema
+        try:
+            entries = self._committed(area) if self.commit else self._write_shards(area)
+            check()
+            facts = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan, **self._facts()}
+            if self.part is not None:
+                return {**facts, "files": [entry.file for entry in entries.values()]}
+            with_records = [entries[number] for number in sorted(entries) if entries[number].n_records]
+            stem = area.name.rstrip("/").rsplit("/", 1)[-1]
+            new = publication_of(schema, stem, with_records or [entries[min(entries)]])
+            facts["files"] = new.facts["files"]
+            area.check_owned()
+            area.publish(replace(new, facts=facts, keep=True))
+        except BaseException as error:
+            is_begun = bool(area.entries()) if self.commit else area.keeps_partial
+            if area.is_owned and not (is_begun and self._is_kept(error)):
+                area.discard()
+            raise
+        finally:
+            area.release()
+        return facts
+
+    def _write_shards(self, area: StagingArea) -> dict[int, ShardEntry]:
+        """Write the shards that are not committed yet, in any order; return the entries of all."""
+        size, (first, step) = self.shard_records or 1, self.part or (0, 1)
+        starts = self._starts
+        numbers = range(first, len(starts), step)
+        self.total = sum(min(size, len(self.selection) - starts[number]) for number in numbers)
+        entries = self._sound(area, numbers, checksums=True) if self.resume else {}
+        if self.part is None and self.resume:
+            area.keep_only(entries)
+        self.n_resumed = sum(entry.n_records for entry in entries.values())
+        self.n_omitted = sum(entry.facts["omitted"] for entry in entries.values())
+        self._advance(self.n_resumed + self.n_omitted)
+        tasks = (self._task(n, starts[n], starts[n] + size) for n in numbers if n not in entries)
+        here = self.executor is None
+        write = partial(write_shard, area=area, sends=not here, advance=self._advance if here else None)
+        done = self.done
+        for result in results(write, tasks, self.executor, in_order=False):
+            area.check_owned()
+            shard = replace(result.shard, facts={"omitted": len(result.failures), "parts": step})
+            if here:
+                area.add(result.number, shard, area.folder / shard.shard)
+                area.settle(1)
+            else:
+                area.write_entry(result.number, shard)
+            entries[result.number] = shard
+            self._note(result)
+            done += result.n_records + len(result.failures)
+            self._advance(done - self.done)
+        area.settle()
+        return entries
+
+    def _committed(self, area: StagingArea) -> dict[int, ShardEntry]:
+        """Return the entries of the shards that all parts have committed.
+
+        Raises:
+            StateMismatchError: Some are missing.
+        """
+        n = len(self._starts)
+        entries = self._sound(area, range(n), checksums=False)
+        if len(entries) < n:
+            raise _incomplete(area, entries, n)
+        self.n_omitted = sum(entry.facts["omitted"] for entry in entries.values())
+        self._advance(self.total)
+        return entries
+
+    def _sound(self, area: StagingArea, numbers: Iterable[int], *, checksums: bool) -> dict[int, ShardEntry]:
+        """Return the entries of these numbers whose shards are as they list them."""
+        found = area.entries(numbers)
+        sound = concurrent_map(lambda entry: area.is_sound(entry, checksums=checksums), [*found.values()], local=False)
+        for number, is_sound in zip(list(found), sound, strict=True):
+            if not is_sound:
+                text = "the shard %d, %s beside %s, is not as it was written: it must be converted again"
+                _LOG.warning(text, number, found.pop(number).shard, area.name)
+        return found
+
+    @property
+    def _starts(self) -> range:
+        return range(0, max(1, len(self.selection)), self.shard_records or 1)
+
+    # ---- both
 
     def _task(self, number: int, first: int, stop: int) -> Task:
         return Task(self.conversion, number, self.selection.records(first, min(stop, len(self.selection))))
@@ -160,59 +292,67 @@ class Run:
         if self.progress is not None and n:
             self.progress(self.done, self.total)
 
+    def _is_kept(self, error: BaseException) -> bool:
+        """Return True if the partial data stay after an error: unless the records themselves caused it."""
+        return self.resume or not isinstance(error, DataFormatsError)
 
-class _RangeLog:
-    """Journals what was appended, with a sync of the data now and then.
+    def _facts(self) -> dict[str, Any]:
+        return {"dataformats": sys.modules["dataformats"].__version__, "omitted": self.n_omitted}
 
-    Compressed files are not flushed, because their bytes would depend on the time. Their frames have checksums, so that
-    a resume finds which of them a crash of the machine left.
-    """
+    def _plan(self) -> dict[str, Any]:
+        conversion = self.conversion
+        facts = {
+            "source": conversion.plan.source.fingerprint,
+            "records": len(self.selection),
+            **self.selection.facts,
+            **self.arguments,
+            "copied": conversion.plan.copied,
+            "spec": None if conversion.plan.spec is None else conversion.plan.spec.to_json(),
+            "options": dict(conversion.options),
+            "codecs": sorted(conversion.codecs or ()),
+            "shard_records": self.shard_records,
+            "shard_bytes": self.shard_bytes,
+        }
+        given = {name: fact for name, fact in facts.items() if fact is not None and fact not in ({}, [])}
+        plan: dict[str, Any] = json.loads(json.dumps(given, default=str))  # as it is read from a sidecar
+        return plan
 
-    def __init__(self, out: DatasetWriter, journal: ShardJournal, number: int) -> None:
-        self._out = out
-        self._journal = journal
-        self._number = number
-        self._pending: list[dict[str, Any]] = []
-        self._journaled_s = time.monotonic()
-        self.parts: list[tuple[int, Content]] = []
+    def _published(self, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the facts of the sidecar of data that an equal conversion has published; else `None`."""
+        area = area_at(self.path, self.storage_options)
+        if not self.resume or area.has_partial:
+            return None
+        facts, is_sound = area.facts_of_data()
+        schema = self.conversion.schema
+        metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan}
+        is_equal = facts is not None and {name: facts[name] for name in ENCODING if name in facts} == metadata
+        return facts if is_equal and is_sound else None
 
-    def add(self, result: Result, stop: int) -> None:
-        facts = {"records": result.n_records, "omitted": len(result.failures), "content": result.content, "stop": stop}
-        self._pending.append({"name": f"{self._number:05d}", **facts})
-        self._number += 1
-        self.parts.append((result.n_records, result.content or {}))
-        if time.monotonic() > self._journaled_s + _JOURNAL_S:
-            if not self._out.flush_adds_bytes:
-                self._out.flush(sync=True)
-            self._journal.append(*self._pending)
-            self._pending.clear()
-            self._journaled_s = time.monotonic()
-
-
-def seal(out: DatasetWriter, conversion: Conversion, parts: list[tuple[int, Content]], *, sharded: bool) -> None:
-    """Complete the files of a writer, read them back, and list their checksums."""
-    entries, present = out.complete()
-    (_, path), *beside = present.items()
-    with ThreadPoolExecutor(1) as thread:  # the files are read twice, at the same time
-        check = thread.submit(check_written, conversion.schema.backend, present, parts) if conversion.verify else None
-        for entry in entries:
-            now = path / entry["name"] if sharded else path
-            entry |= list_file(entry["name"], entry["records"], now, dict(beside), checksums=True)
-        if check is not None:
-            check.result()
+    def _report(self, facts: Mapping[str, Any]) -> ConvertReport:
+        return ConvertReport(
+            str(self.path),
+            self.conversion.format,
+            self.conversion.schema.payload,
+            sum(file["records"] for file in facts["files"]),
+            self.conversion.plan.copied,
+            0.0,
+            files=len(facts["files"]),
+            nbytes=sum(file["bytes"] for file in facts["files"]),
+            omitted=facts.get("omitted", 0),
+        )
 
 
-def _incomplete(shards: CommittedShards, expected: int) -> StateMismatchError:
+def _incomplete(area: StagingArea, entries: Mapping[int, ShardEntry], expected: int) -> StateMismatchError:
     """Return the error that shards are missing; it names the parts that did not write them."""
-    missing = [number for number in range(expected) if number not in shards.found]
-    counts = {shard.parts for shard in shards.found.values()}
+    missing = [number for number in range(expected) if number not in entries]
+    counts = {entry.facts["parts"] for entry in entries.values()}
     n_parts = counts.pop() if len(counts) == 1 else 1
     names = [f"{number}/{n_parts}" for number in sorted({number % n_parts for number in missing})]
     which = f"the parts {_listed(names)}" if n_parts > 1 else f"the parts that write the shards {_listed(missing)}"
     return StateMismatchError(
-        f"the number of complete shards in {shards.attempts.name!r}",
+        f"the number of complete shards of {area.name!r}",
         expected=expected,
-        found=len(shards.found),
+        found=len(entries),
         remedy=f"Run {which} again with the same arguments, then commit.",
     )
 
@@ -223,10 +363,20 @@ def _listed(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:_MOST_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
-def _too_many(found: int, excess: int) -> StateMismatchError:
-    return StateMismatchError(
-        "the number of records in the partial data",
-        expected=f"at most {found - excess}",
-        found=found,
-        remedy="Start again without resume=True.",
-    )
+def _file_states(source: RecordSource) -> dict[str, tuple[int, int]]:
+    """Return size and time of the local files of a source."""
+    found = {path: os.stat(path) for path in source.paths if os.path.isfile(path)}
+    return {path: (info.st_size, info.st_mtime_ns) for path, info in found.items()}
+
+
+def _check_unchanged(states: Mapping[str, tuple[int, int]]) -> None:
+    for path, before in states.items():
+        info = os.stat(path) if os.path.isfile(path) else None
+        now = None if info is None else (info.st_size, info.st_mtime_ns)
+        if now != before:
+            raise StateMismatchError(
+                f"size and time of {path!r}, a file of the source",
+                expected=before,
+                found=now,
+                remedy="It changed while it was converted: convert again.",
+            )

@@ -6,6 +6,7 @@ import functools
 import itertools
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,24 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
-from dataformats.converting.attempts import Attempts
 from dataformats.converting.executors import SentOnce
 from dataformats.converting.plan import Plan
-from dataformats.converting.read_back import Content, check_written, content_of
 from dataformats.errors import CodecError, DataFormatsError, SpecError
-from dataformats.indexing.sidecar import list_file
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.scan import as_numbers, steps
 from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.spec import VALUE
+from dataformats.staging.area import StagingArea
+from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, refuse
+from dataformats.writing.read_back import Content, content_of
 from dataformats.writing.schema import WriteSchema
+from dataformats.writing.shard_writer import check_shards, complete_file
 
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
 
 Failure = tuple[int, str]
 """A record that was left out: its number in the source, and the message of its error."""
 Records = range | NDArray[np.int64]
+_NO_SHARD = ShardEntry("", {"records": 0})
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,66 +178,59 @@ class Result:
         number: The number of the task.
         n_records: How many records were encoded or written.
         failures: The records that were left out.
-        content: What must be read back; `None` if nothing is.
         encoded: The records as stored, unless they are in a shard.
-        shard: The name of the attempt, if it is a shard.
-        entry: Its entry in the list of files.
+        shard: The entry of the shard.
     """
 
     number: int
     n_records: int = 0
     failures: list[Failure] = field(default_factory=list)
-    content: Content | None = None
     encoded: list[StoredRecords] = field(default_factory=list)
-    shard: str = ""
-    entry: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, records: StoredRecords, failures: list[Failure]) -> None:
-        """Count these records."""
-        self.n_records += len(records)
-        self.failures += failures
-        if self.content is not None:
-            self.content = content_of(records, self.content)
+    shard: ShardEntry = _NO_SHARD
 
 
 def encode_task(task: Task) -> Result:
     """Return the records of a task as they are stored."""
-    result = Result(task.number, content={} if task.conversion.verify else None)
+    result = Result(task.number)
     for records, failures in task.conversion.encoded(task.records):
-        result.add(records, failures)
+        result.n_records += len(records)
+        result.failures += failures
         result.encoded.append(records)
     return result
 
 
-def write_shard(task: Task, attempts: Attempts, advance: Callable[[int], None] | None = None) -> Result:
+def write_shard(task: Task, area: StagingArea, *, sends: bool, advance: Callable[[int], None] | None = None) -> Result:
     """Write the records of a task as a complete shard under a name of its own, and read it back.
 
     Args:
         task: The records.
-        attempts: Gets the shard; it may hold others of the same number.
+        area: Gets the shard; it may hold others of the same number.
+        sends: Add the shard to the area; else it stays in the folder of the area.
         advance: Called with numbers of records that are written, without the last ones, which need a complete shard;
             `None` if other tasks run at the same time.
     """
     conversion = task.conversion
-    result = Result(task.number, content={} if conversion.verify else None)
-    result.shard = f"{task.number:05d}-{secrets.token_hex(8)}.partial"
-    with attempts.working_folder() as folder:
-        path = folder / result.shard
+    result = Result(task.number)
+    with area.working_folder() if sends else nullcontext(area.folder) as folder:
+        path = folder / f"{task.number:05d}-{secrets.token_hex(8)}.partial"
         file = conversion.schema_of(len(task.records)).create(path, resume=False)
+        content, n_waiting = Content(), 0
         try:
-            n_waiting = 0
+            check_shards(file, conversion.schema)
             for records, failures in conversion.encoded(task.records):
                 if len(records):
                     file.append_stored(records)
-                result.add(records, failures)
+                if conversion.verify:
+                    content = content_of(records, content)
+                result.n_records += len(records)
+                result.failures += failures
                 if advance is not None:
                     advance(n_waiting)
                 n_waiting = len(records) + len(failures)
-            file.close()
-            if result.content is not None:
-                check_written(conversion.schema.backend, {path.name: path}, [(result.n_records, result.content)])
-            result.entry = list_file(f"{task.number:05d}", result.n_records, path, {}, checksums=True)
-            attempts.send(path)
+            parts = [(result.n_records, content)] if conversion.verify else None
+            result.shard = complete_file(file, path, f"{task.number:05d}", conversion.schema, parts, checksums=True)
+            if sends:
+                area.send(path)
         except BaseException:
             file.discard()
             raise

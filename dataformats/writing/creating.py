@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
@@ -13,17 +12,19 @@ from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import AppendsInPlace
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
+from dataformats.staging.area import StagingArea
+from dataformats.staging.local_area import InPlaceArea, LocalArea
+from dataformats.staging.paths import add_name, area_at
+from dataformats.staging.remote_area import RemoteArea
+from dataformats.staging.shared_folder import SharedFolder
 from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.destination import Destination, InPlace, SharedFolder, add_name, destination
 from dataformats.writing.encoding import Encode
-from dataformats.writing.extension import FinishedData
-from dataformats.writing.numbered_shards import NumberedShards
+from dataformats.writing.finished_data import FinishedData
 from dataformats.writing.schema import WriteSchema, format_of
-from dataformats.writing.shards import Output, ShardedFiles, ShardLimits, SingleFile
+from dataformats.writing.shard_limits import ShardLimits
+from dataformats.writing.shard_writer import ShardWriter, is_sharded
 
-__all__ = ["create", "writer"]
-
-_MakeOutput = Callable[[WriteSchema, Destination, bool], Output]
+__all__ = ["begin", "create", "writer"]
 
 
 def create(
@@ -147,121 +148,118 @@ def writer(
     workers: int = 0,
     storage_options: dict[str, Any] | None = None,
     plan: Mapping[str, Any] | None = None,
-    make_output: _MakeOutput | None = None,
-    shared: bool = False,
+    verify: bool | None = None,
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`.
 
     Args:
         plan: Of a conversion, which only an equal one resumes; kept in the sidecar.
-        make_output: Returns the files from the schema, the destination and `resume`; `None`: those of `create`.
-        shared: Resume together with other such writers, none of which closes: each ends with `abort`. `make_output`
-            calls `Destination.share`.
+        verify: Of a conversion: see `ShardWriter`.
     """
     limits = ShardLimits(shard_records, shard_bytes)
-    if shard_start is not None:
-        checked_int("shard_start", shard_start, 0)
-    checked_int("shard_step", shard_step, 1)
     checked_int("workers", workers, 0)
+    checked_int("shard_step", shard_step, 1)
     if append + overwrite + (shard_start is not None) > 1:
         raise ValueError("append=True, overwrite=True and shard_start= exclude each other: pass one of them")
-    target = destination(path, storage_options)
-    if append or shard_start is not None:
-        target = destination(target.final.resolve())  # if it is a link, the data that it names grow
+    area = area_at(path, storage_options)
     if shard_start is not None:
-        target = SharedFolder(target.final)
-    elif append or (resume and make_output is None):
-        final, may_grow = target.final.resolve(), limits == ShardLimits() and not overwrite and plan is None
-        if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
-            target, resume = InPlace(final), True
-    more = {} if plan is None else {"plan": plan}
-    facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **more}
-    extends = append and not target.grows and target.exists()
+        names = functools.partial(_shard_name, schema, area.final.resolve().name)
+        area = SharedFolder(area.final.resolve(), names, checked_int("shard_start", shard_start, 0), shard_step)
+    elif append or resume:
+        may_grow = limits == ShardLimits() and not overwrite and plan is None
+        area = _growing(area, schema, append=append, may_grow=may_grow)
+    resume |= isinstance(area, InPlaceArea)
+    finished = begin(area, schema, limits, append=append, resume=resume, overwrite=overwrite, plan=plan)
     try:
-        target.lock(overwrite or extends, shared=shared)
-        if not target.grows:
-            _check_free(target, overwrite or extends, facts if resume else None)
-        finished = FinishedData.of(target.final, schema, limits) if extends else None
-        if finished is not None:
-            facts["extends"] = finished.digest
-        numbers = None if shard_start is None else itertools.count(shard_start, shard_step)
-        make = make_output or functools.partial(_output, facts=facts, limits=limits, finished=finished, numbers=numbers)
-        output = _begin(target, schema, facts, resume, make)
+        shards = ShardWriter(area, schema, limits, finished=finished, resume=resume, verify=verify)
     except BaseException as error:
-        add_name(error, target.name)
-        target.release()
-        raise
-    resumable = resume or (plan is not None and target.keeps_partial)
-    return DatasetWriter(
-        target, schema, encode, output, resumable=resumable, workers=workers, facts=more, codecs=codecs
-    )
-
-
-def _begin(
-    target: Destination, schema: WriteSchema, facts: Mapping[str, Any], resume: bool, make_output: _MakeOutput
-) -> Output:
-    """Make or resume the partial data, and return their files."""
-    target.begin(facts, schema.backend, resume)
-    try:
-        return make_output(schema, target, resume)
-    except BaseException:
         with contextlib.suppress(OSError):
             if not resume:
-                target.discard()
+                area.discard()
+        add_name(error, area.name)
+        area.release()
         raise
+    more = {} if plan is None else {"plan": plan}
+    resumable = resume or (plan is not None and area.keeps_partial)
+    return DatasetWriter(area, schema, encode, shards, resumable=resumable, workers=workers, facts=more, codecs=codecs)
 
 
-def _output(
+def begin(
+    area: StagingArea,
     schema: WriteSchema,
-    target: Destination,
-    resume: bool,
-    *,
-    facts: Mapping[str, Any],
     limits: ShardLimits,
-    finished: FinishedData | None,
-    numbers: Iterator[int] | None,
-) -> Output:
-    if numbers is not None:
-        return NumberedShards(schema, target.final, facts, limits, numbers=numbers, resume=resume)
-    if finished is not None:
-        finished.begin(target.partial)
-    if limits != ShardLimits() or (finished is not None and finished.shards is not None):
-        return ShardedFiles(schema, target, limits, resume or finished is not None)
-    output = SingleFile(schema, target, resume or finished is not None)
+    *,
+    append: bool = False,
+    resume: bool,
+    overwrite: bool,
+    plan: Mapping[str, Any] | None = None,
+    shared: bool = False,
+) -> FinishedData | None:
+    """Have the name of an area until it is released, and make or resume its partial data.
+
+    Returns:
+        The data that the new ones extend; `None` if there are none, or if they grow in place.
+    """
+    facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **({} if plan is None else {"plan": plan})}
+    finished = None
     try:
-        if finished is not None:
-            finished.check_resumed(target.partial)
-    except BaseException:
-        output.suspend()
+        area.lock(schema.backend, overwrite=overwrite, resume=resume, shared=shared)
+        if area.is_staged:
+            extends = append and area.exists()
+            if append and limits == ShardLimits() and not extends:
+                _ = area.final
+            _check_free(area, overwrite or extends, facts if resume else None)
+            if extends:
+                area.extend()
+                finished = FinishedData.at(area, schema, limits)
+                facts["extends"] = finished.digest
+        area.begin(facts, resume=resume, sharded=is_sharded(area, limits, finished))
+    except BaseException as error:
+        add_name(error, area.name)
+        area.release()
         raise
-    return output
+    return finished
 
 
-def _check_free(target: Destination, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
+def _shard_name(schema: WriteSchema, stem: str, number: int) -> str:
+    return schema.backend.shard_name(stem, number, **schema.options)
+
+
+def _growing(area: StagingArea, schema: WriteSchema, *, append: bool, may_grow: bool) -> StagingArea:
+    """Return the area of data that `append` extends, or that grow in place: if it is a link, what the link names."""
+    if isinstance(area, RemoteArea):
+        return area
+    final = area.final.resolve()
+    if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
+        return InPlaceArea(final)
+    return LocalArea(final) if append else area
+
+
+def _check_free(area: StagingArea, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
     """Raise `TargetExistsError` if publishing would delete something that the call did not ask to replace.
 
     Args:
-        target: The destination.
+        area: The staging area.
         overwrite: See `create`.
         resumed: Format, payload, spec and plan with `resume=True`, else `None`.
     """
-    has_partial = target.keeps_partial and target.partial.exists()
+    has_partial = area.has_partial
     may_be_complete = not has_partial and (not overwrite or (resumed is not None and "plan" in resumed))
-    is_complete = resumed is not None and may_be_complete and target.complete(resumed)
+    is_complete = resumed is not None and may_be_complete and area.complete(resumed)
     if not overwrite or is_complete:  # a conversion would write the same again
-        if not target.exists():
+        if not area.exists():
             return
         problem, remedy = "exists", Remedy("Pass {overwrite} to replace it", overwrite=True)
         if resumed is not None and has_partial:
-            problem = f"exists, and so do the partial data {str(target.partial)!r} of a writer that was to replace it"
+            problem = f"exists, and so do the partial data {str(area.partial)!r} of a writer that was to replace it"
             remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
         elif is_complete:
             problem = "is complete: there is nothing to resume"
             remedy = Remedy("Pass {append} to extend it, or {overwrite} to replace it", append=True, overwrite=True)
         elif resumed is not None:
             problem = "exists, with another format, payload or spec, or with other files than its sidecar lists"
-        raise TargetExistsError(f"{target.name!r} {problem}", remedy=remedy)
-    unrelated = target.unrelated_entry()
+        raise TargetExistsError(f"{area.name!r} {problem}", remedy=remedy)
+    unrelated = area.unrelated_entry()
     if unrelated is not None:
-        what = f"{target.name!r} is not replaced: the folder holds other files than data, such as {str(unrelated)!r}"
+        what = f"{area.name!r} is not replaced: the folder holds other files than data, such as {str(unrelated)!r}"
         raise TargetExistsError(what, remedy="Move them, or delete the folder")

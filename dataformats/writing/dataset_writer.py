@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dataformats.batch import StoredRecords
-from dataformats.errors import CodecError, SpecError
+from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.record_writer import RecordWriter
-from dataformats.writing.destination import Destination, add_name
+from dataformats.staging.area import Publication, StagingArea
+from dataformats.staging.paths import add_name
 from dataformats.writing.encoding import Encode, encode_chunks, encode_in_threads
 from dataformats.writing.schema import WriteSchema
-from dataformats.writing.shards import Output
+from dataformats.writing.shard_writer import ShardWriter
 from dataformats.writing.tables import TableRecords, is_table
 
 __all__ = ["DatasetWriter"]
@@ -28,41 +31,43 @@ class DatasetWriter(RecordWriter):
     """Writes one dataset, in one file or in shards. Not thread-safe.
 
     Args:
-        target: Where the dataset is published.
+        area: Where the data grow, begun.
         schema: Its format, payload and spec.
         encode: From a record to its bytes.
-        output: The files.
+        shards: The files.
         resumable: True if `abort` keeps the partial data.
         workers: Threads that encode in `extend`.
         facts: What the sidecar says besides format, payload, spec and files.
         codecs: As in `create`.
 
     Attributes:
+        shards: As given.
         resumable: As given.
         facts: As given; may be added to until `close`.
     """
 
     def __init__(
         self,
-        target: Destination,
+        area: StagingArea,
         schema: WriteSchema,
         encode: Encode,
-        output: Output,
+        shards: ShardWriter,
         *,
         resumable: bool,
         workers: int,
         facts: Mapping[str, Any],
         codecs: Mapping[str, Any] | None = None,
     ) -> None:
-        self._target = target
+        self._area = area
         self._schema = schema
         self._encode = encode
-        self._output = output
+        self.shards: ShardWriter = shards
         self.resumable: bool = resumable
         self.facts: dict[str, Any] = dict(facts)
         self._workers = workers
         self._codecs = codecs
-        self._files: list[dict[str, Any]] | None = None  # once they are complete
+        self._complete: Publication | None = None
+        self._is_unsent = False
         self._open = True
         self._closed_by = ""
         after_fork(self, "_forget")
@@ -70,7 +75,7 @@ class DatasetWriter(RecordWriter):
     def append(self, record: Any) -> None:
         self._require_open()
         try:
-            self._output.append(self._encode(record))
+            self.shards.append(self._encode(record))
         except (OSError, SpecError, CodecError) as error:
             self._add_place(error)
             raise
@@ -79,7 +84,7 @@ class DatasetWriter(RecordWriter):
         """Append one encoded record; only if the format stores one blob per record."""
         self._require_open()
         try:
-            self._output.append(blob)
+            self.shards.append(blob)
         except (OSError, SpecError) as error:
             self._add_place(error)
             raise
@@ -88,7 +93,7 @@ class DatasetWriter(RecordWriter):
         """Append records as a file of the format stores them."""
         self._require_open()
         try:
-            self._output.append_stored(records)
+            self.shards.append_stored(records)
         except (OSError, SpecError) as error:
             self._add_place(error)
             raise
@@ -96,7 +101,7 @@ class DatasetWriter(RecordWriter):
     def next_shard(self) -> None:
         """Complete the current shard, and start another one; only for data in shards."""
         self._require_open()
-        self._output.next_shard()
+        self.shards.next_shard()
 
     def extend(self, records: Iterable[Any]) -> None:
         """Append several records, in order: of an iterable, or the rows of a table with a column for each field.
@@ -149,97 +154,89 @@ class DatasetWriter(RecordWriter):
             for encoded, failure in chunks:
                 try:
                     if isinstance(encoded, StoredRecords):
-                        self._output.append_stored(encoded)
+                        self.shards.append_stored(encoded)
                     else:
-                        self._output.extend(encoded)
+                        self.shards.extend(encoded)
                     if failure is not None:
                         raise failure
                 except (OSError, SpecError, CodecError) as error:
                     self._add_place(error)
                     raise
 
-    @property
-    def flush_adds_bytes(self) -> bool:
-        """True if each `flush` adds bytes to the complete files."""
-        return self._output.file.flush_adds_bytes
-
     def flush(self, sync: bool = False) -> None:
         self._require_open()
         try:
-            self._output.flush(sync)
+            self.shards.flush(sync)
         except OSError as error:
-            add_name(error, self._target.name)
+            add_name(error, self._area.name)
             raise
 
     def __len__(self) -> int:
-        return self._output.n_records
+        return self.shards.n_records
 
-    @property
-    def partial(self) -> Path:
-        """The local path of the growing file or folder."""
-        return self._target.partial
-
-    def complete(self) -> tuple[list[dict[str, Any]], dict[str, Path]]:
-        """Complete the files under their partial names; only `close` can follow.
-
-        Returns:
-            The entries of the sidecar's `files`, which may be changed until `close`; and final name to present path of
-            the file, or the folder, and of those that belong beside it.
-        """
+    def complete(self) -> Sequence[Mapping[str, Any]]:
+        """Complete the files under their partial names, and return their entries; only `close` can follow."""
         self._require_open()
-        if self._files is None:
-            self._target.check_owned()
-            self._files = self._output.finish()
-        beside = {name: path for name, path in self._output.sidecars().items() if path is not None}
-        return self._files, {self._target.name.rstrip("/").rsplit("/", 1)[-1]: self._target.partial, **beside}
+        if self._complete is None:
+            self._area.check_owned()
+            self._complete = self.shards.finish()
+        files: Sequence[Mapping[str, Any]] = self._complete.facts["files"]
+        return files
 
     def close(self) -> None:
         if not self._open:
             return
         try:
-            manifest, _ = self.complete()
-            self._target.check_owned()
-            sidecar = self._schema.sidecar()
-            facts = {"format": self._schema.backend.name, **(sidecar or {}), **self.facts, "files": manifest}
-            is_kept = sidecar is not None or bool(self.facts)
-            self._target.publish(facts, keep=is_kept, sidecars=self._output.sidecars())
+            self._publish()
         except BaseException as error:
+            if self._area.unsent is not None and isinstance(error, OSError) and not isinstance(error, DataFormatsError):
+                self._is_unsent = True
+                raise _not_sent(error, self._area.name, self._area.unsent) from error
             try:
                 self.abort()
             except OSError as other:
-                _LOG.warning("could not abort the writer of %s: %s", self._target.name, other)
-            add_name(error, self._target.name)
+                _LOG.warning("could not abort the writer of %s: %s", self._area.name, other)
+            add_name(error, self._area.name)
             raise
         self._open = False
-        self._target.release()
+        self._area.release()
+
+    def _publish(self) -> None:
+        files = self.complete()
+        self._area.check_owned()
+        sidecar = self._schema.sidecar()
+        facts = {"format": self._schema.backend.name, **(sidecar or {}), **self.facts, "files": files}
+        if self._complete is not None:
+            self._area.publish(replace(self._complete, facts=facts, keep=sidecar is not None or bool(self.facts)))
 
     def abort(self) -> None:
         if not self._open:
             return
         self._open = False
         try:
-            if self.resumable or not self._target.is_owned:
-                self._output.suspend()
+            if self.resumable or not self._area.is_owned:
+                self.shards.suspend()
                 return
             try:
-                self._output.discard()
+                self.shards.discard()
             finally:
-                self._target.discard()
+                self._area.discard()
         finally:
-            self._target.release()
+            self._area.release()
 
     def __del__(self) -> None:
         if getattr(self, "_open", False):
             try:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
             finally:
-                self.abort()
+                if not self._is_unsent:
+                    self.abort()
 
     def _add_place(self, error: BaseException) -> None:
         """Name the record that comes next in an error because of it."""
         if isinstance(error, (SpecError, CodecError)) and error.index is None:
             error.index = len(self)
-        add_name(error, self._target.name)
+        add_name(error, self._area.name)
 
     def _forget(self) -> None:
         """In a forked child, leave everything to the parent."""
@@ -247,7 +244,12 @@ class DatasetWriter(RecordWriter):
 
     def _require_open(self) -> None:
         if not self._open:
-            raise ValueError(f"the writer of {self._target.name!r} is closed{self._closed_by}")
+            raise ValueError(f"the writer of {self._area.name!r} is closed{self._closed_by}")
 
     def __repr__(self) -> str:
-        return f"<writer of {self._target.name!r}: {self._schema.backend.name}, {len(self)} records>"
+        return f"<writer of {self._area.name!r}: {self._schema.backend.name}, {len(self)} records>"
+
+
+def _not_sent(error: OSError, name: str, folder: Path) -> OSError:
+    what = f"{error.strerror or error}. The data stay in {str(folder)!r}: call close() again to send them"
+    return OSError(error.errno or errno.EIO, what, name)

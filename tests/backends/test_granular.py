@@ -1127,7 +1127,7 @@ def test_a_lost_field_is_not_cut_to(names: list[str], tmp_path: Path) -> None:
 def test_an_empty_data_set_killed_before_it_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options: Any = {"spec": {"a": "utf8", "s": "utf8[]"}, "resume": True}
     with monkeypatch.context() as patch:
-        patch.setattr("dataformats.writing.destination.Destination.publish", dying(None, iter(())))
+        patch.setattr("dataformats.staging.local_area.LocalArea.publish", dying(None, iter(())))
         writer = dataformats.create(tmp_path / "d", "granular", **options)
         with pytest.raises(StopIteration):
             writer.close()

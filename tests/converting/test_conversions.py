@@ -15,7 +15,7 @@ import pytest
 import dataformats
 import dataformats.converting.run
 import dataformats.converting.tasks
-from dataformats.converting import read_back
+import dataformats.writing.shard_writer
 from dataformats.indexing.file_digest import file_checksum
 from dataformats.indexing.sidecar import load_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
@@ -207,9 +207,8 @@ def test_a_flipped_bit_is_found_when_records_are_read_back(
         path.write_bytes(data)
         check(backend, files, parts)
 
-    check = read_back.check_written
-    for module in (dataformats.converting.tasks, dataformats.converting.run):
-        monkeypatch.setattr(module, "check_written", check_damaged)
+    check = dataformats.writing.shard_writer.check_written
+    monkeypatch.setattr(dataformats.writing.shard_writer, "check_written", check_damaged)
     with pytest.raises(dataformats.FormatError):
         dataformats.convert(source, tmp_path / "new", format, **shards)
     assert list(tmp_path.iterdir()) == []

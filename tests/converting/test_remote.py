@@ -50,9 +50,9 @@ def test_parts_at_once_and_commit(source: dataformats.RecordSource, remote: Remo
     assert (again.records, again.resumed) == (18, 18)
     with pytest.raises(dataformats.StateMismatchError, match="limit"):
         dataformats.convert(source, URL, part=(0, 2), limit=5, **OPTIONS)
-    assert names(remote) == {"new.partial.attempts.partial"}
-    remote.memory.rm(remote.memory.glob("/bucket/new.*/00003-*")[0], recursive=True)
-    remote.memory.rm(remote.memory.glob("/bucket/new.*/00003.json")[0])
+    assert names(remote) == {"new.partial"}
+    remote.memory.rm(remote.memory.glob("/bucket/new.partial/*/00003-*")[0], recursive=True)
+    remote.memory.rm(remote.memory.glob("/bucket/new.partial/*/00003.json")[0])
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 4, found 3. Run the parts 1/2"):
         dataformats.convert(source, URL, commit=True, **OPTIONS)
     write(1)
@@ -94,16 +94,19 @@ def test_data_without_their_last_sidecar_are_not_complete(source: dataformats.Re
     assert numbers() == list(range(N))
 
 
-def test_without_resume_or_after_a_bad_record_nothing_is_left(source: dataformats.RecordSource, remote: Remote) -> None:
+def test_bad_record_leaves_the_objects_of_others(source: dataformats.RecordSource, remote: Remote) -> None:
     def refused(record: dict[str, Any]) -> dict[str, Any]:
         if record["n"] == 20:
             raise dataformats.SpecError("no")
         return record
 
     dataformats.convert(source, URL, part=(0, 2), **OPTIONS)
+    before = remote.memory.find("/bucket")
     with pytest.raises(dataformats.SpecError):
         dataformats.convert(source, URL, map=refused, **OPTIONS)
-    assert remote.memory.find("/bucket") == []
+    assert remote.memory.find("/bucket") == before
+    dataformats.convert(source, URL, **OPTIONS)
+    assert names(remote) == {"new", "new.dataformats.json"}
 
 
 def test_a_single_file_is_not_resumed(source: dataformats.RecordSource) -> None:

@@ -15,9 +15,10 @@ import pytest
 
 import dataformats
 import dataformats.converting.run
-from dataformats.storage.checked_json import parse_checked
-from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.shard_journal import ShardJournal
+from dataformats.backends.framed.writer import FramedWriter
+from dataformats.backends.granular.writer import GranularWriter
+from dataformats.staging.local_area import LocalArea
+from dataformats.writing.journaled_file import JournaledFileWriter
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
@@ -90,32 +91,36 @@ def test_compressed_bytes_do_not_depend_on_time(
     source: dataformats.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("fast", 1000.0), ("slow", -1.0)):
-        monkeypatch.setattr(dataformats.converting.run, "_JOURNAL_S", seconds)
+        monkeypatch.setattr(dataformats.converting.run, "_CHECKPOINT_S", seconds)
         dataformats.convert(source, tmp_path / name, "tfrecord", compression="gzip", shuffle=1)
     assert (tmp_path / "fast").read_bytes() == (tmp_path / "slow").read_bytes()
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_data_are_on_the_disk_before_their_journal(
+def test_checkpoints_follow_synced_data(
     source: dataformats.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    steps: list[tuple[str, Any]] = []
-    monkeypatch.setattr(dataformats.converting.run, "_JOURNAL_S", -1.0)
-
-    def spy(owner: type, name: str) -> None:
-        step = getattr(owner, name)
-
-        def spied(*args: Any, **options: Any) -> None:
-            steps.append((name, options))
-            step(*args, **options)
-
-        monkeypatch.setattr(owner, name, spied)
-
-    spy(DatasetWriter, "flush")
-    spy(ShardJournal, "append")
+    steps: list[str] = []
+    monkeypatch.setattr(dataformats.converting.run, "_CHECKPOINT_S", -1.0)
+    monkeypatch.setattr(dataformats.converting.run, "_RANGE_RECORDS", 16)
+    backend = {"tfrecord": FramedWriter, "ofrecord": FramedWriter, "granular": GranularWriter}
+    spy(monkeypatch, steps, backend.get(format, JournaledFileWriter), "flush")
+    spy(monkeypatch, steps, LocalArea, "write_entry")
     dataformats.convert(source, tmp_path / "new", format, shuffle=1)
-    assert len(steps) > 2
-    assert steps == [("flush", {"sync": True}), ("append", {})] * (len(steps) // 2)
+    at_checkpoints = "".join("e" if step.startswith("write_entry") else "f" if "True" in step else "" for step in steps)
+    assert at_checkpoints.startswith("fefefe")
+    assert "ee" not in at_checkpoints
+
+
+def spy(monkeypatch: pytest.MonkeyPatch, steps: list[str], owner: type, name: str) -> None:
+    """Note each call of a method."""
+    step = getattr(owner, name)
+
+    def spied(*args: Any, **options: Any) -> Any:
+        steps.append(f"{name} {options}")
+        return step(*args, **options)
+
+    monkeypatch.setattr(owner, name, spied)
 
 
 def test_without_resume_it_starts_again(source: dataformats.RecordSource, tmp_path: Path) -> None:
@@ -168,14 +173,14 @@ def test_a_shard_that_was_damaged_since_is_converted_again(
     path = tmp_path / "new"
     options: dict[str, Any] = {"format": "granular", "shard_records": 9}
     interrupt(source, path, 50, **options)
-    attempts = tmp_path / "new.partial.attempts.partial"
-    (bag,) = attempts.glob("00002-*/image.bag")
+    partial = tmp_path / "new.partial"
+    (bag,) = partial.glob("00002-*/image.bag")
     data = bytearray(bag.read_bytes())
     data[100] ^= 1
     bag.write_bytes(data)
-    (shard,) = attempts.glob("00003-*.partial")
+    (shard,) = partial.glob("00003-*.partial")
     shutil.rmtree(shard)
-    (attempts / "00004.json").write_bytes(b"torn")
+    (partial / "00004.json").write_bytes(b"torn")
     report = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
     assert (report.records, report.resumed) == (60, 18)
     assert "00002" in caplog.text
@@ -183,31 +188,11 @@ def test_a_shard_that_was_damaged_since_is_converted_again(
     assert [found["n"] for found in dataformats.open(path)] == list(range(60))
 
 
-def test_shards_that_an_earlier_version_committed_by_a_journal(
-    source: dataformats.RecordSource, tmp_path: Path
-) -> None:
-    path = tmp_path / "new"
-    options: dict[str, Any] = {"format": "granular", "shard_records": 9}
-    interrupt(source, path, 50, **options)
-    partial, attempts = tmp_path / "new.partial", tmp_path / "new.partial.attempts.partial"
-    entries = [parse_checked(name.read_bytes()) for name in sorted(attempts.glob("*.json"))]
-    for entry in entries:
-        (attempts / entry["attempt"]).rename(partial / entry["file"]["name"])
-    shutil.rmtree(attempts)
-    (partial / "00000").rename(partial / "000000")  # it was killed while it gave the shards their final names
-    ShardJournal(tmp_path / "new.partial.tasks.journal", [entry["file"] for entry in entries])
-    report = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
-    assert (report.records, report.resumed) == (60, 45)
-    assert [found["n"] for found in dataformats.open(path)] == list(range(60))
-    assert sorted(name.name for name in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
-
-
 def test_strays_are_not_published(source: dataformats.RecordSource, tmp_path: Path) -> None:
     path = tmp_path / "new"
     options: dict[str, Any] = {"format": "tfrecord", "shard_records": 9}
     interrupt(source, path, 50, **options)
-    (tmp_path / "new.partial.attempts.partial").mkdir(exist_ok=True)
-    (tmp_path / "new.partial.attempts.partial" / "00001-cafe.partial").write_bytes(b"stray")
+    (tmp_path / "new.partial" / "00001-cafe.partial").write_bytes(b"stray")
     (tmp_path / "new.partial" / "00077").write_bytes(b"stray")
     dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
     assert len(tree(path)) == 7

@@ -25,6 +25,7 @@ LEVELS = {
     "storage": 4,
     "indexing": 5,
     "reading": 6,
+    "staging": 6,
     "importing": 7,
     "writing": 6,
     "converting": 7,

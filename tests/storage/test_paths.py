@@ -14,10 +14,10 @@ import pytest
 import dataformats
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.staging.paths import area_at
 from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
 from dataformats.storage.remote_systems import _EXTRAS
-from dataformats.writing.destination import destination
 
 
 def names(path: Any) -> list[str]:
@@ -74,7 +74,7 @@ def test_a_missing_package_is_named_by_a_line_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "fsspec.implementations.http", raising=False)
-    for use in (resolve, destination):
+    for use in (resolve, area_at):
         with pytest.raises(MissingExtraError, match=re.escape(f"'{url}' ")) as caught:
             use(url)
         assert caught.value.remedy == f"Run {line}"
@@ -105,7 +105,7 @@ def test_files_of_a_folder_are_asked_for_in_one_listing(monkeypatch: pytest.Monk
 
 
 def test_an_unknown_scheme() -> None:
-    for use in (resolve, destination):
+    for use in (resolve, area_at):
         for url in ("s4://x/y", "simplecache::s4://x/y"):
             with pytest.raises(UnknownNameError, match="unknown URL scheme 's4'"):
                 use(url)
@@ -119,6 +119,6 @@ def test_errors_of_file_systems_are_os_errors(tmp_path: Path) -> None:
 
 
 def test_an_unknown_user() -> None:
-    for use in (resolve, destination):
+    for use in (resolve, area_at):
         with pytest.raises(FileNotFoundError, match="'~no-such-user/x': no user"):
             use("~no-such-user/x")

@@ -138,7 +138,7 @@ def test_a_resume_needs_the_data_that_it_began_with(case: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("step", range(3))
-def test_links_that_were_interrupted_are_made_again(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_links_are_made_again(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = create(tmp_path, "tfrecord shards", range(10))
     calls, link = itertools.count(), os.link
 
@@ -147,13 +147,16 @@ def test_links_that_were_interrupted_are_made_again(step: int, tmp_path: Path, m
             raise KeyboardInterrupt
         link(source, target)
 
+    writer = appending(path, "tfrecord shards", resume=True)
+    writer.append(record(10))
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            appending(path, "tfrecord shards", resume=True)
-    with appending(path, "tfrecord shards", resume=True) as writer:
-        assert len(writer) == 10
+            writer.close()
     assert numbers(path) == list(range(10))
+    with appending(path, "tfrecord shards", resume=True) as writer:
+        assert len(writer) == 11
+    assert numbers(path) == list(range(11))
 
 
 def test_a_file_of_a_conversion_is_extended(tmp_path: Path) -> None:

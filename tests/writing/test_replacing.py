@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.staging.local_area import LocalArea
+from dataformats.staging.lock import NameLock
 from dataformats.storage import atomic, rename
-from dataformats.writing.partial_data import PartialData
 
 SPEC = {"n": "int64"}
 SHARDS: dict[str, Any] = {"shard_records": 2}
@@ -68,7 +69,7 @@ def test_files_and_folders_replace_each_other(
 
 
 STEPS: dict[str, tuple[Any, str, bool]] = {  # what is killed, and whether before or after it
-    "before the exchange": (PartialData, "_mark_complete", True),
+    "before the exchange": (NameLock, "write_mark", True),
     "after the exchange": (atomic, "exchange", True),
     "while old data are deleted": (shutil, "rmtree", False),
     "before the first rename": (os, "rename", False),
@@ -95,13 +96,13 @@ def killed(step: str, work: Callable[[], None], exchanges: bool) -> None:
 
         if not exchanges:
             rename._system_call = lambda: None  # type: ignore[assignment]
-        original = PartialData.publish
+        original = LocalArea.publish
 
-        def publish(self: PartialData, *arguments: Any, **options: Any) -> None:
+        def publish(self: LocalArea, *arguments: Any, **options: Any) -> None:
             setattr(owner, name, deadly)
             original(self, *arguments, **options)
 
-        PartialData.publish = publish  # type: ignore[method-assign]
+        LocalArea.publish = publish  # type: ignore[method-assign]
         work()
     finally:
         os._exit(1)

@@ -24,13 +24,13 @@ def write_and_die(path: Path, format: str, at: str, number: int) -> None:
     if child:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
         return
-    owner, name = {"rename": (Path, "rename"), "write": (atomic, "write_bytes"), "publish": (atomic, "publish")}[at]
+    owner, name = {"rename": (os, "rename"), "entry": (atomic, "write_bytes"), "publish": (atomic, "publish")}[at]
     original = getattr(owner, name)
     calls = 0
 
     def counted(*arguments: object, **options: object) -> object:
         nonlocal calls
-        if at != "publish" or str(arguments[0]) == f"{path}.partial":
+        if at != "publish" or str(arguments[0]) == f"{path}.complete.partial":
             calls += 1
         if calls == number:
             os._exit(9)
@@ -49,7 +49,7 @@ def write_and_die(path: Path, format: str, at: str, number: int) -> None:
 @pytest.mark.parametrize("format", ["tfrecord", "ffrecord"])
 @pytest.mark.parametrize(
     ("at", "number", "safe"),
-    [("rename", 1, 4), ("rename", 2, 8), ("rename", 3, 10), ("rename", 4, 10), ("rename", 6, 10), ("publish", 1, 10)],
+    [("entry", 1, 4), ("entry", 2, 8), ("entry", 3, 10), ("entry", 4, 10), ("rename", 2, 10), ("publish", 1, 10)],
 )
 def test_every_step_can_be_the_last(tmp_path: Path, format: str, at: str, number: int, safe: int) -> None:
     path = tmp_path / "data"
@@ -84,27 +84,22 @@ def resumed_numbers(path: Path) -> list[int]:
     return [record["n"] for record in dataformats.open(path)]
 
 
-def test_a_damaged_journal_is_not_believed(interrupted: Path, tmp_path: Path) -> None:
-    """Any changed byte, and any truncation: an error that names the journal, or all records once."""
-    journal = interrupted.with_name("x.partial.shards.journal")
-    sound = journal.read_bytes()
+def test_damaged_entry_costs_no_record(interrupted: Path, tmp_path: Path) -> None:
+    """Any changed byte, and any truncation: its shard is resumed like one that grows."""
+    entry = interrupted.with_name("x.partial") / "00001.json"
+    sound = entry.read_bytes()
     damaged = [sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :] for at in range(0, len(sound), 3)]
-    texts = [b"[4, 4", b"[4, -4]", b'["4"]', b"[" * 100_000, b"\n", b"{}\n", sound + sound]
-    n_errors = 0
+    texts = [b"[4, 4", b"[4, -4]", b'["4"]', b"[" * 100_000, b"\n", b"{}\n", b"null", sound + sound]
     for number, text in enumerate([*damaged, *texts, *(sound[:at] for at in range(0, len(sound), 9))]):
         path = tmp_path / str(number) / "x"
         shutil.copytree(interrupted.parent, path.parent)
-        path.with_name(journal.name).write_bytes(text)
-        try:
-            assert resumed_numbers(path) == list(range(14))
-        except dataformats.FormatError as error:
-            n_errors += error.path == str(path.with_name(journal.name))
-    assert n_errors >= len(damaged) + len(texts) - 2  # without its last newline, a line is torn
+        (path.with_name("x.partial") / entry.name).write_bytes(text)
+        assert resumed_numbers(path) == list(range(14))
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:50] + b"\0" + data[51:], lambda _: b""])
 def test_a_damaged_shard_is_not_believed(interrupted: Path, damage: Callable[[bytes], bytes]) -> None:
-    shard = interrupted.with_name("x.partial") / "00001"
+    shard = interrupted.with_name("x.partial") / "00001.partial"
     shard.write_bytes(damage(shard.read_bytes()))
     with pytest.raises(dataformats.FormatError, match="00001") as error:
         resumed_numbers(interrupted)
@@ -114,26 +109,18 @@ def test_a_damaged_shard_is_not_believed(interrupted: Path, damage: Callable[[by
 
 
 def test_shards_behind_a_missing_one_are_written_again(interrupted: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (interrupted.with_name("x.partial") / "00000").unlink()
+    (interrupted.with_name("x.partial") / "00000.partial").unlink()
     assert resumed_numbers(interrupted) == list(range(14))
     assert "00000 is missing" in caplog.text
     assert len(list(interrupted.iterdir())) == 4
 
 
-def test_complete_shards_are_kept_if_the_journal_is_missing(interrupted: Path) -> None:
-    journal = interrupted.with_name("x.partial.shards.journal")
-    listed = journal.read_bytes()
-    journal.unlink()
-    with pytest.raises(dataformats.FormatError, match="00000"):
-        resumed_numbers(interrupted)
-    journal.write_bytes(listed)
-    assert resumed_numbers(interrupted) == list(range(14))
-
-
-def test_a_journal_of_counts_alone_is_read(interrupted: Path) -> None:
-    """As the version before wrote it."""
-    interrupted.with_name("x.partial.shards.journal").write_text("[4, 4]")
-    assert resumed_numbers(interrupted) == list(range(14))
+def test_shard_without_entry_keeps_its_records(interrupted: Path) -> None:
+    (interrupted.with_name("x.partial") / "00000.json").unlink()
+    with dataformats.create(interrupted, "tfrecord", spec=SPEC, shard_records=4, resume=True) as writer:
+        assert len(writer) == 4
+        writer.extend({"n": n} for n in range(4, 14))
+    assert [record["n"] for record in dataformats.open(interrupted)] == list(range(14))
 
 
 def test_finished_folders_are_checked_too(tmp_path: Path) -> None:
@@ -141,7 +128,7 @@ def test_finished_folders_are_checked_too(tmp_path: Path) -> None:
     writer = dataformats.create(path, "granular", spec=SPEC, shard_records=4, resume=True)
     writer.extend({"n": n} for n in range(9))
     writer.abort()
-    bag = tmp_path / "x.partial" / "00000" / "n.bag"
+    bag = tmp_path / "x.partial" / "00000.partial" / "n.bag"
     bag.write_bytes(bag.read_bytes()[:-1] + b"\xff")
     with pytest.raises(dataformats.FormatError, match="00000"):
         dataformats.create(path, "granular", spec=SPEC, shard_records=4, resume=True)

@@ -57,18 +57,18 @@ def write(path: Path) -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        "shards.SingleFile.append",
-        "shards.SingleFile.flush",
-        "shards.SingleFile.finish",
-        "partial_data.PartialData.begin",
+        "writing.shard_writer.ShardWriter.append",
+        "writing.shard_writer.ShardWriter.flush",
+        "writing.shard_writer.ShardWriter.finish",
+        "staging.local_area.LocalArea.begin",
     ],
 )
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = tmp_path / "x.ffr"
-    monkeypatch.setattr(f"dataformats.writing.{step}", fail)
+    monkeypatch.setattr(f"dataformats.{step}", fail)
     with pytest.raises(OSError, match=r"No space left on device: .*x\.ffr'"):
         write(path)
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dataformats.errors import FormatError
@@ -63,19 +63,18 @@ def holds_data_of(path: Path, backend: Backend) -> bool:
     return bool(files) and all(file.size == 0 or backend.sniff(file).match != "no" for file in files)
 
 
-def records_of_shards(path: Path, backend: Backend) -> list[tuple[Path, int]]:
-    """Return the path and the records of each shard in a folder, in reading order, or of one file or dataset.
+def records_of_shards(files: Sequence[StoredFile], backend: Backend) -> list[tuple[str, int]]:
+    """Return the path and the records of each shard that consists of some of these files, in reading order.
 
     Raises:
         FormatError: One cannot be opened.
     """
-    files = backend.find(LocalFolder(path)) if path.is_dir() else [LocalFile(path)]
     try:
         summaries = backend.open(files, OpenOptions()).file_summaries() if files else []
     finally:
         for file in files:
             file.release()
-    return [(Path(name), records) for name, records, _ in summaries]
+    return [(name, records) for name, records, _ in summaries]
 
 
 def _found(backend: Backend, folder: Folder) -> Iterator[StoredFile]:

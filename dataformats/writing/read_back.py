@@ -48,51 +48,33 @@ def content_of(records: StoredRecords, before: Content) -> Content:
 
 
 def check_written(backend: Backend, files: Mapping[str, Path], parts: Iterable[tuple[int, Content]]) -> None:
-    """Read files back, and compare their records with those that were to be written.
+    """Read a file back, and compare its records with those that were to be written.
 
     Args:
         backend: The format.
         files: Final name to present path of the file, or the folder, and of those beside it.
-        parts: The number of records of each part, and their content.
+        parts: Numbers of records from the start, in ascending order, and the content of so many; the last is all.
 
     Raises:
         FormatError: They differ, or a record is damaged.
     """
     path = next(iter(files.values()))
-    first = 0
+    done, content, rest = 0, Content(), None
     with contextlib.closing(_stored(backend, files)) as steps:
-        portions = _Portions(steps)
         for n, expected in parts:
-            if portions.content(n) != expected:
+            first = done
+            while done < n and (step := rest or next(steps, None)) is not None:
+                content, rest = content_of(step[: n - done], content), step[n - done :]
+                done += min(n - done, len(step))
+            if content != expected or done < n:
                 raise _not_as_written(path, first, n)
-            first += n
-        if portions.content(1):
-            raise _not_as_written(path, first, 1)
+        if rest or next(steps, None):
+            raise _not_as_written(path, done, done + 1)
 
 
-def _not_as_written(path: Path, first: int, n: int) -> FormatError:
-    what = f"of the records {first} to {first + n - 1}, some were read back otherwise than they were written"
+def _not_as_written(path: Path, first: int, stop: int) -> FormatError:
+    what = f"of the records {first} to {stop - 1}, some were read back otherwise than they were written"
     return FormatError(what, path=str(path), remedy="The disk or the memory may be faulty: convert again.")
-
-
-class _Portions:
-    """The content of portions of any size of records that are read in steps of another size."""
-
-    def __init__(self, steps: Iterator[StoredRecords]) -> None:
-        self._steps = steps
-        self._rest: StoredRecords | None = None  # the records of the step that are in no portion yet
-
-    def content(self, n: int) -> Content:
-        """Return the content of the next `n` records, or of fewer if the file ends."""
-        content: Content = {}
-        while n:
-            step = self._rest or next(self._steps, None)
-            if step is None:
-                break
-            content = content_of(step[:n], content)
-            self._rest = step[n:]
-            n -= min(n, len(step))
-        return content
 
 
 def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredRecords]:

@@ -1,0 +1,1 @@
+"""Where new data grow, and how they get their final name."""

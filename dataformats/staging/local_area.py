@@ -1,0 +1,367 @@
+"""LocalArea: new data on the local disk, and their final name in one rename."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dataformats.errors import FormatError, TargetInUseError
+from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
+from dataformats.interfaces import Backend
+from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.staging.area import ENCODING, Publication, StagingArea, check_encoding, is_as_listed, name_is_taken
+from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
+from dataformats.staging.foreign_files import holds_data_of, unrelated_entry
+from dataformats.staging.lock import Mark, NameLock, in_the_way
+from dataformats.storage import atomic
+from dataformats.storage.file_lock import FileLock
+from dataformats.storage.files import LocalFile, LocalFolder
+
+__all__ = ["InPlaceArea", "LocalArea"]
+
+_LOG = logging.getLogger("dataformats")
+_ENTRY = ".entry.journal"
+_JOURNALS = (".journal", _ENTRY)
+
+
+class LocalArea(StagingArea):
+    """New data that grow in `NAME.partial`: a file, a folder, or a folder of shards and their entries.
+
+    Complete shards move into the folder `NAME.complete.partial` and get their final names there. So no task that is
+    late writes into a folder that is published.
+
+    Args:
+        path: The final name.
+    """
+
+    keeps_partial = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name: str = str(path)
+        self._partial = path.with_name(f"{path.name}.partial")
+        self._complete = path.with_name(f"{path.name}.complete.partial")
+        self._name_lock = NameLock(self._beside(SIDECAR_SUFFIX), path)
+        self._folder_lock: FileLock | None = None
+        self._overwrite = self._is_adopted = self._is_shared = self._is_sharded = False
+
+    @property
+    def partial(self) -> Path:  # type: ignore[override]  # an attribute of other areas
+        return self._partial
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._path,)
+
+    # ---- the name
+
+    @property
+    def final(self) -> Path:
+        return self._path
+
+    def exists(self) -> bool:
+        return os.path.lexists(self._path)
+
+    def unrelated_entry(self) -> Path | None:
+        # A link is replaced, and the folder that it names stays.
+        return unrelated_entry(self._path) if atomic.is_folder(self._path) else None
+
+    @property
+    def is_owned(self) -> bool:
+        return self._name_lock.is_current
+
+    def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
+        self._overwrite, self._is_shared = overwrite, shared
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # Before there is a sidecar, which would say that the data are ours.
+        self._check_foreign(backend, resume)
+        try:
+            if self._name_lock.acquire(shared=shared):
+                self._recover()
+            if overwrite:
+                self._lock_folder()
+        except BlockingIOError as error:
+            raise _has_another_writer(self.name) from error
+
+    def extend(self) -> None:
+        self._overwrite = True
+        try:
+            self._lock_folder()
+        except BlockingIOError as error:
+            raise _has_another_writer(self.name) from error
+
+    def _lock_folder(self) -> None:
+        """Refuse writers that append in place."""
+        if self._path.is_dir():
+            self._folder_lock = FileLock(self._path, shared=self._is_shared)
+
+    def release(self) -> None:
+        try:
+            if self.is_owned and not self._name_lock.is_shared:
+                if not os.path.lexists(self._partial):
+                    self.discard()
+                elif self._is_adopted and not self._name_lock.text():
+                    atomic.remove(self._name_lock.path)
+        except OSError as error:
+            _LOG.warning("leftovers beside %s were not deleted: %s", self._path, error)
+        finally:
+            self._name_lock.release()
+            if self._folder_lock is not None:
+                self._folder_lock.release()
+
+    def _check_foreign(self, backend: Backend, resume: bool) -> None:
+        """Raise `TargetExistsError` if something that no writer of this package left has the partial name.
+
+        Without a sidecar, data of the format are taken for those of another program, which a writer may resume.
+        """
+        if not os.path.lexists(self._partial):
+            return
+        is_ours = os.path.lexists(self._name_lock.path) or _is_empty(self._partial)
+        is_ours = is_ours or any(self._beside(journal).is_file() for journal in _JOURNALS)
+        if self._partial.is_symlink() or not (is_ours or (resume and holds_data_of(self._partial, backend))):
+            what = "it has the name of partial data, but no writer of this package left it"
+            raise in_the_way(self._partial, what)
+        self._is_adopted = not os.path.lexists(self._name_lock.path)
+
+    # ---- data that grow
+
+    @property
+    def has_partial(self) -> bool:
+        return self._partial.exists()
+
+    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+        self._is_sharded = sharded
+        saved = self._saved() if resume else None
+        if saved is not None:
+            check_encoding(saved, facts, str(self._name_lock.path))
+        elif not (resume and self._is_adopted):
+            self._remove_data()
+        if sharded:
+            self._partial.mkdir(exist_ok=True)
+        if saved is None:
+            self._name_lock.write(facts, sync=resume)
+        if self._is_shared:
+            try:
+                self._name_lock.share()
+            except BlockingIOError as error:
+                raise _has_another_writer(self.name) from error
+
+    def _saved(self) -> dict[str, Any] | None:
+        """Return what the interrupted writer saved; `None` if there is nothing to resume."""
+        # After a crash of the machine the sidecar may be empty: then nothing tells what the data are.
+        if not os.path.lexists(self._partial) or not self._name_lock.text():
+            return None
+        try:
+            return self._name_lock.facts()
+        except FormatError:
+            if _is_empty(self._partial):
+                return None  # killed while it wrote the sidecar
+            raise
+
+    @property
+    def folder(self) -> Path:
+        return self._partial
+
+    def send(self, shard: Path) -> None:
+        """The shard is there already."""
+
+    def write_entry(self, number: int, entry: ShardEntry) -> None:
+        atomic.write_bytes(self._entry_path(number), entry.pack())
+
+    def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:
+        if numbers is None and not self._is_sharded:
+            numbers = [0]
+        elif numbers is None:
+            names = [path.name.removesuffix(ENTRY_SUFFIX) for path in self._partial.glob(f"*{ENTRY_SUFFIX}")]
+            numbers = [int(name) for name in names if name.isdecimal()]
+        found = {}
+        for number in sorted(numbers):
+            path = self._entry_path(number)
+            try:
+                found[number] = ShardEntry.parse(path.read_bytes())
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                _LOG.warning("%s is damaged (%s): its shard must be written again", path, error)
+        return found
+
+    def is_sound(self, entry: ShardEntry, *, checksums: bool) -> bool:
+        return is_as_listed(self._partial / entry.shard, entry, checksums=checksums)
+
+    def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
+        kept = {name for number, entry in entries.items() for name in (entry.shard, entry_name(number))}
+        others = [path for path in self._partial.iterdir() if path.name not in kept]
+        atomic.remove(*(path for path in others if not path.name.startswith(f"{growing:05d}.")))
+
+    def discard(self) -> None:
+        self._remove_data()
+        # The sidecar last: without it, the rest would not be recognized.
+        atomic.remove(self._name_lock.path)
+
+    def _beside(self, suffix: str) -> Path:
+        return self._partial.with_name(self._partial.name + suffix)
+
+    def _entry_path(self, number: int) -> Path:
+        return self._partial / entry_name(number) if self._is_sharded else self._beside(_ENTRY)
+
+    def _remove_data(self) -> None:
+        beside = [self._beside(f"{suffix}{more}") for suffix in _JOURNALS for more in ("", ".partial")]
+        # A writer that is killed while it writes the final sidecar leaves the last one.
+        temporary = self._path.with_name(f"{self._path.name}{SIDECAR_SUFFIX}.partial")
+        atomic.remove(self._partial, self._complete, *beside, self._beside(".partial"), temporary)
+
+    # ---- publishing
+
+    def publish(self, new: Publication) -> None:
+        with self._described(new):
+            self._rename(new)
+        try:
+            self.discard()
+        except OSError as error:
+            _LOG.warning("%s is complete, but leftovers beside it were not deleted: %s", self._path, error)
+
+    def _rename(self, new: Publication) -> None:
+        """Give the final name to the data, and to the files beside them."""
+        beside = {self._path.with_name(name): path for name, path in new.beside.items()}
+        beside = {final: path for final, path in beside.items() if path is not None or os.path.lexists(final)}
+        data = self._partial if new.shards is None else self._complete
+        now = {**beside, self._path: data}
+        if new.shards is not None:
+            atomic.remove(data)
+            data.mkdir()
+            atomic.sync(data.parent)
+        if new.shards is not None or any(map(os.path.lexists, now)):
+            names = {final.name: path is not None for final, path in now.items()}
+            shards = None if new.shards is None else dict(new.shards)
+            self._name_lock.write_mark(Mark(data.lstat().st_ino, names, shards))
+        self._gather(new)
+        try:
+            if beside:
+                atomic.publish_together(now, replace=self._overwrite)
+            else:
+                atomic.publish(data, self._path, replace=self._overwrite)
+        except FileExistsError as error:
+            raise name_is_taken(self.name) from error
+
+    def _gather(self, new: Publication) -> None:
+        """Move the new shards into the folder that gets the final name, and link there those that stay."""
+        if new.shards is None:
+            return
+        for name, staged in new.shards.items():
+            os.rename(self._partial / staged, self._complete / name)
+        for name, present in new.kept.items():
+            _link(self._path / present, self._complete / name)
+        atomic.sync(self._complete)
+
+    def _recover(self) -> None:
+        """Undo what a killed writer began to publish, or delete the data that it has replaced."""
+        mark = self._name_lock.mark()
+        if mark is None:
+            return
+        beside = self._path.with_name
+        atomic.restore({beside(name): beside(f"{name}.partial") if new else None for name, new in mark.names.items()})
+        data = self._partial if mark.shards is None else self._complete
+        if _inode(self._path) == mark.inode:
+            # A file loses its partial name in the rename itself; data that were replaced get it.
+            self._remove_data()
+        elif _inode(data) not in (None, mark.inode):
+            raise in_the_way(data, "it holds neither new data nor the data that they replaced")
+        elif mark.shards is not None:
+            self._scatter(mark.shards)
+        self._name_lock.remove_mark()
+
+    def _scatter(self, shards: Mapping[str, str]) -> None:
+        """Move shards back into the folder in which they grew."""
+        for name, staged in shards.items():
+            if os.path.lexists(self._complete / name):
+                os.rename(self._complete / name, self._partial / staged)
+        atomic.sync(self._partial)
+        atomic.remove(self._complete)
+
+    def _entry(self) -> StoredFile | Folder:
+        return LocalFolder(self._path) if self._path.is_dir() else LocalFile(self._path)
+
+    @property
+    def _sidecar(self) -> Path:
+        return self._path.with_name(self._path.name + SIDECAR_SUFFIX)
+
+    def _read_sidecar(self) -> bytes | None:
+        return self._sidecar.read_bytes() if self._sidecar.is_file() else None
+
+    def _write_sidecar(self, content: bytes | None) -> None:
+        if content is None:
+            self._sidecar.unlink(missing_ok=True)
+        else:
+            atomic.write_bytes(self._sidecar, content)
+
+
+class InPlaceArea(LocalArea):
+    """Finished data that grow under their final name.
+
+    Args:
+        path: The data, which have no links: the sidecar of a folder lies beside it, not beside links to it.
+    """
+
+    is_staged = False
+
+    @property
+    def partial(self) -> Path:  # type: ignore[override]  # as in the base class
+        return self._path
+
+    def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
+        # The folder, too, which `overwrite` locks.
+        super().lock(backend, overwrite=True, resume=resume, shared=shared)
+
+    @property
+    def is_owned(self) -> bool:
+        return self._folder_lock is not None and self._folder_lock.is_current
+
+    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+        """Compare format, payload and spec with the sidecar; its list of files does not hold until `publish`."""
+        sidecar = load_sidecar(self._entry())
+        if sidecar is None:
+            return
+        # The files will be others, and a plan describes what a conversion wrote.
+        known = {name: fact for name, fact in (self.facts_of_data()[0] or {}).items() if name in ENCODING[:3]}
+        if known.keys() - {"format"}:
+            check_encoding(known, facts, sidecar.name)
+        self._write_sidecar(sidecar_bytes(known) if known else None)
+
+    def publish(self, new: Publication) -> None:
+        self._write_sidecar(sidecar_bytes(new.facts) if new.keep else None)
+
+
+def _has_another_writer(name: str) -> TargetInUseError:
+    remedy = "Close or abort that writer, or wait until its process has ended"
+    return TargetInUseError(f"{name!r} has another writer", remedy=remedy)
+
+
+def _is_empty(path: Path) -> bool:
+    if atomic.is_folder(path):
+        return not any(path.iterdir())
+    return path.lstat().st_size == 0
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a finished shard, a file or a folder, a second name; copy it if the file system has no such links."""
+    if source.is_dir():
+        shutil.copytree(source, target, copy_function=_link_file)
+    else:
+        _link_file(source, target)
+
+
+def _link_file(source: str | Path, target: str | Path) -> None:
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:
+        atomic.copy_file(Path(source), Path(target))

@@ -1,0 +1,485 @@
+"""RemoteArea: new data behind a URL. Shards are sent as they are complete, and all get their names by a redo log."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from dataformats.errors import FormatError, StateMismatchError, TargetExistsError
+from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
+from dataformats.indexing.sidecar_check import compare_entry, is_name
+from dataformats.interfaces import Backend
+from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.staging.area import Publication, StagingArea, check_encoding, name_is_taken
+from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
+from dataformats.staging.foreign_files import unrelated_object
+from dataformats.storage import atomic
+from dataformats.storage.range_requests import patiently
+from dataformats.storage.remote import FsspecFile, FsspecFolder
+from dataformats.storage.remote_errors import errors_as_os_error
+from dataformats.storage.remote_versions import identity_of
+from dataformats.storage.threads import concurrent_map
+
+__all__ = ["RemoteArea"]
+
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
+"""Schemes whose objects appear whole: a write that fails leaves the old object, or none."""
+_PATIENCE_S = 5.0  # for another writer that is publishing; then it counts as killed
+_POLL_S = 0.2
+_FACTS = "facts.json"
+_REPLACED = "Its writer has the name now: write to another one, or append to the data that are there"
+
+
+class RemoteArea(StagingArea):
+    """New data behind an fsspec URL.
+
+    They grow in a temporary folder. Complete shards are sent to `NAME.partial/ID/`, where ID is the writer's own; the
+    object `NUMBER.json` there commits a shard. To publish, a writer creates the object `NAME.partial.dataformats.json`
+    if it does not exist. It is a redo log: it says which objects get which names, so any writer that finds it can end
+    what a killed one began, and no two publish at once.
+
+    Args:
+        url: The final name.
+        fs: The fsspec file system.
+        path: The final name in it.
+        writer: The ID, once `begin` chose it.
+    """
+
+    def __init__(self, url: str, fs: Any, path: str, writer: str = "") -> None:
+        self._fs = fs
+        self._path = path.rstrip("/")
+        self.name: str = url
+        self._id = writer
+        self._log = f"{self._path}.partial{SIDECAR_SUFFIX}"
+        self._overwrite = self._is_sharded = False
+        self._extended: dict[str, Any] | None = None
+        self._pending: dict[int, tuple[Callable[[], None], Future[None]]] = {}
+        self._sizes: dict[str, int] = {}  # of the objects of this writer, by the last listing
+        protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
+        self._is_object_store = bool(protocols & _OBJECT_STORES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self._fs, self._path, self._id)
+
+    # ---- the name
+
+    def exists(self) -> bool:
+        self._fs.invalidate_cache(self._path)
+        with errors_as_os_error(self.name):  # missing credentials are an error before anything is written
+            try:
+                patiently(lambda: self._fs.info(self._path))
+            except (FileNotFoundError, PermissionError):  # the latter of a role that may only write
+                return False
+            return True
+
+    def unrelated_entry(self) -> str | None:
+        with errors_as_os_error(self.name):
+            if not self._fs.isdir(self._path):
+                return None
+            return unrelated_object(FsspecFolder(self._fs, self._path), self._fs.find(self._path))
+
+    def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
+        self._overwrite = overwrite
+        with errors_as_os_error(self.name), suppress(PermissionError):  # of a role that may only write
+            self._finish_other()
+
+    def extend(self) -> None:
+        self._overwrite, self._extended = True, self._contents()
+
+    def release(self) -> None:
+        if "_threads" in vars(self):
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        if "folder" in vars(self):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def unsent(self) -> Path:
+        return self.folder
+
+    # ---- data that grow
+
+    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+        self._is_sharded = sharded
+        if resume and not sharded:
+            _ = self.final
+        text = json.dumps(facts)
+        with errors_as_os_error(self.name):
+            self._id = self._resumed(json.loads(text)) if resume else secrets.token_hex(8)
+            self._write(f"{self._prefix}/{_FACTS}", text.encode())  # which shows that this may be done
+
+    def _resumed(self, facts: dict[str, Any]) -> str:
+        """Return the ID of the interrupted writer with these facts that has most shards, or that of a new one."""
+        writers: dict[str, dict[str, Any]] = {}
+        for path in self._find(f"{self._path}.partial"):
+            inside = path.rpartition(f"{self._path}.partial/")[2]
+            if inside.count("/") == 1 and inside.endswith(f"/{_FACTS}"):
+                writers[inside.removesuffix(f"/{_FACTS}")] = json.loads(self._fs.cat_file(path))
+        equal = [writer for writer, saved in writers.items() if saved == facts]
+        for writer, saved in writers.items() if not equal else ():
+            check_encoding(saved, facts, f"{self.name}.partial/{writer}/{_FACTS}")
+        objects = {writer: len(self._find(f"{self._path}.partial/{writer}")) for writer in equal}
+        # The parts of a conversion begin at once, and agree on a name for what they write together.
+        common = hashlib.sha256(str(facts).encode()).hexdigest()[:16]
+        return max(equal, key=lambda writer: (objects[writer], writer), default=common)
+
+    @property
+    def keeps_partial(self) -> bool:
+        return self._is_sharded
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        """A temporary folder, made at first use."""
+        return Path(tempfile.mkdtemp(prefix="dataformats-"))
+
+    @property
+    def partial(self) -> Path:  # type: ignore[override]  # an attribute of other areas
+        return self.folder / self._path.rsplit("/", 1)[-1]
+
+    @contextmanager
+    def working_folder(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="dataformats-") as folder:
+            yield Path(folder)
+
+    def open_shard(self, number: int, *, resume: bool) -> Path:
+        return self.folder / f"{number:05d}-{secrets.token_hex(8)}.partial"  # two processes may resume one writer
+
+    def send(self, shard: Path) -> None:
+        with errors_as_os_error(self.name):
+            self._put({f"{self._prefix}/{path.relative_to(shard.parent).as_posix()}": path for path in _files(shard)})
+        atomic.remove(shard)
+
+    def write_entry(self, number: int, entry: ShardEntry) -> None:
+        with errors_as_os_error(self.name):
+            self._write(f"{self._prefix}/{entry_name(number)}", entry.pack())
+
+    def add(self, number: int, entry: ShardEntry, shard: Path) -> None:
+        """Send the shard and commit it in a thread."""
+
+        def commit() -> None:
+            self.send(shard)
+            self.write_entry(number, entry)
+
+        self._pending[number] = commit, self._threads.submit(commit)
+
+    def settle(self, n_pending: int = 0) -> None:
+        for number, (commit, sending) in list(self._pending.items()):
+            if sending.done() and sending.exception() is not None:  # raised before: try again
+                self._pending[number] = commit, self._threads.submit(commit)
+        while len(self._pending) > n_pending:
+            number = next(iter(self._pending))
+            self._pending[number][1].result()
+            del self._pending[number]
+
+    @functools.cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, "dataformats-send")
+
+    def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:
+        with errors_as_os_error(self.name):
+            found = self._find(self._prefix)
+            self._sizes = {path.rpartition(f"{self._prefix}/")[2]: about["size"] for path, about in found.items()}
+            known = [name.removesuffix(ENTRY_SUFFIX) for name in self._sizes if name.endswith(ENTRY_SUFFIX)]
+            listed = {int(name) for name in known if name.isdecimal()}
+            chosen = sorted(listed if numbers is None else listed.intersection(numbers))
+            texts = concurrent_map(
+                lambda number: self._fs.cat_file(f"{self._prefix}/{entry_name(number)}"), chosen, local=False
+            )
+        return {number: ShardEntry.parse(text) for number, text in zip(chosen, texts, strict=True)}
+
+    def is_sound(self, entry: ShardEntry, *, checksums: bool) -> bool:
+        return all(self._sizes.get(name) == size for name, size in entry.sizes.items())
+
+    def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
+        kept = {name for number, entry in entries.items() for name in (*entry.sizes, entry_name(number))}
+        with errors_as_os_error(self.name):
+            self._delete(f"{self._prefix}/{name}" for name in self._sizes.keys() - kept - {_FACTS})
+
+    def discard(self) -> None:
+        self.release()
+        if self._id:
+            with errors_as_os_error(self.name):
+                self._remove(self._prefix)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self._path}.partial/{self._id}"
+
+    # ---- publishing
+
+    def publish(self, new: Publication) -> None:
+        """Send what is left, and give all objects their names, so that `open` finds the old data or the new ones.
+
+        If new objects replace others of the same names, `open` refuses the data in between.
+        """
+        self.settle()
+        with errors_as_os_error(self.name):
+            objects = {} if new.shards is not None else self._local_objects(new)
+            before = self._read_sidecar()
+            log = {
+                "id": self._id,
+                "facts": new.facts,
+                "keep": new.keep,
+                "previous": new.previous or self.facts_of_data()[0],
+                "before": None if before is None else before.decode(),
+                "beside": [f"{self._parent}/{name}" for name in new.beside],
+            }
+            is_direct = self._is_object_store and len(objects) == 1 and self._old_objects(log) <= {*objects}
+            log["moves"] = {} if is_direct else self._moves(new, objects)
+            log["kept"] = [
+                path for name, now in new.kept.items() if name == now for path in self._find(f"{self._path}/{name}")
+            ]
+            self._take(log)
+            self._redo(log, objects if is_direct else {})
+
+    def _local_objects(self, new: Publication) -> dict[str, Path]:
+        """Return final name to local path of the files of a single file or folder, and of those beside it."""
+        found = {
+            f"{self._path}{path.as_posix().removeprefix(self.partial.as_posix())}": path
+            for path in _files(self.partial)
+        }
+        beside = {f"{self._parent}/{name}": path for name, path in new.beside.items()}
+        return found | {name: path for name, path in beside.items() if path is not None}
+
+    def _moves(self, new: Publication, objects: Mapping[str, Path]) -> dict[str, str]:
+        """Return final to present name of all new objects, after sending those that are still here."""
+        if new.shards is None:
+            staged = {name: f"{self._prefix}/{name.removeprefix(f'{self._parent}/')}" for name in objects}
+            self._put({staged[name]: path for name, path in objects.items()})
+            return staged
+        inside: dict[str, list[str]] = {}
+        for path in self._find(self._prefix):
+            inside.setdefault(path.removeprefix(f"{self._prefix}/").partition("/")[0], []).append(path)
+        shards = {name: (f"{self._prefix}/{staged}", inside.get(staged, [])) for name, staged in new.shards.items()}
+        for name, now in new.kept.items():
+            if name != now:
+                shards[name] = f"{self._path}/{now}", [*self._find(f"{self._path}/{now}")]
+        missing = [name for name, (_, paths) in shards.items() if not paths]
+        if missing:
+            what = f"the shard of {self.name!r} that is to be {missing[0]!r}"
+            raise StateMismatchError(what, expected="an object", found=None, remedy=_REPLACED)
+        return {
+            f"{self._path}/{name}{path.removeprefix(now)}": path
+            for name, (now, paths) in shards.items()
+            for path in paths
+        }
+
+    def _take(self, log: Mapping[str, Any]) -> None:
+        """Create the log, so that no other writer publishes; end what another one left.
+
+        Raises:
+            TargetExistsError: Another writer has published since this one began.
+        """
+        text = json.dumps(log).encode()
+        while not self._create(self._log, text):
+            if self._finish_other():
+                return  # it is the log of this writer, whose answer was lost, or of an earlier `close`
+        try:
+            if self._extended is not None and self._extended != self._contents():
+                what = f"{self.name!r} was extended or replaced by another writer meanwhile"
+                raise TargetExistsError(what, remedy=_REPLACED)
+            if not self._overwrite and self.exists():
+                raise name_is_taken(self.name)
+        except BaseException:
+            self._delete([self._log])
+            raise
+
+    def _create(self, path: str, text: bytes) -> bool:
+        """Create an object; return False if it exists."""
+        try:
+            self._make_folders([path])
+            self._fs.pipe_file(path, text, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def _finish_other(self) -> bool:
+        """Wait for a writer that is publishing, and do its work if it was killed; return True if it is this one.
+
+        Raises:
+            TargetExistsError: Something else has the name of the log.
+        """
+        deadline = time.monotonic() + _PATIENCE_S
+        while (text := self._read(self._log)) is not None:
+            log = self._parsed(text)
+            if log["id"] == self._id:
+                return True
+            if time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+            else:
+                self._redo(log)
+        return False
+
+    def _parsed(self, text: bytes) -> dict[str, Any]:
+        """Return a log of objects of this name: one from elsewhere could have any object replaced."""
+        try:
+            log: dict[str, Any] = json.loads(text)
+            final = (f"{self._path}/", f"{self._parent}/{Path(self._path).stem}.")
+            staged = (f"{self._path}/", f"{self._path}.partial/")
+            names = [*log["moves"], *log["kept"], *log["beside"]]
+            is_ours = all(name == self._path or name.startswith(final) for name in names)
+            is_ours = is_ours and all(name.startswith(staged) for name in log["moves"].values())
+            is_ours = is_ours and is_name(log["id"]) and isinstance(log["facts"]["files"], list)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            is_ours = False
+        if not is_ours:
+            what = f"{self.name + '.partial' + SIDECAR_SUFFIX!r} is in the way: no writer of this name left it"
+            raise TargetExistsError(what, remedy="Delete or rename it")
+        return log
+
+    def _redo(self, log: Mapping[str, Any], objects: Mapping[str, Path] | None = None) -> None:
+        """Do what a log says: all of it, or what an interrupted writer had left.
+
+        Args:
+            log: The log, which exists.
+            objects: Final name to path of the only object, which is sent in its place.
+        """
+        facts, moves = log["facts"], log["moves"]
+        new, old = {*moves, *log["kept"], *(objects or ())}, self._old_objects(log)
+        moved: list[str] = []
+        try:
+            self._describe(log, old, new)
+            self._put(objects or {})
+            self._move(moves, moved)
+        except BaseException:
+            if not moved:
+                with suppress(Exception):  # nothing has changed, or the only object
+                    self._end_as(log, self._is_there(facts))
+                    self._delete([self._log])
+            raise
+        if new:
+            self._delete(old - new)
+        is_there = self._is_there(facts)
+        if new and not is_there:
+            what = "the data are not as they were written: another program deleted or replaced objects"
+            raise FormatError(what, path=self.name, remedy="Write them again")
+        self._end_as(log, is_there)
+        self._clean_up()
+        self._delete([self._log])
+
+    def _describe(self, log: Mapping[str, Any], old: set[str], new: set[str]) -> None:
+        """Write the sidecar for the time in which objects get their names.
+
+        With the facts of the old data, too, a reader finds these until all new objects are there. That needs new names.
+        """
+        facts, previous, now = log["facts"], log["previous"], self._read_sidecar()
+        if not (log["keep"] or now is not None or len(new) > 1):
+            return
+        replaces_one = len(new) == 1 and old <= new
+        keeps_old = bool(previous) and "files" in previous and not old & {*log["moves"]}
+        content = sidecar_bytes(facts, previous)
+        if old and not (replaces_one or keeps_old) and now != content:  # else an interrupted writer has described them
+            content = sidecar_bytes({**facts, "incomplete": True})
+        self._write_sidecar(content)
+
+    def _move(self, moves: Mapping[str, str], moved: list[str]) -> None:
+        """Give objects their final names; `moved` gets those that have changed."""
+
+        def move(name: str) -> None:
+            if self._is_object_store:
+                self._fs.cp_file(moves[name], name)
+            elif self._fs.exists(moves[name]):  # else an interrupted writer has moved it
+                self._fs.mv(moves[name], name)
+            moved.append(name)
+
+        is_folder = self._fs.isdir(self._path)
+        if moves and is_folder == (self._path in moves) and self._fs.exists(self._path):
+            moved.append(self._path)  # a file replaces a folder, or reverse
+            self._fs.rm(self._path, recursive=is_folder)
+        self._make_folders(moves)
+        concurrent_map(move, list(moves), local=False)
+
+    def _end_as(self, log: Mapping[str, Any], is_there: bool) -> None:
+        """Leave the sidecar of the new data if they are there, else that of the old ones."""
+        if is_there:
+            self._end(log["facts"], log["keep"])
+        else:
+            self._write_sidecar(None if log["before"] is None else log["before"].encode())
+
+    def _is_there(self, facts: Mapping[str, Any]) -> bool:
+        """Return True if the name has objects of the listed sizes."""
+        entry = self.entry()
+        return entry is not None and not any(compare_entry(self.name, entry, facts["files"]).errors())
+
+    def _clean_up(self) -> None:
+        """Delete what this and other writers have sent to `NAME.partial/`; other objects there stay."""
+        for path in self._find(f"{self._path}.partial"):
+            if path.endswith(f"/{_FACTS}"):
+                self._remove(path.removesuffix(f"/{_FACTS}"))
+
+    # ---- objects
+
+    def _entry(self) -> StoredFile | Folder:
+        return (FsspecFolder if self._fs.isdir(self._path) else FsspecFile)(self._fs, self._path)
+
+    def _read_sidecar(self) -> bytes | None:
+        return self._read(self._path + SIDECAR_SUFFIX)
+
+    def _write_sidecar(self, content: bytes | None) -> None:
+        name = self._path + SIDECAR_SUFFIX
+        self._delete([name]) if content is None else self._write(name, content)
+
+    @property
+    def _parent(self) -> str:
+        return str(self._fs._parent(self._path))
+
+    def _contents(self) -> dict[str, Any]:
+        """Return the objects of the finished data, with their versions, and the sidecar."""
+        found = self._find(self._path)
+        return {path: identity_of(about) for path, about in found.items()} | {"": self._read_sidecar()}
+
+    def _old_objects(self, log: Mapping[str, Any]) -> set[str]:
+        """Return the objects of the data that have the name, and the files beside them."""
+        inside = {path for path in self._find(self._path) if not path.endswith("/")}
+        return inside | {name for name in log["beside"] if self._fs.exists(name)}
+
+    def _find(self, path: str) -> dict[str, Any]:
+        """Return the objects under a name, and what the file system says of each."""
+        self._fs.invalidate_cache(path)
+        found: dict[str, Any] = self._fs.find(path, detail=True) if self._fs.exists(path) else {}
+        return found
+
+    def _read(self, path: str) -> bytes | None:
+        self._fs.invalidate_cache(path)
+        try:
+            return bytes(patiently(lambda: self._fs.cat_file(path)))
+        except FileNotFoundError:
+            return None
+
+    def _write(self, path: str, content: bytes) -> None:
+        self._make_folders([path])
+        self._fs.pipe_file(path, content)
+
+    def _put(self, objects: Mapping[str, Path]) -> None:
+        """Send files under these names, several at once."""
+        self._make_folders(objects)
+        concurrent_map(lambda pair: self._fs.put_file(str(pair[1]), pair[0]), list(objects.items()), local=False)
+
+    def _make_folders(self, names: Iterable[str]) -> None:
+        # An object store has none, and its `makedirs` may create a bucket.
+        for folder in {self._fs._parent(name) for name in names if not self._is_object_store}:
+            self._fs.makedirs(folder, exist_ok=True)
+
+    def _delete(self, names: Iterable[str]) -> None:
+        """Delete the objects that exist, several at once."""
+        present = [name for name in names if self._fs.isfile(name)]
+        concurrent_map(self._fs.rm_file, present, local=False)
+
+    def _remove(self, folder: str) -> None:
+        """Delete a folder with all objects in it."""
+        self._fs.invalidate_cache(folder)
+        if self._fs.exists(folder):
+            self._fs.rm(folder, recursive=True)
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(part for part in path.rglob("*") if part.is_file()) if path.is_dir() else [path]

@@ -1,0 +1,393 @@
+"""ShardWriter: appends encoded records to one shard after another, and commits each in a staging area."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from dataformats.batch import StoredRecords
+from dataformats.errors import FormatError, SpecError, StateMismatchError
+from dataformats.indexing.sidecar import list_file
+from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FileWriter, HasSidecars
+from dataformats.staging.area import Publication, StagingArea
+from dataformats.staging.entries import ShardEntry
+from dataformats.writing.encoding import Encoded
+from dataformats.writing.finished_data import FinishedData
+from dataformats.writing.read_back import Content, check_written, content_of
+from dataformats.writing.schema import WriteSchema
+from dataformats.writing.shard_limits import ShardLimits
+
+__all__ = ["ShardWriter", "check_shards", "complete_file", "is_sharded", "publication_of"]
+
+_LOG = logging.getLogger("dataformats")
+
+
+class ShardWriter:
+    """The file that a writer appends to, and the shards that it has completed.
+
+    A single file is one shard without limits.
+
+    Args:
+        area: Where the shards grow, begun.
+        schema: Their format.
+        limits: When a shard is full.
+        finished: The data that the new records extend.
+        resume: Continue behind what an interrupted writer left.
+        verify: Of a conversion: True to read each file back before it is committed. Its records come by
+            `append_stored`, and after a resume it gives those behind the last checkpoint again: see `position`.
+
+    Attributes:
+        file: The writer of the current file.
+        position: What the caller saved last, with the number of records before it.
+    """
+
+    file: BlobWriter | FieldsWriter
+
+    def __init__(
+        self,
+        area: StagingArea,
+        schema: WriteSchema,
+        limits: ShardLimits,
+        *,
+        finished: FinishedData | None = None,
+        resume: bool = False,
+        verify: bool | None = None,
+    ) -> None:
+        self._area, self._schema, self._limits = area, schema, limits
+        self._finished, self._verify = finished, bool(verify)
+        self._is_tracked = verify is not None
+        self._is_sharded = is_sharded(area, limits, finished)
+        self._numbers = area.numbers
+        self._kept: Sequence[Mapping[str, Any]] = (finished and finished.shards) or ()
+        self._checksums = self._is_tracked or any("crc32" in str(entry) for entry in self._kept[:1])
+        self._shards: list[ShardEntry] = []
+        self._n_complete: int = sum(entry["records"] for entry in self._kept)
+        self._is_finished = False
+        self.position: dict[str, Any] = {"records": 0}
+        self._checkpoints: list[dict[str, Any]] = []
+        self._n_counted, self._content = (
+            0,
+            Content(),
+        )  # of a conversion: records of the file, and what must be read back
+        found = area.entries() if resume and (self._is_sharded or self._is_tracked) else {}
+        self._number = next(self._numbers)
+        if self._is_sharded:
+            self._resume_shards(found)
+        self._open(resume)
+        if self._is_tracked and resume:
+            self._resume_checkpoint(found.get(self._number))
+        self._n_skipped = self._n_complete + self._n_counted - self.position["records"] if self._is_tracked else 0
+
+    def _resume_shards(self, found: Mapping[int, ShardEntry]) -> None:
+        """Keep the complete shards up to the first that is missing, and delete those behind it.
+
+        Raises:
+            FormatError: A complete shard is damaged.
+        """
+        while (entry := found.get(self._number)) is not None and entry.is_complete:
+            if not self._area.is_sound(entry, checksums=False):
+                if (path := self._area.folder / entry.shard).exists():
+                    raise _damaged(path, self._n_complete)
+                break
+            self._shards.append(entry)
+            self._n_complete += entry.n_records
+            self.position = entry.facts.get("position", self.position)
+            self._number = next(self._numbers)
+        later = [number for number in found if number > self._number]
+        if later:
+            text = "shard %05d is missing in %s: the %d shards behind it are written again"
+            _LOG.warning(text, self._number, self._area.folder, len(later))
+        if found and self._area.is_staged:
+            complete = {number: found[number] for number in found if number < self._number}
+            self._area.keep_only(complete, growing=self._number)
+
+    def _resume_checkpoint(self, entry: ShardEntry | None) -> None:
+        """Continue at the last checkpoint whose records are all in the file."""
+        for checkpoint in [] if entry is None or entry.is_complete else entry.facts["checkpoints"]:
+            is_known = bool(checkpoint["content"]) or not (self._verify and checkpoint["records"])
+            if checkpoint["records"] <= self.file.n_records and is_known:
+                self._checkpoints.append(checkpoint)
+                self._n_counted, self._content = checkpoint["records"], checkpoint["content"]
+                self.position = checkpoint["position"]
+
+    # ---- records
+
+    @property
+    def n_records(self) -> int:
+        """Records appended, including the finished ones and those found on resuming."""
+        return self._n_complete + (0 if self._is_finished else self.file.n_records)
+
+    def append(self, encoded: Encoded) -> None:
+        """Append one record."""
+        if self._limits.is_full(self.file, encoded):
+            self.next_shard()
+        self.file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
+
+    def extend(self, encoded: Sequence[Encoded]) -> None:
+        """Append several records, in order; up to the first that raises."""
+        if self._limits != ShardLimits():
+            for one in encoded:
+                self.append(one)
+        else:
+            self.file.extend(encoded)  # type: ignore[arg-type]  # as above
+
+    def append_stored(self, records: StoredRecords) -> None:
+        """Append records as a file of the format stores them."""
+        if self._n_skipped:
+            skipped = min(self._n_skipped, len(records))
+            self._n_skipped, records = self._n_skipped - skipped, records[skipped:]
+        if self._limits.bytes is not None:
+            self._append_each(records)
+            return
+        while len(records):
+            room = len(records)
+            if self._limits.records is not None:
+                room = self._limits.records - (self._n_counted if self._is_tracked else self.file.n_records)
+            if not room:
+                self.next_shard()
+                continue
+            part = records[:room] if room < len(records) else records
+            n_there = self._count(part)
+            if n_there < len(part):
+                self.file.append_stored(part[n_there:] if n_there else part)
+            records = records[room:]
+
+    def _append_each(self, records: StoredRecords) -> None:
+        """Append records one by one, because each may begin another shard."""
+        encoded: Sequence[Encoded] = list(records.blobs if isinstance(self.file, BlobWriter) else records)
+        first = 0
+        for number in range(min(self._n_ahead, len(records)), len(records)):
+            if self._limits.is_full(self.file, encoded[number]):
+                self._count(records[first:number])
+                first = number
+                self.next_shard()
+            self.file.append(encoded[number])  # type: ignore[arg-type]  # as above
+        self._count(records[first:])
+
+    @property
+    def _n_ahead(self) -> int:
+        """How many records the current file has that were not given to this writer."""
+        return max(0, self.file.n_records - self._n_counted) if self._is_tracked else 0
+
+    def _count(self, records: StoredRecords) -> int:
+        """Note what must be read back of these records of the current file; return how many of them it has already."""
+        n_ahead = min(self._n_ahead, len(records))
+        if self._verify:
+            self._content = content_of(records, self._content)
+        self._n_counted += len(records)
+        return n_ahead
+
+    # ---- files
+
+    def next_shard(self) -> None:
+        """Complete the current shard and begin another one."""
+        if not self._is_sharded:
+            raise TypeError("a single file has no shards")
+        self._complete()
+        self._open(resume=False)
+        self._area.settle(1)  # last: if a shard was not sent, the writer still has a file
+
+    def flush(self, sync: bool) -> None:
+        """Hand the records to the operating system; with `sync` to the disk, and complete shards to the area."""
+        self.file.flush(sync=sync)
+        if sync:
+            self._area.settle()
+
+    def save(self, position: Mapping[str, Any]) -> None:
+        """Note where the caller continues if it is interrupted.
+
+        Args:
+            position: Any facts.
+        """
+        self.position = {**position, "records": self._n_complete + self._n_counted}
+
+    def write_checkpoint(self) -> None:
+        """Keep the position in the area, after the records before it.
+
+        Compressed files are not flushed, because their bytes would depend on the time. Then the file may have fewer
+        records than the checkpoint, and an earlier one is used.
+        """
+        if not self._area.keeps_partial or self._area.unsent is not None:
+            return
+        if not self.file.flush_adds_bytes:
+            self.file.flush(sync=True)
+        self._checkpoints.append(
+            {"records": self._n_counted, "content": self._content, "position": self.position},
+        )
+        file = {"name": self._path.name, "records": self._n_counted}
+        self._area.write_entry(self._number, ShardEntry(self._path.name, file, {"checkpoints": self._checkpoints}))
+
+    def finish(self) -> Publication:
+        """Complete all files; return them as what is to be published, with the list of files as facts.
+
+        Raises:
+            StateMismatchError: The partial data hold more records than this writer was given.
+        """
+        if self._is_tracked and (self._n_skipped or self._n_ahead):
+            excess = self._n_skipped or self._n_ahead
+            raise StateMismatchError(
+                "the number of records in the partial data",
+                expected=f"at most {self.n_records - excess}",
+                found=self.n_records,
+                remedy="Start again without resume=True.",
+            )
+        stem = self._area.name.rstrip("/").rsplit("/", 1)[-1]
+        if not self._is_sharded:
+            return self._finish_file(stem)
+        if not self._is_finished:
+            if self.file.n_records or not (self._shards or self._kept or self._area.publishes_shards):
+                self._complete()
+            else:
+                self.file.discard()
+            self._is_finished = True
+        self._area.settle()
+        if self._area.publishes_shards:  # other writers have shards, too
+            return Publication({"files": []}, keep=False)
+        previous = None if self._finished is None else self._finished.facts
+        return replace(publication_of(self._schema, stem, self._shards, self._kept), previous=previous)
+
+    def suspend(self) -> None:
+        """Close the current file, for a later resume."""
+        if not self._is_finished:
+            self.file.suspend()
+        try:
+            self._area.settle()
+        except OSError as error:
+            _LOG.warning("shards of %s were not sent, and must be written again: %s", self._area.name, error)
+
+    def discard(self) -> None:
+        """Delete the current file."""
+        if not self._is_finished:
+            self.file.discard()
+
+    def _open(self, resume: bool) -> None:
+        if not self._is_sharded:
+            self._path = self._area.partial
+            self._resume_copy(resume)
+            return
+        self._path = self._area.open_shard(self._number, resume=resume)
+        self.file = self._schema.create(self._path, resume)
+        check_shards(self.file, self._schema)
+
+    def _resume_copy(self, resume: bool) -> None:
+        """Open the single file; the finished records that it extends are copied first."""
+        if self._finished is None:
+            self.file = self._schema.create(self._path, resume)
+            return
+        problem: FormatError | None = None
+        for _ in range(2):
+            self._finished.copy_to(self._path)
+            self.file = self._schema.create(self._path, True)
+            problem = self._finished.problem(self._path)
+            if problem is None:
+                return
+            self.file.discard()  # a crash of the machine may have damaged the copy
+        if problem is not None:
+            raise problem
+
+    def _complete(self) -> None:
+        self._area.check_owned()
+        entry = self._completed(f"{self._number:05d}")
+        self._area.add(self._number, entry, self._path)
+        self._shards.append(entry)
+        self._n_complete += entry.n_records
+        self._number = next(self._numbers)
+        self._checkpoints, self._n_counted, self._content = [], 0, Content()
+
+    def _completed(self, name: str) -> ShardEntry:
+        """Complete the current file and return its entry."""
+        parts = None
+        if self._verify:
+            parts = [(found["records"], found["content"]) for found in self._checkpoints]
+            parts.append((self._n_counted, self._content))
+        facts = {"position": self.position} if self._is_tracked else {}
+        return complete_file(self.file, self._path, name, self._schema, parts, checksums=self._checksums, facts=facts)
+
+    def _finish_file(self, name: str) -> Publication:
+        entry = self._completed(name).file
+        backend = self._schema.backend
+        if isinstance(backend, AppendsInPlace) and backend.can_append_in_place(self._path):
+            entry["grows"] = [part["name"] for part in entry["parts"] if backend.grows(part["name"])]
+        beside = self.file.sidecars() if isinstance(self.file, HasSidecars) else {}
+        return Publication({"files": [entry]}, keep=False, beside=beside)
+
+
+def complete_file(
+    file: FileWriter,
+    path: Path,
+    name: str,
+    schema: WriteSchema,
+    parts: Sequence[tuple[int, Content]] | None,
+    *,
+    checksums: bool,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> ShardEntry:
+    """Complete a file, read it back, and return its entry.
+
+    Args:
+        file: Its writer.
+        path: The file, or the folder.
+        name: Its name in the entry.
+        schema: Its format.
+        parts: See `check_written`; `None` reads nothing back.
+        checksums: List CRC-32s.
+        facts: Those of the entry.
+
+    Raises:
+        FormatError: It was read back otherwise than it was written.
+    """
+    file.close()
+    sidecars = file.sidecars() if isinstance(file, HasSidecars) else {}
+    beside = {other: there for other, there in sidecars.items() if there is not None}
+    with ThreadPoolExecutor(1) as thread:  # the file is read twice, at the same time
+        check = None if parts is None else thread.submit(check_written, schema.backend, {name: path, **beside}, parts)
+        listed = list_file(name, file.n_records, path, beside, checksums=checksums)
+        if check is not None:
+            check.result()
+    return ShardEntry(path.name, listed, dict(facts))
+
+
+def check_shards(file: FileWriter, schema: WriteSchema) -> None:
+    """Raise `SpecError`, and delete the file, if files of the format cannot be shards."""
+    if isinstance(file, HasSidecars):
+        file.discard()
+        what = f"{schema.backend.name} writes files beside its files, and these cannot be shards"
+        raise SpecError(what, remedy="Write a single file, without shard_records= and shard_bytes=")
+
+
+def is_sharded(area: StagingArea, limits: ShardLimits, finished: FinishedData | None) -> bool:
+    """Return True if the new data are shards, even if there is only one."""
+    extends_shards = finished is not None and finished.shards is not None
+    return area.publishes_shards or limits != ShardLimits() or extends_shards
+
+
+def publication_of(
+    schema: WriteSchema, stem: str, shards: Sequence[ShardEntry], kept: Sequence[Mapping[str, Any]] = ()
+) -> Publication:
+    """Return what is to be published of shards, with the list of files as facts.
+
+    Args:
+        schema: Names the shards.
+        stem: The name of their folder.
+        shards: The new ones.
+        kept: The entries of the finished ones before them.
+    """
+    names = schema.backend.shard_names(stem, len(kept) + len(shards), **schema.options)
+    entries = [*kept, *(shard.file for shard in shards)]
+    files = [{**entry, "name": name} for entry, name in zip(entries, names, strict=True)]
+    present = {name: entry["name"] for entry, name in zip(kept, names, strict=False)}
+    new = {name: shard.shard for shard, name in zip(shards, names[len(kept) :], strict=True)}
+    return Publication({"files": files}, keep=False, shards=new, kept=present)
+
+
+def _damaged(path: Path, n_before: int) -> FormatError:
+    return FormatError(
+        "a complete shard is damaged or was replaced: its size or content is not what its entry lists",
+        path=str(path),
+        remedy=f"Delete it to resume with the {n_before} records before it, or start again without resume=True",
+    )
