@@ -212,7 +212,9 @@ class Run:
             area.publish(replace(new, facts=facts, keep=True))
         except BaseException as error:
             is_begun = bool(area.entries()) if self.commit else area.keeps_partial
-            if area.is_owned and not (is_begun and self._is_kept(error)):
+            if is_begun and self._is_kept(error):
+                area.suspend()
+            elif area.is_owned:
                 area.discard()
             raise
         finally:

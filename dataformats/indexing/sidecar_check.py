@@ -13,7 +13,15 @@ from dataformats.indexing.sidecar import Sidecar, remedy_instead_of
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.remote_names import plain
 
-__all__ = ["Comparison", "compare_entry", "compare_file", "compare_files", "fitting_facts", "is_name"]
+__all__ = [
+    "Comparison",
+    "compare_entry",
+    "compare_file",
+    "compare_files",
+    "current_files",
+    "fitting_facts",
+    "is_name",
+]
 
 _MAX_DIGESTS = 64  # spread over the dataset: more would make `open` slow on a cold disk
 _REMEDY = "{file}, delete the sidecar, or pass the {arguments} that it has, to read what is there."
@@ -49,13 +57,18 @@ class Comparison:
         sidecar: The path of the sidecar.
         claims: The listed files that are there.
         missing: The names of the others.
-        extra: Files that the sidecar does not list.
+        extra: Files that the sidecar does not list, by name; for each folder that it does not list, one.
     """
 
     sidecar: str
     claims: list[_Claim] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    extra: list[StoredFile] = field(default_factory=list)
+    extra: dict[str, StoredFile] = field(default_factory=dict)
+
+    def ignore(self, facts: Mapping[str, Any]) -> None:
+        """Take no file for an extra one that these facts of a sidecar list."""
+        for entry in facts.get("files") or ():
+            self.extra.pop(entry["name"], None)
 
     def missing_errors(self) -> Iterator[FormatError]:
         """Yield an error for each missing file."""
@@ -71,7 +84,7 @@ class Comparison:
             remote: Compare the digests of files that are not local, too.
         """
         yield from self.missing_errors()
-        for file in self.extra:
+        for file in self.extra.values():
             what = f"the sidecar {self.sidecar!r} does not list the file"
             remedy = remedy_instead_of(used, _REMEDY.replace("{file}", "Move the file away"))
             yield FormatError(what, path=file.name, remedy=remedy)
@@ -117,7 +130,7 @@ def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: Stored
     """
     found = Comparison(sidecar)
     if len(listed) != 1:
-        found.extra += [file] if listed else []  # those are the shards of a folder that had the name
+        found.extra = {"": file} if listed else {}  # those are the shards of a folder that had the name
         return found
     entry = listed[0]
     found.claims.append(_Claim(0, entry, [file]))
@@ -181,7 +194,7 @@ def compare_files(
         else:
             _compare_folder(found, number, entry, _joined(folder, name), inside[name])
     known = {entry["name"] for entry in listed}
-    found.extra += [next(iter(inside[head].values())) for head in inside if head not in known]
+    found.extra = {head: next(iter(inside[head].values())) for head in inside if head not in known}
     return found
 
 
@@ -233,14 +246,34 @@ def fitting_facts(
     """Return the facts that hold for the data there, and the comparison with their list of files.
 
     These are the facts of the sidecar, unless its writer was interrupted and the data are still the previous ones.
+    Files of the other data may be there, too, as objects are that get their names one after another.
 
     Args:
         sidecar: The sidecar.
         compare: Compares a list of files with the data.
     """
     found = compare(sidecar.facts.get("files") or ())
-    if sidecar.previous is not None and any(found.errors(remote=True)):
-        earlier = compare(sidecar.previous.get("files") or ())
-        if not any(earlier.errors(remote=True)):
-            return sidecar.previous, earlier
+    if sidecar.previous is not None:
+        found.ignore(sidecar.previous)
+        if any(found.errors(remote=True)):
+            earlier = compare(sidecar.previous.get("files") or ())
+            earlier.ignore(sidecar.facts)
+            if not any(earlier.errors(remote=True)):
+                return sidecar.previous, earlier
     return sidecar.facts, found
+
+
+def current_files(sidecar: Sidecar, folder: str, files: Sequence[StoredFile]) -> list[StoredFile]:
+    """Return the data files of a folder without those that a writer is about to add or to delete.
+
+    Args:
+        sidecar: The sidecar of the folder.
+        folder: The path of the folder.
+        files: The data files in it.
+    """
+    heads = [_place(folder, file).partition("/")[0] for file in files]
+    for facts in (sidecar.facts, sidecar.previous) if sidecar.previous is not None else ():
+        names = {entry["name"] for entry in facts.get("files") or ()}
+        if names and names <= {*heads}:
+            return [file for file, head in zip(files, heads, strict=True) if head in names]
+    return list(files)

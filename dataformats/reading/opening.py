@@ -209,6 +209,7 @@ class OpenArguments(OpenOptions):
         backend, files = choose_files(entries, self.format or sidecars.format)
         if self.format is None:
             check_one_format(backend, list(chain.from_iterable(files)))
+        files = sidecars.current(files)
         facts = sidecars.facts(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         if isinstance(self.cache, str) and self.cache.startswith(_DISK):

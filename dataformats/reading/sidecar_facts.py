@@ -8,7 +8,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.sidecar import Sidecar, load_sidecar, remedy_instead_of
-from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, fitting_facts
+from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, current_files, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
@@ -73,6 +73,14 @@ class DatasetSidecars:
         named = {facts.get("format") for facts in known}
         format = named.pop() if len(named) == 1 else None
         return format if format in backends else None
+
+    def current(self, files: Sequence[Sequence[StoredFile]]) -> list[list[StoredFile]]:
+        """Return the data files of each entry, without those that a writer is about to add or to delete."""
+        found = []
+        for entry, inside in zip(self._entries, files, strict=True):
+            own = self._beside(entry) if isinstance(entry, Folder) and not entry.explicit else None
+            found.append(list(inside) if own is None else current_files(own, entry.name, inside))
+        return found
 
     def facts(
         self,

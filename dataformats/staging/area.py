@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from dataformats.staging.entries import ShardEntry
 
 __all__ = ["ENCODING", "Publication", "StagingArea", "check_encoding", "is_as_listed", "name_is_taken"]
 
+_LOG = logging.getLogger("dataformats")
 ENCODING = ("format", "payload", "spec", "extends", "plan")
 
 
@@ -185,6 +187,13 @@ class StagingArea(ABC):
 
     def settle(self, n_pending: int = 0) -> None:  # noqa: B027  # nothing is pending unless `add` works in the background
         """Wait until at most this many shards are not committed yet, and raise the error of one that failed."""
+
+    def suspend(self) -> None:
+        """Commit what is pending, as far as that is possible, for a later resume."""
+        try:
+            self.settle()
+        except OSError as error:
+            _LOG.warning("shards of %s were not sent, and must be written again: %s", self.name, error)
 
     @abstractmethod
     def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:

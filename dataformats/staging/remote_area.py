@@ -63,7 +63,7 @@ class RemoteArea(StagingArea):
         self._log = f"{self._path}.partial{SIDECAR_SUFFIX}"
         self._overwrite = self._is_sharded = False
         self._extended: dict[str, Any] | None = None
-        self._pending: dict[int, tuple[Callable[[], None], Future[None]]] = {}
+        self._pending: dict[int, tuple[Callable[[], None], Future[None] | None]] = {}
         self._sizes: dict[str, int] = {}  # of the objects of this writer, by the last listing
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
         self._is_object_store = bool(protocols & _OBJECT_STORES)
@@ -172,12 +172,13 @@ class RemoteArea(StagingArea):
         self._pending[number] = commit, self._threads.submit(commit)
 
     def settle(self, n_pending: int = 0) -> None:
-        for number, (commit, sending) in list(self._pending.items()):
-            if sending.done() and sending.exception() is not None:  # raised before: try again
-                self._pending[number] = commit, self._threads.submit(commit)
         while len(self._pending) > n_pending:
-            number = next(iter(self._pending))
-            self._pending[number][1].result()
+            number, (commit, sending) = next(iter(self._pending.items()))
+            try:
+                (sending or self._threads.submit(commit)).result()
+            except BaseException:
+                self._pending[number] = commit, None  # the next call tries again
+                raise
             del self._pending[number]
 
     @functools.cached_property
@@ -206,8 +207,8 @@ class RemoteArea(StagingArea):
 
     def discard(self) -> None:
         self.release()
-        if self._id:
-            with errors_as_os_error(self.name):
+        with errors_as_os_error(self.name):
+            if self._id and self._read(self._log) is None:  # else the next writer ends what was published in part
                 self._remove(self._prefix)
 
     @property
@@ -284,6 +285,9 @@ class RemoteArea(StagingArea):
             if self._finish_other():
                 return  # it is the log of this writer, whose answer was lost, or of an earlier `close`
         try:
+            lacking = {*log["moves"].values()} - self._find(self._prefix).keys() - self._find(self._path).keys()
+            if lacking:
+                raise TargetExistsError(f"another writer of {self.name!r} has published meanwhile", remedy=_REPLACED)
             if self._extended is not None and self._extended != self._contents():
                 what = f"{self.name!r} was extended or replaced by another writer meanwhile"
                 raise TargetExistsError(what, remedy=_REPLACED)
@@ -344,6 +348,9 @@ class RemoteArea(StagingArea):
             objects: Final name to path of the only object, which is sent in its place.
         """
         facts, moves = log["facts"], log["moves"]
+        if log.get("moved"):
+            self._end_redo(log, is_there=True)
+            return
         new, old = {*moves, *log["kept"], *(objects or ())}, self._old_objects(log)
         moved: list[str] = []
         try:
@@ -353,15 +360,21 @@ class RemoteArea(StagingArea):
         except BaseException:
             if not moved:
                 with suppress(Exception):  # nothing has changed, or the only object
-                    self._end_as(log, self._is_there(facts))
+                    self._end_as(log, is_there=not moves and self._holds(facts))
                     self._delete([self._log])
             raise
         if new:
             self._delete(old - new)
-        is_there = self._is_there(facts)
+        is_there = self._is_there(facts) if moves else self._holds(facts)  # the old object may have the same size
         if new and not is_there:
             what = "the data are not as they were written: another program deleted or replaced objects"
             raise FormatError(what, path=self.name, remedy="Write them again")
+        if moves:  # the staged objects are deleted next, so that they cannot be moved again
+            self._write(self._log, json.dumps({**log, "moved": True}).encode())
+        self._end_redo(log, is_there)
+
+    def _end_redo(self, log: Mapping[str, Any], is_there: bool) -> None:
+        """Leave the sidecar of the data that are there, and delete what was staged, and the log last."""
         self._end_as(log, is_there)
         self._clean_up()
         self._delete([self._log])
@@ -415,6 +428,8 @@ class RemoteArea(StagingArea):
         for path in self._find(f"{self._path}.partial"):
             if path.endswith(f"/{_FACTS}"):
                 self._remove(path.removesuffix(f"/{_FACTS}"))
+        if not self._find(f"{self._path}.partial"):
+            self._remove(f"{self._path}.partial")  # of a file system that has folders
 
     # ---- objects
 

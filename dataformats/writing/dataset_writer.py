@@ -225,12 +225,11 @@ class DatasetWriter(RecordWriter):
             self._area.release()
 
     def __del__(self) -> None:
-        if getattr(self, "_open", False):
+        if getattr(self, "_open", False) and not self._is_unsent:
             try:
                 warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
             finally:
-                if not self._is_unsent:
-                    self.abort()
+                self.abort()
 
     def _add_place(self, error: BaseException) -> None:
         """Name the record that comes next in an error because of it."""

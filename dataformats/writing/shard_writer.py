@@ -255,10 +255,7 @@ class ShardWriter:
         """Close the current file, for a later resume."""
         if not self._is_finished:
             self.file.suspend()
-        try:
-            self._area.settle()
-        except OSError as error:
-            _LOG.warning("shards of %s were not sent, and must be written again: %s", self._area.name, error)
+        self._area.suspend()
 
     def discard(self) -> None:
         """Delete the current file."""

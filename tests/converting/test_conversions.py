@@ -19,6 +19,7 @@ import dataformats.writing.shard_writer
 from dataformats.indexing.file_digest import file_checksum
 from dataformats.indexing.sidecar import load_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.writing.read_back import check_written
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
@@ -207,7 +208,7 @@ def test_a_flipped_bit_is_found_when_records_are_read_back(
         path.write_bytes(data)
         check(backend, files, parts)
 
-    check = dataformats.writing.shard_writer.check_written
+    check = check_written
     monkeypatch.setattr(dataformats.writing.shard_writer, "check_written", check_damaged)
     with pytest.raises(dataformats.FormatError):
         dataformats.convert(source, tmp_path / "new", format, **shards)

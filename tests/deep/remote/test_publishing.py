@@ -61,9 +61,9 @@ def test_new_data_behind_a_url_do_not_look_complete(case: str, stays: bool, remo
         finally:
             remote.at = -1
         assert found(path, new, new) in ("old", "error")
-        if not stays:
-            names = remote.memory.find(f"/{at}")
-            assert names == [] or new.is_in(path), names
+        write_to(path, new, overwrite=True)
+        assert new.is_in(path)
+        assert ".partial" not in "".join(remote.memory.find(f"/{at}"))
     assert new.is_in(path)
 
 

@@ -31,7 +31,8 @@ from dataformats.reading import sidecar_facts
 from dataformats.reading.opening import OpenArguments, raise_error
 from dataformats.reading.schema import declared_schema
 from dataformats.reading.sidecar_facts import DatasetSidecars
-from dataformats.writing import journal, shards
+from dataformats.staging import entries, local_area, lock
+from dataformats.writing import journal
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import held
 from tests.fuzz.parsers.mutation import change_bytes, change_json, changed_value
@@ -225,5 +226,5 @@ TARGETS: Sequence[Target] = (
     Target("text_index", _text_index, _text_seeds, (text_index,)),
     Target("journal", _journal, _journal_seeds, (journal,), _CHANGES),
     *(_resume_target(f"resume_{format}", (journal,), format) for format in _RESUMED),
-    _resume_target("resume_shards", (shards,), "tfrecord", shard_records=2),
+    _resume_target("resume_shards", (entries, local_area, lock), "tfrecord", shard_records=2),
 )
