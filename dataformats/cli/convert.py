@@ -204,7 +204,9 @@ def convert(
     ):
         report = converted(paths, target, chosen, progress=progress, **options)
     print_json(asdict(report)) if as_json else _print_report(report, dry_run)
-    if report.omitted:
+    if where is not None and not report.records:
+        print(f"dataformats: --where matches none of the records: {target} is empty", file=sys.stderr)
+    if report.omitted or (where is not None and not report.records):
         raise typer.Exit(FINDING)
 
 

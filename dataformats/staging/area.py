@@ -186,7 +186,10 @@ class StagingArea(ABC):
         self.write_entry(number, entry)
 
     def settle(self, n_pending: int = 0) -> None:  # noqa: B027  # nothing is pending unless `add` works in the background
-        """Wait until at most this many shards are not committed yet, and raise the error of one that failed."""
+        """Wait until at most this many shards are not committed yet, and raise the error of one that failed.
+
+        Once none is pending, all shards and their names survive a crash of the machine.
+        """
 
     def suspend(self) -> None:
         """Commit what is pending, as far as that is possible, for a later resume."""

@@ -168,6 +168,10 @@ class LocalArea(StagingArea):
     def send(self, shard: Path) -> None:
         """The shard is there already."""
 
+    def settle(self, n_pending: int = 0) -> None:
+        if self._is_sharded and not n_pending:
+            atomic.sync(self._partial)
+
     def write_entry(self, number: int, entry: ShardEntry) -> None:
         atomic.write_bytes(self._entry_path(number), entry.pack())
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, StateMismatchError, TargetExistsError
+from dataformats.errors import FormatError, TargetExistsError
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.indexing.sidecar_check import compare_entry, is_name
 from dataformats.interfaces import Backend
@@ -34,10 +34,9 @@ __all__ = ["RemoteArea"]
 
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
 """Schemes whose objects appear whole: a write that fails leaves the old object, or none."""
-_PATIENCE_S = 5.0  # for another writer that is publishing; then it counts as killed
+_PATIENCE_S = 10.0  # for another writer that is publishing; then it counts as killed
 _POLL_S = 0.2
 _FACTS = "facts.json"
-_REPLACED = "Its writer has the name now: write to another one, or append to the data that are there"
 
 
 class RemoteArea(StagingArea):
@@ -61,7 +60,7 @@ class RemoteArea(StagingArea):
         self.name: str = url
         self._id = writer
         self._log = f"{self._path}.partial{SIDECAR_SUFFIX}"
-        self._overwrite = self._is_sharded = False
+        self._overwrite = self._is_sharded = self._is_taken = False
         self._extended: dict[str, Any] | None = None
         self._pending: dict[int, tuple[Callable[[], None], Future[None] | None]] = {}
         self._sizes: dict[str, int] = {}  # of the objects of this writer, by the last listing
@@ -166,7 +165,8 @@ class RemoteArea(StagingArea):
         """Send the shard and commit it in a thread."""
 
         def commit() -> None:
-            self.send(shard)
+            if shard.exists():  # else it was sent before an error
+                self.send(shard)
             self.write_entry(number, entry)
 
         self._pending[number] = commit, self._threads.submit(commit)
@@ -208,7 +208,7 @@ class RemoteArea(StagingArea):
     def discard(self) -> None:
         self.release()
         with errors_as_os_error(self.name):
-            if self._id and self._read(self._log) is None:  # else the next writer ends what was published in part
+            if self._id and self._log_of(self._id) is None:  # else the next writer ends what was published in part
                 self._remove(self._prefix)
 
     @property
@@ -225,22 +225,29 @@ class RemoteArea(StagingArea):
         self.settle()
         with errors_as_os_error(self.name):
             objects = {} if new.shards is not None else self._local_objects(new)
-            before = self._read_sidecar()
-            log = {
-                "id": self._id,
-                "facts": new.facts,
-                "keep": new.keep,
-                "previous": new.previous or self.facts_of_data()[0],
-                "before": None if before is None else before.decode(),
-                "beside": [f"{self._parent}/{name}" for name in new.beside],
-            }
-            is_direct = self._is_object_store and len(objects) == 1 and self._old_objects(log) <= {*objects}
-            log["moves"] = {} if is_direct else self._moves(new, objects)
-            log["kept"] = [
-                path for name, now in new.kept.items() if name == now for path in self._find(f"{self._path}/{name}")
-            ]
-            self._take(log)
-            self._redo(log, objects if is_direct else {})
+            log = self._log_of(self._id)
+            if log is None and self._is_taken:
+                return  # another writer has ended what this one began
+            if log is None:
+                log = self._new_log(new, objects)
+                self._take(log)
+            self._redo(log, {} if log["moves"] else objects)
+
+    def _new_log(self, new: Publication, objects: Mapping[str, Path]) -> dict[str, Any]:
+        """Return the log of a publication, after sending what is still here; one object is sent in its place."""
+        before = self._read_sidecar()
+        same = [name for name, now in new.kept.items() if name == now]
+        log = {
+            "id": self._id,
+            "facts": new.facts,
+            "keep": new.keep,
+            "previous": new.previous or self.facts_of_data()[0],
+            "before": None if before is None else before.decode(),
+            "beside": [f"{self._parent}/{name}" for name in new.beside],
+            "kept": [path for name in same for path in self._find(f"{self._path}/{name}")],
+        }
+        is_direct = self._is_object_store and len(objects) == 1 and self._old_objects(log) <= {*objects}
+        return {**log, "moves": {} if is_direct else self._moves(new, objects)}
 
     def _local_objects(self, new: Publication) -> dict[str, Path]:
         """Return final name to local path of the files of a single file or folder, and of those beside it."""
@@ -264,10 +271,8 @@ class RemoteArea(StagingArea):
         for name, now in new.kept.items():
             if name != now:
                 shards[name] = f"{self._path}/{now}", [*self._find(f"{self._path}/{now}")]
-        missing = [name for name, (_, paths) in shards.items() if not paths]
-        if missing:
-            what = f"the shard of {self.name!r} that is to be {missing[0]!r}"
-            raise StateMismatchError(what, expected="an object", found=None, remedy=_REPLACED)
+        if not all(paths for _, paths in shards.values()):
+            raise self._replaced()
         return {
             f"{self._path}/{name}{path.removeprefix(now)}": path
             for name, (now, paths) in shards.items()
@@ -283,19 +288,22 @@ class RemoteArea(StagingArea):
         text = json.dumps(log).encode()
         while not self._create(self._log, text):
             if self._finish_other():
-                return  # it is the log of this writer, whose answer was lost, or of an earlier `close`
+                break  # it is the log of this writer: the answer was lost
         try:
             lacking = {*log["moves"].values()} - self._find(self._prefix).keys() - self._find(self._path).keys()
-            if lacking:
-                raise TargetExistsError(f"another writer of {self.name!r} has published meanwhile", remedy=_REPLACED)
-            if self._extended is not None and self._extended != self._contents():
-                what = f"{self.name!r} was extended or replaced by another writer meanwhile"
-                raise TargetExistsError(what, remedy=_REPLACED)
+            if lacking or (self._extended is not None and self._extended != self._contents()):
+                raise self._replaced()
             if not self._overwrite and self.exists():
                 raise name_is_taken(self.name)
         except BaseException:
             self._delete([self._log])
             raise
+        self._is_taken = True
+
+    def _replaced(self) -> TargetExistsError:
+        """Return the error that another writer has published, and deleted or extended what this one needs."""
+        what = f"{self.name!r} was written, replaced or extended by another writer meanwhile"
+        return TargetExistsError(what, remedy="Append to the data that are there, or write to another name")
 
     def _create(self, path: str, text: bytes) -> bool:
         """Create an object; return False if it exists."""
@@ -307,14 +315,9 @@ class RemoteArea(StagingArea):
         return True
 
     def _finish_other(self) -> bool:
-        """Wait for a writer that is publishing, and do its work if it was killed; return True if it is this one.
-
-        Raises:
-            TargetExistsError: Something else has the name of the log.
-        """
+        """Wait for a writer that is publishing, and do its work if it was killed; return True if it is this one."""
         deadline = time.monotonic() + _PATIENCE_S
-        while (text := self._read(self._log)) is not None:
-            log = self._parsed(text)
+        while (log := self._log_of()) is not None:
             if log["id"] == self._id:
                 return True
             if time.monotonic() < deadline:
@@ -322,6 +325,16 @@ class RemoteArea(StagingArea):
             else:
                 self._redo(log)
         return False
+
+    def _log_of(self, writer: str | None = None) -> dict[str, Any] | None:
+        """Return the log, if there is one, of this writer or of any.
+
+        Raises:
+            TargetExistsError: Something else has its name.
+        """
+        text = self._read(self._log)
+        log = None if text is None else self._parsed(text)
+        return log if log is None or writer in (None, log["id"]) else None
 
     def _parsed(self, text: bytes) -> dict[str, Any]:
         """Return a log of objects of this name: one from elsewhere could have any object replaced."""
@@ -348,36 +361,40 @@ class RemoteArea(StagingArea):
             objects: Final name to path of the only object, which is sent in its place.
         """
         facts, moves = log["facts"], log["moves"]
-        if log.get("moved"):
-            self._end_redo(log, is_there=True)
-            return
         new, old = {*moves, *log["kept"], *(objects or ())}, self._old_objects(log)
-        moved: list[str] = []
-        try:
-            self._describe(log, old, new)
-            self._put(objects or {})
-            self._move(moves, moved)
-        except BaseException:
-            if not moved:
-                with suppress(Exception):  # nothing has changed, or the only object
-                    self._end_as(log, is_there=not moves and self._holds(facts))
-                    self._delete([self._log])
-            raise
-        if new:
+        if not log.get("moved"):
+            moved: list[str] = []
+            try:
+                self._describe(log, old, new)
+                self._put(objects or {})
+                self._move(moves, moved)
+            except BaseException:
+                if not self._is_current(log):
+                    return
+                if not moved:
+                    self._is_taken = False
+                    with suppress(Exception):  # nothing has changed, or the only object
+                        self._end_as(log, is_there=not moves and self._holds(facts))
+                        self._delete([self._log])
+                raise
+        # Another writer ends this if it takes longer than the other waits.
+        if moves and not log.get("moved") and self._is_current(log):
+            self._write(self._log, json.dumps({**log, "moved": True}).encode())  # what was moved may be deleted
+        if new and self._is_current(log):
             self._delete(old - new)
         is_there = self._is_there(facts) if moves else self._holds(facts)  # the old object may have the same size
+        if not self._is_current(log):
+            return
         if new and not is_there:
             what = "the data are not as they were written: another program deleted or replaced objects"
             raise FormatError(what, path=self.name, remedy="Write them again")
-        if moves:  # the staged objects are deleted next, so that they cannot be moved again
-            self._write(self._log, json.dumps({**log, "moved": True}).encode())
-        self._end_redo(log, is_there)
-
-    def _end_redo(self, log: Mapping[str, Any], is_there: bool) -> None:
-        """Leave the sidecar of the data that are there, and delete what was staged, and the log last."""
-        self._end_as(log, is_there)
+        self._end_as(log, is_there=is_there)
         self._clean_up()
         self._delete([self._log])
+
+    def _is_current(self, log: Mapping[str, Any]) -> bool:
+        """Return False if another writer has done what a log says, and deleted it."""
+        return self._log_of(log["id"]) is not None
 
     def _describe(self, log: Mapping[str, Any], old: set[str], new: set[str]) -> None:
         """Write the sidecar for the time in which objects get their names.
@@ -411,7 +428,7 @@ class RemoteArea(StagingArea):
         self._make_folders(moves)
         concurrent_map(move, list(moves), local=False)
 
-    def _end_as(self, log: Mapping[str, Any], is_there: bool) -> None:
+    def _end_as(self, log: Mapping[str, Any], *, is_there: bool) -> None:
         """Leave the sidecar of the new data if they are there, else that of the old ones."""
         if is_there:
             self._end(log["facts"], log["keep"])

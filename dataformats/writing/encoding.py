@@ -181,12 +181,18 @@ def _encode_all(encode: Encode, records: Sequence[Any]) -> Chunk:
 def encode_in_threads(encode: Encode, records: Iterable[Any], workers: int) -> Generator[Chunk, None, None]:
     """Encode records in parallel, and yield them in order; at most four for each worker are submitted at a time."""
     pending: deque[Future[Encoded]] = deque()
+    iterator, failure = iter(records), None
     with ThreadPoolExecutor(workers) as threads:
-        for record in records:
-            pending.append(threads.submit(encode, record))
+        while failure is None:
+            try:
+                pending.append(threads.submit(encode, next(iterator)))
+            except BaseException as error:
+                failure = error  # raised when the records before it are appended
             if len(pending) >= 4 * workers:
                 yield _result(pending.popleft())
         yield from map(_result, pending)
+    if not isinstance(failure, StopIteration):
+        yield [], failure
 
 
 def _result(future: Future[Encoded]) -> Chunk:

@@ -27,6 +27,7 @@ class Remote:
         self.memory.store.clear()
         self.memory.pseudo_dirs[:] = [""]
         self.at, self.stays, self.steps = -1, False, list[tuple[str, str]]()
+        self.before: Callable[[], object] | None = None  # called instead of the failure
         self.within = threading.local()  # a change that is made of others is noted once; threads change at once
         for name in STEPS:
             monkeypatch.setattr(type(self.memory), name, self._patched(name, getattr(type(self.memory), name)))
@@ -40,7 +41,11 @@ class Remote:
             depth = getattr(self.within, "depth", 0)
             if depth == 0 and self.at >= 0:
                 self.steps.append((step, arguments[0] if step in ("put_file", "cp_file", "mv") else path))
-                if len(self.steps) - 1 == self.at or (self.stays and len(self.steps) > self.at):
+                if len(self.steps) - 1 == self.at and self.before is not None:
+                    self.before()
+                elif self.before is None and (
+                    len(self.steps) - 1 == self.at or (self.stays and len(self.steps) > self.at)
+                ):
                     raise Killed if self.stays else OSError("refused")
             self.within.depth = depth + 1
             try:
