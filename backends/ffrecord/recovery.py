@@ -15,9 +15,9 @@ from dataformats.backends.ffrecord.layout import (
     parse_table,
     verify_header,
 )
+from dataformats.backends.journaled.journal import Entries, Journal, count_sound
+from dataformats.backends.journaled.journaled_file import journal_path
 from dataformats.errors import FormatError
-from dataformats.writing.journal import Entries, Journal, count_sound
-from dataformats.writing.journaled_file import journal_path
 
 __all__ = ["JOURNAL_MAGIC", "load_journal", "recover"]
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
 from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
+from dataformats.backends.journaled.journaled_file import JournaledFileWriter, discard_unfinished
 from dataformats.batch import StoredRecords
 from dataformats.interfaces import BlobWriter
 from dataformats.kernels import crc32_extents
 from dataformats.storage.atomic import copy_range, publish, remove, write_all
-from dataformats.writing.journaled_file import JournaledFileWriter, discard_unfinished
 
 __all__ = ["FFRecordWriter"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dataformats.backends.journaled.journal import Entries, Journal, count_sound, read_checksums
+from dataformats.backends.journaled.journaled_file import journal_path
 from dataformats.backends.syrah.layout import HEADER, parse_header
 from dataformats.backends.syrah.metadata import parse_metadata
 from dataformats.errors import FormatError, SpecError
-from dataformats.writing.journal import Entries, Journal, count_sound, read_checksums
-from dataformats.writing.journaled_file import journal_path
 
 __all__ = ["JOURNAL_MAGIC", "load_journal", "recover"]
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dataformats.backends.journaled.journal import Entries, count_sound
 from dataformats.backends.syrah.document import INT32
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, Header, build_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, build_metadata, parse_metadata
@@ -20,7 +21,6 @@ from dataformats.interfaces import Loss, Salvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
-from dataformats.writing.journal import Entries, count_sound
 
 __all__ = ["salvage"]
 

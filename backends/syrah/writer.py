@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.journaled.journaled_file import JournaledFileWriter, discard_unfinished
 from dataformats.backends.syrah.dtypes import dtypes_of
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, build_header
 from dataformats.backends.syrah.metadata import build_metadata, metadata_bytes
@@ -20,7 +21,6 @@ from dataformats.interfaces import FieldsWriter
 from dataformats.kernels import crc32_extents
 from dataformats.spec import Spec
 from dataformats.storage.atomic import write_all
-from dataformats.writing.journaled_file import JournaledFileWriter, discard_unfinished
 
 __all__ = ["SyrahWriter"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import tests.writing.test_journal as fast
-from dataformats.writing.journal import Journal
-from tests.writing.test_journal import MAGIC, entries_of, same, written
+import tests.backends.test_journal as fast
+from dataformats.backends.journaled.journal import Journal
+from tests.backends.test_journal import MAGIC, entries_of, same, written
 
 k = fast.k  # fixtures
 

@@ -22,6 +22,7 @@ import numpy as np
 import dataformats
 from dataformats.backends.framed import frame_index
 from dataformats.backends.framed.frame_index import FrameIndexStore
+from dataformats.backends.journaled import journal
 from dataformats.backends.tfrecord import text_index
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.indexing import block_file, index_cache, sidecar, sidecar_check
@@ -32,7 +33,6 @@ from dataformats.reading.opening import OpenArguments, raise_error
 from dataformats.reading.schema import declared_schema
 from dataformats.reading.sidecar_facts import DatasetSidecars
 from dataformats.staging import entries, local_area, lock
-from dataformats.writing import journal
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import held
 from tests.fuzz.parsers.mutation import change_bytes, change_json, changed_value

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.journaled.journal import Entries, Journal
 from dataformats.interfaces import FileWriter
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage import atomic
 from dataformats.storage.atomic import open_unbuffered, write_parts
-from dataformats.writing.journal import Entries, Journal
 
 __all__ = ["JournaledFileWriter", "discard_unfinished", "journal_path"]
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.backends.journaled import journal as journal_module
+from dataformats.backends.journaled.journal import Entries, Journal, count_sound, read_checksums
 from dataformats.storage.atomic import write_all
-from dataformats.writing import journal as journal_module
-from dataformats.writing.journal import Entries, Journal, count_sound, read_checksums
 
 MAGIC = b"TESTJRNL"
 FACTS = {"base": 7, "a key": "int64"}
