@@ -6,6 +6,7 @@ record i + 1 begins, the last one at the end of the file.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 
@@ -25,10 +26,9 @@ __all__ = [
     "RecordTable",
     "build_header",
     "header_bytes",
+    "header_pieces",
     "parse_entries",
     "parse_prefix",
-    "parse_table",
-    "verify_header",
 ]
 
 PREFIX = Struct("<Iq")  # CRC-32 of all that follows in the header, number of records N
@@ -154,18 +154,6 @@ def parse_prefix(data: bytes, size: int, path: str) -> Prefix:
     return Prefix(checksum, n)
 
 
-def verify_header(header: bytes | bytearray, path: str) -> None:
-    """Check the CRC of a whole header.
-
-    Raises:
-        ChecksumError: It is wrong.
-    """
-    (stored, _), computed = PREFIX.unpack_from(header), crc32(memoryview(header)[4:])
-    if stored != computed:
-        what = "the checksum of the header is wrong"
-        raise ChecksumError(what, stored=stored, computed=computed, path=path, offset_bytes=0)
-
-
 def parse_entries(
     checksums: bytes | memoryview, offsets: bytes | memoryview, *, size: int, n_records: int, at: int = 0
 ) -> RecordTable:
@@ -183,12 +171,6 @@ def parse_entries(
     return RecordTable(crcs.astype(np.uint32), starts[: len(crcs)], stop, size, n_records, at)
 
 
-def parse_table(header: bytes | bytearray, n_records: int, size: int) -> RecordTable:
-    """Return the table of a whole header, as new arrays."""
-    crcs, end = memoryview(header)[PREFIX.size :], header_bytes(n_records) - PREFIX.size
-    return parse_entries(crcs[: 4 * n_records], crcs[4 * n_records : end], size=size, n_records=n_records)
-
-
 def build_header(lengths: ArrayLike, checksums: ArrayLike) -> bytes:
     """Return the header of a file.
 
@@ -196,11 +178,28 @@ def build_header(lengths: ArrayLike, checksums: ArrayLike) -> bytes:
         lengths: int64[n], bytes of each record.
         checksums: uint32[n], its CRC-32.
     """
-    sizes = np.asarray(lengths, np.int64)
-    offsets = np.cumsum(sizes) - sizes + header_bytes(len(sizes))
-    table = np.asarray(checksums, np.uint32).astype("<u4").tobytes() + offsets.astype("<i8").tobytes()
-    counted = PREFIX.pack(0, len(sizes))[4:] + table
+    sizes, crcs = np.asarray(lengths, np.int64), np.asarray(checksums, np.uint32)
+    counted = b"".join(header_pieces(len(sizes), lambda: [(sizes, crcs)]))
     return crc32(counted).to_bytes(4, "little") + counted
+
+
+def header_pieces(
+    n_records: int, blocks: Callable[[], Iterable[tuple[NDArray[np.int64], NDArray[np.uint32]]]]
+) -> Iterator[bytes]:
+    """Yield the header of a file behind its own checksum, in pieces.
+
+    Args:
+        n_records: The number of records.
+        blocks: Returns lengths and checksums of all records, in blocks; called twice.
+    """
+    yield PREFIX.pack(0, n_records)[4:]
+    for _, checksums in blocks():
+        yield checksums.astype("<u4").tobytes()
+    end = header_bytes(n_records)
+    for lengths, _ in blocks():
+        ends = end + np.cumsum(lengths)
+        yield (ends - lengths).astype("<i8").tobytes()
+        end = int(ends[-1]) if len(ends) else end
 
 
 class RecordCheck(KernelCheck):

@@ -21,7 +21,7 @@ from dataformats.backends.ffrecord.layout import (
     parse_prefix,
 )
 from dataformats.backends.ffrecord.reader import FFRecordReader
-from dataformats.backends.ffrecord.recovery import load_journal
+from dataformats.backends.ffrecord.recovery import stored_journal
 from dataformats.errors import FormatError
 from dataformats.interfaces import Loss, Salvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
@@ -51,10 +51,11 @@ def salvage(file: StoredFile) -> Salvage:
     stored, n = PREFIX.unpack(prefix)
     if 0 <= n <= _most(file) and stored == _checksum(file, n):
         return _by_table(file, n)
-    entries = None if file.local is None else load_journal(file.local)
-    if entries is not None:
+    journal = None if file.local is None else stored_journal(file.local)
+    if journal is not None:
+        entries = journal.load()
         note = "the header is missing; the journal of the writer locates the records"
-        return _by_lengths(file, entries.facts["base"], entries.lengths, entries.checksums, note)
+        return _by_lengths(file, journal.facts["base"], entries.lengths, entries.checksums, note)
     found = _count(file, n)
     if found is None:
         return _by_pickles(file, prefix)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dataformats.backends.ffrecord.layout import ENTRY_BYTES, build_header, header_bytes
+from dataformats.backends.ffrecord.layout import ENTRY_BYTES, header_bytes, header_pieces
 from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
-from dataformats.backends.journaled.journaled_file import JournaledFileWriter, discard_unfinished
+from dataformats.backends.journaled.journaled_file import JournaledFileWriter, new_journal
 from dataformats.batch import StoredRecords
 from dataformats.interfaces import BlobWriter
-from dataformats.kernels import crc32_extents
+from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage.atomic import copy_range, publish, remove, write_all
 
 __all__ = ["FFRecordWriter"]
@@ -41,14 +42,15 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
         self._records = records
         self._rebuilt = path.with_name(f"{path.name}.partial")
         self._rebuilt.unlink(missing_ok=True)
-        entries = recover(path) if resume else None
-        if entries is None:
+        journal = recover(path) if resume else None
+        if journal is None:
             base = 0 if records is None else header_bytes(records)
-            entries = discard_unfinished(path, {"base": base}, 1)
-        if records is not None and len(entries) > records:
-            raise ValueError(f"{str(path)!r} holds {len(entries)} records, more than records={records}")
-        super().__init__(path, JOURNAL_MAGIC, entries, base=entries.facts["base"], entry_bytes=ENTRY_BYTES)
-        self.n_bytes: int = header_bytes(len(entries)) + entries.n_bytes
+            journal = new_journal(path, JOURNAL_MAGIC, {"base": base}, 1)
+        if records is not None and journal.n_entries > records:
+            journal.close()
+            raise ValueError(f"{str(path)!r} holds {journal.n_entries} records, more than records={records}")
+        super().__init__(path, journal, base=journal.facts["base"], entry_bytes=ENTRY_BYTES)
+        self.n_bytes: int = header_bytes(journal.n_entries) + journal.n_bytes
 
     def append(self, blob: bytes) -> None:
         """Append one record.
@@ -106,21 +108,30 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
     def _complete(self) -> None:
         if os.fstat(self._descriptor).st_size != self._base + self._data_bytes:
             raise self._interrupted()
-        lengths, checksums = self._entries()
-        header = build_header(lengths[:, 0], checksums)
-        if len(header) == self._base:
-            write_all(self._descriptor, header, 0)
+        size = header_bytes(self.n_records)
+        if size == self._base:
+            self._write_header(self._descriptor)
             os.fsync(self._descriptor)
         else:
-            self._rebuild(header)
+            self._rebuild(size)
 
-    def _rebuild(self, header: bytes) -> None:
-        """Write header and data to a new file, and replace the data file by it."""
+    def _rebuild(self, size: int) -> None:
+        """Write a header of `size` bytes and the data to a new file, and replace the data file by it."""
         with self._rebuilt.open("wb", buffering=0) as target:
-            write_all(target.fileno(), header, 0)
-            copy_range(self._descriptor, self._base, target.fileno(), len(header), self._data_bytes)
+            self._write_header(target.fileno())
+            copy_range(self._descriptor, self._base, target.fileno(), size, self._data_bytes)
             os.fsync(target.fileno())
         publish(self._rebuilt, self.path)
+
+    def _write_header(self, descriptor: int) -> None:
+        def blocks() -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint32]]]:
+            return ((entries.lengths, entries.checksums) for entries in self._journal.entries())
+
+        at, checksum = 4, 0
+        for piece in header_pieces(self.n_records, blocks):
+            write_all(descriptor, piece, at)
+            at, checksum = at + len(piece), crc32(piece, checksum)
+        write_all(descriptor, checksum.to_bytes(4, "little"), 0)
 
 
 def _as_bytes(blob: object) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage import atomic
 from dataformats.storage.atomic import open_unbuffered, write_parts
 
-__all__ = ["JournaledFileWriter", "discard_unfinished", "journal_path"]
+__all__ = ["JournaledFileWriter", "journal_path", "new_journal"]
 
 _PENDING_BYTES = 2**20  # written while they are in the processor's cache
 _PENDING_RECORDS = 4096
@@ -33,28 +32,25 @@ class JournaledFileWriter(FileWriter):
 
     Args:
         path: A local path.
-        magic: 8 bytes that identify the journals of the format.
-        entries: The records that the file holds already.
+        journal: The journal beside it, which lists the records that the file holds already.
         base: Where in the file the first record begins.
         entry_bytes: Bytes that the finished file has for each record besides its data.
     """
 
     n_bytes: int  # set by the format
 
-    def __init__(self, path: Path, magic: bytes, entries: Entries, *, base: int, entry_bytes: int) -> None:
+    def __init__(self, path: Path, journal: Journal, *, base: int, entry_bytes: int) -> None:
         self.path = path
-        self.n_records: int = len(entries)
+        self.n_records: int = journal.n_entries
         self._base = base
         self._entry_bytes = entry_bytes
-        self._n_blobs = entries.sizes.shape[1]
+        self._n_blobs = journal.n_sizes
         self._max_pending = _PENDING_RECORDS * self._n_blobs
-        self._sizes = array("q", entries.sizes.tobytes())
-        self._checksums = array("I", entries.checksums.tobytes())
-        self._data_bytes = entries.n_bytes
+        self._data_bytes = journal.n_bytes
         self._pending: list[bytes] = []
+        self._unlisted: list[Entries] = []  # of records in the file that the journal lacks
         self._flush_at = _PENDING_BYTES  # of `n_bytes`
-        # The journal first: data without one could not be resumed.
-        self._journal = Journal(journal_path(path), magic, entries)
+        self._journal = journal
         self._file = open_unbuffered(path)
         self._descriptor = self._file.fileno()
         os.ftruncate(self._descriptor, base + self._data_bytes)
@@ -66,7 +62,9 @@ class JournaledFileWriter(FileWriter):
         self._write_pending()
         if sync:
             os.fsync(self._descriptor)
-        self._journal.append(*self._entries(self._journal.n_entries))
+        if self._unlisted:
+            self._journal.append(Entries.join(self._unlisted, self._n_blobs))
+            self._unlisted.clear()
         if sync:
             self._journal.sync()
 
@@ -127,9 +125,10 @@ class JournaledFileWriter(FileWriter):
 
     def _write_pending(self) -> None:
         sizes = np.fromiter(map(len, self._pending), np.int64, len(self._pending))
-        lengths = sizes.reshape(-1, self._n_blobs).sum(axis=1)
+        # Not `sum`: its first call imports a module, which fails while Python shuts down and writers are aborted.
+        lengths = np.add.reduce(sizes.reshape(-1, self._n_blobs), axis=1)
         parts = self._pending
-        if sizes.sum() < _LONG_BYTES * len(sizes):
+        if np.add.reduce(sizes) < _LONG_BYTES * len(sizes):
             parts = [b"".join(self._pending)]
             checksums = crc32_extents(parts[0], np.cumsum(lengths) - lengths, lengths)
         else:
@@ -143,20 +142,13 @@ class JournaledFileWriter(FileWriter):
         self, parts: Sequence[bytes | memoryview], sizes: NDArray[np.int64], checksums: NDArray[np.uint32]
     ) -> None:
         # At a known place, so that a write that failed (a full disk) can be repeated.
-        self._data_bytes += write_parts(self._descriptor, parts, self._base + self._data_bytes)
-        self._sizes.frombytes(sizes.tobytes())
-        self._checksums.frombytes(checksums.tobytes())
-
-    def _entries(self, first: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Return int64[n, k] sizes and uint32[n] CRCs from record `first` on: copies, so that the arrays can grow."""
-        sizes = np.array(self._sizes[first * self._n_blobs :], np.int64).reshape(-1, self._n_blobs)
-        return sizes, np.array(self._checksums[first:], np.uint32)
+        n_bytes = write_parts(self._descriptor, parts, self._base + self._data_bytes)
+        self._unlisted.append(Entries(sizes.reshape(-1, self._n_blobs), checksums))
+        self._data_bytes += n_bytes
 
     def _check_consistent(self) -> None:
         """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
-        n_sizes, n_checksums = len(self._sizes), len(self._checksums)
-        is_whole = n_sizes == self.n_records * self._n_blobs and n_checksums == self.n_records
-        if not is_whole or int(np.frombuffer(self._sizes, np.int64).sum()) != self._data_bytes:
+        if (self._journal.n_entries, self._journal.n_bytes) != (self.n_records, self._data_bytes):
             raise self._interrupted()
 
     def _interrupted(self) -> RuntimeError:
@@ -191,13 +183,15 @@ def journal_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.journal")
 
 
-def discard_unfinished(path: Path, facts: dict[str, Any], n_blobs: int) -> Entries:
-    """Delete an unfinished file and its journal, if they exist; return the entries of a new file.
+def new_journal(path: Path, magic: bytes, facts: dict[str, Any], n_blobs: int) -> Journal:
+    """Delete an unfinished file and its journal, if they exist; return the journal of a new file.
 
     Args:
         path: The unfinished file.
-        facts: Facts that the new journal keeps about the file, as JSON.
+        magic: 8 bytes that identify the journals of the format.
+        facts: Facts that the journal keeps about the file, as JSON.
         n_blobs: Blobs of each record.
     """
     atomic.remove(path, journal_path(path))
-    return Entries.none(facts, n_blobs)
+    # It is on the disk before the file exists: data without a journal could not be resumed.
+    return Journal(journal_path(path), magic, facts, n_blobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,16 @@ from dataformats.backends.syrah.document import BINARY, DOCUMENT, INT32, STRING,
 from dataformats.backends.syrah.layout import HEADER
 from dataformats.errors import FormatError
 
-__all__ = ["ITEM_BYTES", "ArrayTable", "build_metadata", "metadata_bytes", "parse_metadata", "unsound"]
+__all__ = [
+    "ITEM_BYTES",
+    "ArrayTable",
+    "build_frames",
+    "build_metadata",
+    "metadata_bytes",
+    "parse_metadata",
+    "table_places",
+    "unsound",
+]
 
 ITEM_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8", "str"), 1),
@@ -90,14 +100,31 @@ def build_metadata(dtypes: Mapping[str, str], offsets: Sequence[bytes], sizes: S
         offsets: The little-endian int64 table of offsets of each array, in the same order.
         sizes: The table of sizes of each array.
     """
-    entry_bytes = sum(map(len, (*offsets[:1], *sizes[:1]))) // 16
-    pieces = [INT32.pack(metadata_bytes(dtypes, entry_bytes))]
-    for (name, dtype), offset, size in zip(dtypes.items(), offsets, sizes, strict=True):
-        pieces += [b"\x03", name.encode(), b"\0", INT32.pack(_array_bytes(dtype, entry_bytes))]
-        pieces += [b"\x05offset\0", INT32.pack(len(offset)), b"\0", offset]
-        pieces += [b"\x05size\0", INT32.pack(len(size)), b"\0", size]
-        pieces += [b"\x02dtype\0", INT32.pack(len(dtype) + 1), dtype.encode(), b"\0", b"\0"]
-    return [*pieces, b"\0"]
+    frames = build_frames(dtypes, len(offsets[0]) // 8 if offsets else 0)
+    tables = [*itertools.chain.from_iterable(zip(offsets, sizes, strict=True)), b""]
+    return list(itertools.chain.from_iterable(zip(frames, tables, strict=True)))
+
+
+def build_frames(dtypes: Mapping[str, str], n_items: int) -> list[bytes]:
+    """Return the 2k + 1 pieces of the BSON document around its 2k tables: the offsets and the sizes of each array.
+
+    Args:
+        dtypes: Array name to dtype.
+        n_items: The number of items.
+    """
+    size = INT32.pack(8 * n_items) + b"\0"
+    frames, frame = [], INT32.pack(metadata_bytes(dtypes, n_items))
+    for name, dtype in dtypes.items():
+        head = b"\x03" + name.encode() + b"\0" + INT32.pack(_array_bytes(dtype, n_items))
+        frames += [frame + head + b"\x05offset\0" + size, b"\x05size\0" + size]
+        frame = b"\x02dtype\0" + INT32.pack(len(dtype) + 1) + dtype.encode() + b"\0\0"
+    return [*frames, frame + b"\0"]
+
+
+def table_places(frames: Sequence[bytes], n_items: int, start: int) -> list[int]:
+    """Return where the tables between these frames begin, and where the document ends that begins at byte `start`."""
+    ends = itertools.accumulate(map(len, frames), initial=start)
+    return [end + 8 * n_items * number for number, end in enumerate(itertools.islice(ends, 1, None))]
 
 
 def metadata_bytes(dtypes: Mapping[str, str], n_items: int) -> int:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dataformats.backends.journaled.journal import Entries, count_sound
+from dataformats.backends.journaled.journal import StoredJournal, sound_entries
 from dataformats.backends.syrah.document import INT32
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, Header, build_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, build_metadata, parse_metadata
 from dataformats.backends.syrah.reader import SyrahReader
-from dataformats.backends.syrah.recovery import load_journal
+from dataformats.backends.syrah.recovery import stored_journal
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.interfaces import Loss, Salvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
@@ -43,9 +43,9 @@ def salvage(file: StoredFile) -> Salvage:
     header = _behind_metadata(file) or _metadata_at_end(file)
     if header is not None:
         return _by_metadata(file, header)
-    entries = None if file.local is None else load_journal(file.local)
-    if entries is not None and file.local is not None:
-        return _by_journal(file, entries)
+    journal = None if file.local is None else stored_journal(file.local)
+    if journal is not None:
+        return _by_journal(file, journal)
     damage.remedy = "Nothing can be saved: no metadata locate the arrays, and there is no journal of the writer"
     raise damage
 
@@ -141,11 +141,11 @@ def _checked(file: StoredFile, header: Header) -> Header | None:
 # ---- by the journal
 
 
-def _by_journal(file: StoredFile, entries: Entries) -> Salvage:
+def _by_journal(file: StoredFile, journal: StoredJournal) -> Salvage:
     """Return the items at the front of an unfinished file that its journal proves."""
-    dtypes, n_arrays = dict(entries.facts), entries.sizes.shape[1]
+    dtypes, n_arrays, entries = dict(journal.facts), journal.n_sizes, journal.load()
     with open(file.name, "rb", buffering=0) as data:
-        n = count_sound(data.fileno(), HEADER.size, entries)
+        n = sum(map(len, sound_entries(data.fileno(), HEADER.size, [entries])))
     sizes = entries.sizes[:n].reshape(-1).astype("<i8")
     offsets = (HEADER.size + np.cumsum(sizes) - sizes).astype("<i8")
     tables = [[table[array::n_arrays].tobytes() for array in range(n_arrays)] for table in (offsets, sizes)]

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.journaled.journaled_file import JournaledFileWriter, discard_unfinished
+from dataformats.backends.journaled.journaled_file import JournaledFileWriter, new_journal
 from dataformats.backends.syrah.dtypes import dtypes_of
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, build_header
-from dataformats.backends.syrah.metadata import build_metadata, metadata_bytes
+from dataformats.backends.syrah.metadata import build_frames, metadata_bytes, table_places
 from dataformats.backends.syrah.recovery import JOURNAL_MAGIC, recover
 from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import SpecError
@@ -46,12 +46,12 @@ class SyrahWriter(JournaledFileWriter, FieldsWriter):
         self._dtypes = dtypes_of(stored)
         n_arrays = len(self._dtypes)
         self._max_items = (MAX_METADATA_BYTES - metadata_bytes(self._dtypes, 0)) // (_ENTRY_BYTES * n_arrays)
-        entries = recover(path, self._dtypes) if resume else None
-        if entries is None:
-            entries = discard_unfinished(path, self._dtypes, n_arrays)
-        super().__init__(path, JOURNAL_MAGIC, entries, base=HEADER.size, entry_bytes=_ENTRY_BYTES * n_arrays)
+        journal = recover(path, self._dtypes) if resume else None
+        if journal is None:
+            journal = new_journal(path, JOURNAL_MAGIC, self._dtypes, n_arrays)
+        super().__init__(path, journal, base=HEADER.size, entry_bytes=_ENTRY_BYTES * n_arrays)
         write_all(self._descriptor, bytes(HEADER.size), 0)
-        self.n_bytes: int = metadata_bytes(self._dtypes, len(entries)) + HEADER.size + entries.n_bytes
+        self.n_bytes: int = metadata_bytes(self._dtypes, journal.n_entries) + HEADER.size + journal.n_bytes
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         """Append one item.
@@ -90,21 +90,29 @@ class SyrahWriter(JournaledFileWriter, FieldsWriter):
         self._append_many(items.reshape(-1).data, sizes, checksums)
 
     def _complete(self) -> None:
-        offset = end = HEADER.size + self._data_bytes
-        for piece in build_metadata(self._dtypes, *self._tables()):
-            write_all(self._descriptor, piece, end)
-            end += len(piece)
+        offset = HEADER.size + self._data_bytes
+        end = self._write_metadata(offset)
         # The header last, when everything it refers to is on disk.
         os.fsync(self._descriptor)
         write_all(self._descriptor, build_header(offset, end - offset), 0)
         os.fsync(self._descriptor)
 
-    def _tables(self) -> tuple[list[bytes], list[bytes]]:
-        """Return offsets and sizes, one little-endian table an array."""
-        sizes = np.frombuffer(self._sizes, np.int64).astype("<i8")
-        offsets = (HEADER.size + np.cumsum(sizes) - sizes).astype("<i8")
-        n_arrays = len(self._dtypes)
-        return tuple([table[i::n_arrays].tobytes() for i in range(n_arrays)] for table in (offsets, sizes))  # type: ignore[return-value]
+    def _write_metadata(self, start: int) -> int:
+        """Write the metadata from byte `start` on, in blocks of items; return where they end."""
+        frames = build_frames(self._dtypes, self.n_records)
+        *places, end = table_places(frames, self.n_records, start)
+        for frame, place in zip(frames, [*places, end], strict=True):
+            write_all(self._descriptor, frame, place - len(frame))
+        done, at = 0, HEADER.size
+        for entries in self._journal.entries():
+            sizes = entries.sizes.reshape(-1)
+            ends = at + np.cumsum(sizes)
+            offsets = (ends - sizes).reshape(entries.sizes.shape)
+            for number, place in enumerate(places):
+                table = (entries.sizes if number % 2 else offsets)[:, number // 2]
+                write_all(self._descriptor, table.astype("<i8").tobytes(), place + 8 * done)
+            done, at = done + len(entries), int(ends[-1])
+        return end
 
 
 def _interleaved(columns: Sequence[Blobs], sizes: NDArray[np.int64]) -> NDArray[np.uint8] | None:

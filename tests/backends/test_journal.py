@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -15,7 +14,7 @@ import pytest
 
 import dataformats
 from dataformats.backends.journaled import journal as journal_module
-from dataformats.backends.journaled.journal import Entries, Journal, count_sound, read_checksums
+from dataformats.backends.journaled.journal import Entries, Journal, StoredJournal, read_checksums, sound_entries
 from dataformats.storage.atomic import write_all
 
 MAGIC = b"TESTJRNL"
@@ -27,29 +26,37 @@ BLOBS = [bytes([i]) * length for i, length in enumerate([3, 0, 1, 4, 1, 5, 0, 0,
 def entries_of(n: int, k: int, first: int = 0) -> Entries:
     numbers = np.arange(first, first + n, dtype=np.int64)
     sizes = numbers[:, None] * 1000003 + np.arange(k)
-    return Entries(FACTS, sizes, (numbers * 2654435761 % 2**32).astype(np.uint32))
+    return Entries(sizes, (numbers * 2654435761 % 2**32).astype(np.uint32))
+
+
+def none(k: int) -> Entries:
+    return Entries.join([], k)
 
 
 def same(one: Entries | None, other: Entries) -> bool:
     return one is not None and (
-        list(one.facts.items()) == list(other.facts.items())
-        and one.sizes.dtype == np.int64
+        one.sizes.dtype == np.int64
         and one.checksums.dtype == np.uint32
         and np.array_equal(one.sizes, other.sizes)
         and np.array_equal(one.checksums, other.checksums)
     )
 
 
+def load(path: Path) -> Entries | None:
+    found = StoredJournal.find(path, MAGIC)
+    return None if found is None else found.load()
+
+
 def written(path: Path, k: int) -> tuple[bytes, int, int]:
     """A journal of N entries, some there from the start and some appended; its head's bytes, and an entry's."""
-    Journal(path, MAGIC, Entries.none(FACTS, k)).close()
+    Journal(path, MAGIC, FACTS, k).close()
     head = path.stat().st_size
-    journal = Journal(path, MAGIC, entries_of(2, k))
+    journal = Journal(path, MAGIC, FACTS, k, [entries_of(2, k)])
     for first, n in ((2, 2), (4, 0), (4, 1)):
-        added = entries_of(n, k, first)
-        journal.append(added.sizes, added.checksums)
-    assert journal.n_entries == N
+        journal.append(entries_of(n, k, first))
+    assert (journal.n_entries, journal.n_bytes) == (N, entries_of(N, k).n_bytes)
     journal.sync()
+    assert same(Entries.join(journal.entries(), k), entries_of(N, k))
     journal.close()
     data = path.read_bytes()
     return data, head, (len(data) - head) // N
@@ -62,38 +69,40 @@ def k(request: pytest.FixtureRequest) -> int:
 
 def test_what_was_appended_comes_out(tmp_path: Path, k: int) -> None:
     written(tmp_path / "j", k)
-    found = Journal.load(tmp_path / "j", MAGIC)
+    stored = StoredJournal.find(tmp_path / "j", MAGIC)
+    assert stored is not None
+    assert (list(stored.facts.items()), stored.n_sizes, stored.n_listed) == (list(FACTS.items()), k, N)
+    found = stored.load()
     assert same(found, entries_of(N, k))
-    assert found is not None
     assert found.lengths.tolist() == found.sizes.sum(axis=1).tolist()
     assert found.n_bytes == found.sizes.sum()
     assert [path.name for path in tmp_path.iterdir()] == ["j"]
 
 
 def test_no_entries(tmp_path: Path, k: int) -> None:
-    Journal(tmp_path / "j", MAGIC, Entries.none(FACTS, k)).close()
-    found = Journal.load(tmp_path / "j", MAGIC)
-    assert same(found, Entries.none(FACTS, k))
+    Journal(tmp_path / "j", MAGIC, FACTS, k).close()
+    found = load(tmp_path / "j")
+    assert same(found, none(k))
     assert found is not None
     assert (len(found), found.n_bytes, found.sizes.shape) == (0, 0, (0, k))
 
 
 def test_a_missing_or_empty_journal(tmp_path: Path) -> None:
-    assert Journal.load(tmp_path / "j", MAGIC) is None
+    assert load(tmp_path / "j") is None
     (tmp_path / "j").write_bytes(bytes(100))
-    assert Journal.load(tmp_path / "j", MAGIC) is None
+    assert load(tmp_path / "j") is None
 
 
 def test_the_journal_of_another_format(tmp_path: Path) -> None:
     written(tmp_path / "j", 1)
-    assert Journal.load(tmp_path / "j", b"ANOTHER1") is None
+    assert StoredJournal.find(tmp_path / "j", b"ANOTHER1") is None
 
 
 def test_cut_at_every_byte(tmp_path: Path, k: int) -> None:
     data, head, entry = written(tmp_path / "j", k)
     for stop in range(len(data) + 1):
         (tmp_path / "j").write_bytes(data[:stop])
-        found = Journal.load(tmp_path / "j", MAGIC)
+        found = load(tmp_path / "j")
         if stop < head:
             assert found is None
         else:
@@ -107,13 +116,13 @@ def test_a_moved_entry_ends_the_journal(tmp_path: Path, k: int) -> None:
         for moved in range(N):
             if moved != i:
                 (tmp_path / "j").write_bytes(data[:head] + b"".join([*rows[:i], rows[moved], *rows[i + 1 :]]))
-                assert same(Journal.load(tmp_path / "j", MAGIC), entries_of(i, k))
+                assert same(load(tmp_path / "j"), entries_of(i, k))
 
 
 def test_a_negative_size_ends_the_journal(tmp_path: Path) -> None:
     sizes = np.array([[1, 2], [3, -1], [4, 5]])
-    Journal(tmp_path / "j", MAGIC, Entries({}, sizes, np.zeros(3, np.uint32))).close()
-    assert same(Journal.load(tmp_path / "j", MAGIC), Entries({}, sizes[:1], np.zeros(1, np.uint32)))
+    Journal(tmp_path / "j", MAGIC, {}, 2, [Entries(sizes, np.zeros(3, np.uint32))]).close()
+    assert same(load(tmp_path / "j"), Entries(sizes[:1], np.zeros(1, np.uint32)))
 
 
 def test_a_failed_append_can_be_done_again(tmp_path: Path, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,16 +132,26 @@ def test_a_failed_append_can_be_done_again(tmp_path: Path, k: int, monkeypatch: 
         pwrite(descriptor, data[:21], offset)
         raise OSError("the disk is full")
 
-    journal = Journal(tmp_path / "j", MAGIC, entries_of(2, k))
+    journal = Journal(tmp_path / "j", MAGIC, FACTS, k, [entries_of(2, k)])
     added = entries_of(N - 2, k, 2)
     with monkeypatch.context() as patch:
         patch.setattr("os.pwrite", torn)
         with pytest.raises(OSError, match="full"):
-            journal.append(added.sizes, added.checksums)
+            journal.append(added)
     assert journal.n_entries == 2
-    journal.append(added.sizes, added.checksums)
+    journal.append(added)
     journal.close()
-    assert same(Journal.load(tmp_path / "j", MAGIC), entries_of(N, k))
+    assert same(load(tmp_path / "j"), entries_of(N, k))
+
+
+def test_changed_journal_is_not_believed_at_close(tmp_path: Path, k: int) -> None:
+    journal = Journal(tmp_path / "j", MAGIC, FACTS, k, [entries_of(N, k)])
+    data = (tmp_path / "j").read_bytes()
+    for changed in (data[:-1], data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]):
+        (tmp_path / "j").write_bytes(changed)
+        with pytest.raises(dataformats.FormatError, match="not as it was written"):
+            list(journal.entries())
+    journal.close()
 
 
 def test_a_crash_while_it_is_written_anew_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +160,8 @@ def test_a_crash_while_it_is_written_anew_loses_nothing(tmp_path: Path, monkeypa
         with monkeypatch.context() as patch:
             patch.setattr(f"os.{name}", lambda *_: 1 // 0)
             with pytest.raises(ZeroDivisionError):
-                Journal(tmp_path / "j", MAGIC, entries_of(2, 1))
-        assert same(Journal.load(tmp_path / "j", MAGIC), entries_of(N, 1))
+                Journal(tmp_path / "j", MAGIC, FACTS, 1, [entries_of(2, 1)])
+        assert same(load(tmp_path / "j"), entries_of(N, 1))
 
 
 def test_the_system_may_take_less_than_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +193,13 @@ def data(tmp_path: Path) -> Iterator[int]:
 def entries_of_blobs() -> Entries:
     lengths = np.array([len(blob) for blob in BLOBS])
     checksums = np.array([crc32(blob) for blob in BLOBS], np.uint32)
-    return Entries({}, np.stack([lengths // 2, lengths - lengths // 2], axis=1), checksums)
+    return Entries(np.stack([lengths // 2, lengths - lengths // 2], axis=1), checksums)
+
+
+def count_sound(descriptor: int, entries: Entries) -> int:
+    """The sound records; the entries come in blocks of three."""
+    blocks = [Entries(entries.sizes[i : i + 3], entries.checksums[i : i + 3]) for i in range(0, len(entries), 3)]
+    return sum(map(len, sound_entries(descriptor, 6, blocks)))
 
 
 @pytest.mark.usefixtures("pieces")
@@ -190,9 +215,9 @@ def test_data_cut_at_every_byte(data: int) -> None:
     ends = 6 + np.cumsum(entries.lengths)
     for size in range(int(ends[-1]), -1, -1):
         os.ftruncate(data, size)
-        assert count_sound(data, 6, entries) == int((ends <= size).sum())
-        assert count_sound(data, 6, entries.first(2)) == int((ends[:2] <= size).sum())
-        assert count_sound(data, 6, entries.first(0)) == 0
+        assert count_sound(data, entries) == int((ends <= size).sum())
+        assert count_sound(data, entries.first(2)) == int((ends[:2] <= size).sum())
+        assert count_sound(data, entries.first(0)) == 0
 
 
 @pytest.mark.usefixtures("pieces")
@@ -202,9 +227,9 @@ def test_data_with_a_flipped_bit(data: int) -> None:
     for at, number in enumerate(owner.tolist()):
         byte = os.pread(data, 1, 6 + at)
         os.pwrite(data, bytes([byte[0] ^ 0x10]), 6 + at)
-        assert count_sound(data, 6, entries) == number
+        assert count_sound(data, entries) == number
         os.pwrite(data, byte, 6 + at)
-    assert count_sound(data, 6, entries) == len(BLOBS)
+    assert count_sound(data, entries) == len(BLOBS)
 
 
 @pytest.mark.parametrize("n_sizes", [0, 2**31, 2**32 - 1])
@@ -213,13 +238,13 @@ def test_a_head_that_no_writer_writes_is_not_sound(tmp_path: Path, n_sizes: int,
     for n in {n_sizes, 1} - ({1} if text == b"{}" else set()):
         head = struct.pack("<8sII", MAGIC, n, len(text)) + text
         (tmp_path / "j").write_bytes(head + crc32(head).to_bytes(4, "little") + bytes(64))
-        assert Journal.load(tmp_path / "j", MAGIC) is None
+        assert load(tmp_path / "j") is None
 
 
 def test_facts_of_another_format_are_not_sound(tmp_path: Path) -> None:
-    Journal(tmp_path / "j", MAGIC, entries_of(2, 3)).close()
-    assert Journal.load(tmp_path / "j", MAGIC, lambda facts, n: (facts, n) == (FACTS, 3)) is not None
-    assert Journal.load(tmp_path / "j", MAGIC, lambda facts, n: n == len(facts)) is None
+    Journal(tmp_path / "j", MAGIC, FACTS, 3, [entries_of(2, 3)]).close()
+    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda facts, n: (facts, n) == (FACTS, 3)) is not None
+    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda facts, n: n == len(facts)) is None
 
 
 @pytest.mark.parametrize("facts", [{}, {"base": "0"}, {"base": None}, {"base": -1}, {"base": 2**62}])
@@ -231,8 +256,61 @@ def test_data_with_forged_facts_are_not_resumed(tmp_path: Path, format: str, fac
     writer.flush()
     writer.abort()
     journal = next(tmp_path.glob("*.journal"))
-    loaded = Journal.load(journal, journal.read_bytes()[:8])
+    loaded = StoredJournal.find(journal, journal.read_bytes()[:8])
     assert loaded is not None
-    Journal(journal, journal.read_bytes()[:8], replace(loaded, facts=facts)).close()
+    Journal(journal, journal.read_bytes()[:8], facts, loaded.n_sizes, loaded.entries()).close()
     with pytest.raises(dataformats.FormatError, match="without its journal"):
         dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
+
+
+# ---- tables that are written from the journal, and journals from tables, block by block
+
+
+@pytest.fixture(params=[1, 100, 2**20])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_BLOCK_BYTES", request.param)
+    monkeypatch.setattr("dataformats.backends.syrah.recovery._BLOCK_BYTES", request.param)
+    monkeypatch.setattr("dataformats.backends.ffrecord.recovery._BLOCK_RECORDS", max(1, request.param // 16))
+
+
+SPEC = {"a": "bytes", "b": "utf8"}
+ROWS = [{"a": bytes(i % 3), "b": "x" * (i % 5)} for i in range(20)]
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("left", ["journal", "journal and table", "table"])
+@pytest.mark.parametrize("format", ["ffrecord", "syrah"])
+def test_files_do_not_depend_on_blocks(format: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module, "_BLOCK_BYTES", 2**20)
+        with dataformats.create(tmp_path / "whole", format, spec=SPEC) as whole:
+            whole.extend(ROWS)
+    writer = dataformats.create(tmp_path / "x", format, spec=SPEC, resume=True)
+    writer.extend(ROWS)
+    writer.flush()
+    journal = (tmp_path / "x.partial.journal").read_bytes()
+    if left == "journal":
+        writer.abort()
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr("dataformats.storage.atomic.publish", lambda *_, **__: 1 // 0)
+            if format == "ffrecord":
+                patch.setattr("dataformats.backends.ffrecord.writer.publish", os.replace)
+            with pytest.raises(ZeroDivisionError):
+                writer.close()
+        assert not (tmp_path / "x.partial.journal").exists()
+        if left == "journal and table":
+            (tmp_path / "x.partial.journal").write_bytes(journal)
+    with dataformats.create(tmp_path / "x", format, spec=SPEC, resume=True) as writer:
+        assert len(writer) == len(ROWS)
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("format", ["ffrecord", "syrah"])
+def test_empty_records_are_resumed(format: str, tmp_path: Path) -> None:
+    options: Any = {"payload": "bytes"} if format == "ffrecord" else {"spec": {"a": "bytes"}}
+    for n in range(3):
+        writer = dataformats.create(tmp_path / "x", format, resume=True, **options)
+        assert len(writer) == n
+        writer.append(b"" if format == "ffrecord" else {"a": b""})
+        writer.abort()

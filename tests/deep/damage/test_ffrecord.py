@@ -42,8 +42,7 @@ def test_cut_data_give_the_sound_prefix(tmp_path: Path, records: int | None) -> 
     for stop in range(len(data) + 1):
         path.write_bytes(data[:stop])
         (tmp_path / "a.ffr.journal").write_bytes(journal)
-        sound = 0 if stop == 0 else int(np.searchsorted(ends, stop, side="right"))
-        assert resumed(path, records=records) == sound
+        assert resumed(path, records=records) == int(np.searchsorted(ends, stop, side="right"))
 
 
 def test_flipped_bits_never_survive_a_resume(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import tests.backends.test_journal as fast
-from dataformats.backends.journaled.journal import Journal
-from tests.backends.test_journal import MAGIC, entries_of, same, written
+from tests.backends.test_journal import entries_of, load, same, written
 
 k = fast.k  # fixtures
 
@@ -17,7 +16,7 @@ def test_every_bit_flipped(tmp_path: Path, k: int) -> None:
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         (tmp_path / "j").write_bytes(flipped)
-        found = Journal.load(tmp_path / "j", MAGIC)
+        found = load(tmp_path / "j")
         if bit < 8 * head:
             assert found is None
         else:

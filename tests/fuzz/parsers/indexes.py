@@ -170,8 +170,9 @@ def _resumer(format: str, **options: Any) -> Callable[[Files], None]:
 def _journal(files: Files) -> None:
     path = Path(tempfile.gettempdir()) / "x.journal"
     path.write_bytes(files["x.journal"])
-    entries = journal.Journal.load(path, _MAGIC)
-    if entries is not None:
+    stored = journal.StoredJournal.find(path, _MAGIC)
+    if stored is not None:
+        entries = stored.load()
         _ = entries.lengths, entries.n_bytes
 
 
@@ -180,8 +181,8 @@ def _journal_seeds() -> list[Files]:
     for n_sizes in (1, 3):
         path = Path(tempfile.gettempdir()) / "x.journal"
         sizes = np.arange(4 * n_sizes, dtype=np.int64).reshape(4, n_sizes)
-        entries = journal.Entries({"names": ["a", "b"], "base": 8}, sizes, np.arange(4, dtype=np.uint32))
-        journal.Journal(path, _MAGIC, entries).close()
+        entries = journal.Entries(sizes, np.arange(4, dtype=np.uint32))
+        journal.Journal(path, _MAGIC, {"names": ["a", "b"], "base": 8}, n_sizes, [entries]).close()
         found.append({"x.journal": path.read_bytes()})
     return found
 
