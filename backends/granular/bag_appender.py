@@ -68,6 +68,11 @@ class BagAppender:
             raise
         self._idx_descriptor, self._descriptor = (file.fileno() for file in self._files)
 
+    @property
+    def begins_bytes(self) -> bool:
+        """True if the first bytes of the bag are not written yet, and come behind empty records that are indexed."""
+        return self._n_indexed > 0 and self._written == 0 and self.end > 0
+
     def append(self, record: bytes) -> int:
         """Append one record; it is written later. Return the bytes that it takes in both files."""
         self._records.append(record)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.finished_rows import is_partial
 from dataformats.backends.granular.layout import ENTRY_BYTES
-from dataformats.backends.granular.recovery import bag_resume_point, restore_index
+from dataformats.backends.granular.whole_records import restore_index, resume_point, whole_records
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic
@@ -115,7 +116,8 @@ class BagWriter(BlobWriter, HasSidecars):
             final.rename(self._idx)  # the writer was killed after it published the index, before the bag
         if self._generation == 2:
             restore_index(self._path, self._idx)
-        return bag_resume_point(self._path, self._idx)
+        least_end, finished = 1 if self._generation == 2 else 0, 0 if is_partial(self._path) else None
+        return resume_point(self._idx, whole_records(self._path, self._idx, least_end, finished))
 
     def _close_files(self) -> None:
         self._open = False

@@ -1,93 +1,91 @@
-"""Finds the whole records and rows that an interrupted writer left."""
+"""Finds the whole rows that an interrupted writer left: those whose records are whole in all fields."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.backends.granular.bag_appender import ResumePoint
-from dataformats.backends.granular.bags import BAG, IDX, limits_of
+from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC
-from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.refs import parse_refs
+from dataformats.backends.granular.stored_types import is_sequence, may_be_empty
+from dataformats.backends.granular.whole_records import (
+    ANEW,
+    missing_file,
+    read_ends,
+    restore_index,
+    resume_point,
+    whole_records,
+)
 from dataformats.errors import FormatError, SpecError
-from dataformats.storage.atomic import sync
-from dataformats.storage.files import LocalFile
+from dataformats.spec import Spec
 
-__all__ = [
-    "AHEAD_ROWS",
-    "bag_resume_point",
-    "check_spec",
-    "column_resume_points",
-    "refs_resume_points",
-    "restore_index",
-]
+__all__ = ["AHEAD_ROWS", "check_spec", "column_resume_points", "refs_resume_points"]
 
 AHEAD_ROWS = 4096
-"""How far one field may be ahead of another: the most rows that a writer writes at once."""
+"""How far one field may be ahead of another if a process is killed: the most rows that a writer writes at once."""
 
-_ANEW = "write it again, without resume"
-
-
-def bag_resume_point(bag: Path, idx: Path) -> ResumePoint:
-    """Return where to resume a single bag.
-
-    Raises:
-        FormatError: The bag is shorter than its index says, or has bytes and no index.
-    """
-    n = _entries(bag, idx)
-    return ResumePoint(n, _end(idx, n))
+_TOO_MANY = 2**62  # records
 
 
-def column_resume_points(folder: Path, fields: Sequence[str]) -> tuple[int, dict[str, ResumePoint]]:
+def column_resume_points(folder: Path, types: Spec, finished: int | None) -> tuple[int, dict[str, ResumePoint]]:
     """Return the rows that every field of a dataset of generation 3 has, and where to resume each bag.
 
+    Args:
+        folder: The dataset.
+        types: The stored type of each field.
+        finished: Rows that an interruption cannot have damaged; `None`: all, but for zeros behind others.
+
     Raises:
-        FormatError: A file is missing, a bag is shorter than its index says, or a field lacks more than `AHEAD_ROWS`
-            records.
+        FormatError: A file is missing, finished rows are damaged, or a field of finished data lacks more than
+            `AHEAD_ROWS` records.
     """
-    entries = _all_entries(folder, fields, (BAG, IDX))
+    least_ends = {name: 0 if may_be_empty(kind) else 1 for name, kind in types.items()}
+    entries = _all_records(folder, least_ends, (BAG, IDX), finished)
     rows = min(entries.values())
     shortest, longest = min(entries, key=entries.__getitem__), max(entries, key=entries.__getitem__)
-    if entries[longest] - rows > AHEAD_ROWS:
+    if finished is None and entries[longest] - rows > AHEAD_ROWS:
         raise FormatError(
             "one field has far fewer records than another, more than an interruption explains",
             path=str(folder / (shortest + IDX)),
             expected=f"about {entries[longest]} records, as {longest!r} has",
             found=rows,
-            remedy=f"Nothing was changed; {_ANEW}",
+            remedy=f"Nothing was changed; {ANEW}",
         )
-    return rows, {name: ResumePoint(rows, _end(folder / (name + IDX), rows)) for name in fields}
+    return rows, {name: resume_point(folder / (name + IDX), rows) for name in types}
 
 
-def refs_resume_points(folder: Path, sequences: Mapping[str, bool]) -> tuple[int, dict[str, ResumePoint]]:
+def refs_resume_points(folder: Path, types: Spec) -> tuple[int, dict[str, ResumePoint]]:
     """Return the rows of a dataset of generation 2 that have all their records, and where to resume each bag.
 
     Args:
         folder: The dataset, unfinished or finished.
-        sequences: Field, sorted, to True if it is a sequence.
+        types: The stored type of each field.
 
     Raises:
-        FormatError: A file is missing, or a bag is shorter than its index says.
+        FormatError: A file is missing.
     """
-    names = (REFS, *sequences)
-    for name in names:
+    for name in (REFS, *types):
         restore_index(folder / (name + BAG), folder / (name + IDX))
     # A sealed bag has no index, and an empty one is sealed without a byte.
-    entries = _all_entries(folder, names, (BAG,))
+    entries = _all_records(folder, dict.fromkeys((REFS, *types), 1), (BAG,), finished=0)
     if not entries[REFS]:
         return 0, {}
-    used = _used_records(folder, entries, list(sequences.values()))
-    whole = np.ones(entries[REFS], bool)
-    for name, needed in used.items():
-        whole &= needed <= entries[name]
-    rows = int(np.argmin(whole)) if not whole.all() else len(whole)
-    kept = {name: int(needed[rows - 1]) if rows else 0 for name, needed in used.items()} | {REFS: rows}
-    return rows, {name: ResumePoint(n, _end(folder / (name + IDX), n)) for name, n in kept.items()}
+    held = np.array([entries[name] for name in sorted(types)])
+    rows, used = 0, np.zeros(len(held), np.int64)
+    for needed in _needed_records(folder, entries[REFS], [is_sequence(types[name]) for name in sorted(types)]):
+        whole = np.all(needed <= held, axis=1)
+        n = len(needed) if whole.all() else int(np.argmin(whole))
+        rows, used = rows + n, np.maximum(used, needed[:n].max(axis=0, initial=0))
+        if n < len(needed):
+            break
+    kept = {REFS: rows, **dict(zip(sorted(types), used.tolist(), strict=True))}
+    return rows, {name: resume_point(folder / (name + IDX), n) for name, n in kept.items()}
 
 
 def check_spec(folder: Path, types: Mapping[str, str], generation: int) -> bool:
@@ -99,9 +97,9 @@ def check_spec(folder: Path, types: Mapping[str, str], generation: int) -> bool:
     try:
         found = json.loads((folder / SPEC).read_bytes())
     except (FileNotFoundError, ValueError):
-        # It is the first file that a writer completes: without it there are no rows to keep.
+        # It is on the disk before the first row: without it there are no rows to keep.
         if any(path.stat().st_size for path in folder.glob(f"*{IDX}")):
-            what = f"cannot resume: {str(folder / SPEC)!r} is missing or not JSON, but there are rows; {_ANEW}"
+            what = f"cannot resume: {str(folder / SPEC)!r} is missing or not JSON, but there are rows; {ANEW}"
             raise SpecError(what) from None
         return False
     if found != dict(types):
@@ -112,86 +110,45 @@ def check_spec(folder: Path, types: Mapping[str, str], generation: int) -> bool:
     return True
 
 
-def _used_records(folder: Path, entries: Mapping[str, int], sequences: list[bool]) -> dict[str, np.ndarray]:
-    """Return for each field the records that the rows up to each one need; more than exist if a row is damaged."""
-    n = entries[REFS]
-    ends = np.fromfile(folder / (REFS + IDX), "<u8", n).astype(np.int64)
-    data = (folder / (REFS + BAG)).read_bytes()
-    refs = parse_refs(data, np.concatenate([np.zeros(1, np.int64), ends])[:-1], ends, sequences)
-    fields = [name for name in entries if name != REFS]
-    used = {}
-    for number, name in enumerate(fields):
-        needed = np.where(refs.wrong, entries[name] + 1, refs.first[number] + refs.counts(number))
-        # An empty sequence needs no records, whatever its first one.
-        needed = np.where(~refs.wrong & (refs.counts(number) == 0), 0, needed)
-        used[name] = np.maximum.accumulate(needed)
-    return used
+def _needed_records(folder: Path, n_rows: int, sequences: list[bool]) -> Iterator[NDArray[np.int64]]:
+    """Yield int64[n, fields] for the rows in `refs.bag`: the records of each field that a row needs, from the first.
+
+    A row that does not parse needs more than any field has.
+    """
+    start = 0
+    with (folder / (REFS + IDX)).open("rb") as idx, (folder / (REFS + BAG)).open("rb") as bag:
+        for ends in read_ends(idx, 0, n_rows):
+            data = bag.read(int(ends[-1]) - start)
+            starts = np.append(np.int64(start), ends[:-1])
+            refs = parse_refs(data, starts - start, ends - start, sequences)
+            counts = [refs.counts(number) for number in range(len(sequences))]
+            # An empty sequence needs no records, whatever its first one.
+            columns = [np.where(count == 0, 0, first + count) for first, count in zip(refs.first, counts, strict=True)]
+            needed = np.stack(columns, axis=1)
+            needed[refs.wrong | (needed < 0).any(axis=1)] = _TOO_MANY
+            yield needed
+            start = int(ends[-1])
 
 
-def restore_index(bag: Path, idx: Path) -> None:
-    """Copy the table of a finished bag back into an index, if the bag was finished but not published."""
-    if idx.exists() or not bag.exists() or bag.stat().st_size == 0:
-        return
-    file = LocalFile(bag)
-    try:
-        limits = limits_of(file, None)
-    finally:
-        file.release()
-    partial = idx.with_name(idx.name + ".partial")
-    with partial.open("wb") as target:
-        target.write(limits.ends.astype("<u8").tobytes())
-        target.flush()
-        os.fsync(target.fileno())
-    partial.rename(idx)
-    sync(idx.parent)
-
-
-def _all_entries(folder: Path, fields: Iterable[str], needed: Iterable[str]) -> dict[str, int]:
-    """Return the entries of each field's bag.
+def _all_records(
+    folder: Path, least_ends: Mapping[str, int], needed: Iterable[str], finished: int | None
+) -> dict[str, int]:
+    """Return the whole records of each bag.
 
     A writer creates all files before it appends the first row. So missing ones are 0 rows until there are rows.
 
     Args:
         folder: The dataset.
-        fields: The fields.
-        needed: Endings of the files that each field has if there are rows.
+        least_ends: The bags, with the least end that is believed: see `whole_records`.
+        needed: Endings of the files that each bag has if there are rows.
+        finished: See `whole_records`.
     """
-    entries = {name: _entries(folder / (name + BAG), folder / (name + IDX)) for name in fields}
+    entries = {
+        name: whole_records(folder / (name + BAG), folder / (name + IDX), least_end, finished)
+        for name, least_end in least_ends.items()
+    }
     if any(entries.values()):
         for path in (folder / (name + ending) for name in entries for ending in needed):
             if not path.exists():
-                raise _missing(path)
+                raise missing_file(path)
     return entries
-
-
-def _entries(bag: Path, idx: Path) -> int:
-    """Return the number of whole ends in the index of a bag; all are inside the bag. Missing files are empty."""
-    size = bag.stat().st_size if bag.exists() else 0
-    if size and not idx.exists():
-        raise _missing(idx)
-    n = idx.stat().st_size // ENTRY_BYTES if idx.exists() else 0
-    end = _end(idx, n)
-    if end > size:
-        if not bag.exists():
-            raise _missing(bag)
-        raise FormatError(
-            "the bag is shorter than its index says: it was truncated, or a crash of the machine lost its last bytes",
-            path=str(bag),
-            expected=f"at least {end} bytes, where record {n - 1} ends",
-            found=f"{size} bytes",
-            remedy=f"Read the records that are left, and {_ANEW}",
-        )
-    return n
-
-
-def _missing(path: Path) -> FormatError:
-    return FormatError("cannot resume: a file is missing", path=str(path), remedy=f"Restore it, or {_ANEW}")
-
-
-def _end(idx: Path, n: int) -> int:
-    """Return where record n - 1 ends."""
-    if n == 0:
-        return 0
-    with idx.open("rb") as file:
-        file.seek(ENTRY_BYTES * (n - 1))
-        return int.from_bytes(file.read(ENTRY_BYTES), "little")

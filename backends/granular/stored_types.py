@@ -10,7 +10,15 @@ from dataformats.errors import Remedy, SpecError
 from dataformats.registry import codecs
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
-__all__ = ["check_generation", "decoded_type", "is_sequence", "record_bytes", "store_spec", "stored_type"]
+__all__ = [
+    "check_generation",
+    "decoded_type",
+    "is_sequence",
+    "may_be_empty",
+    "record_bytes",
+    "store_spec",
+    "stored_type",
+]
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SCALARS = {"int64": "i64", "uint64": "u64"}
@@ -43,6 +51,17 @@ def record_bytes(kind: Type) -> int | None:
         return codecs.get(kind.codec).with_args(kind.args).blob_bytes
     except SpecError:
         return None
+
+
+def may_be_empty(kind: Type) -> bool:
+    """Return False if a record of no bytes is no value of a stored type; True also for a codec that is not ours."""
+    if not codecs.shipped(kind.codec):
+        return True
+    try:
+        codecs.get(kind.codec).with_args(kind.args).decode(b"")
+    except Exception:  # a decoder may raise anything for bytes that are not its own
+        return False
+    return True
 
 
 def store_spec(spec: Spec, generation: int | None) -> Spec:

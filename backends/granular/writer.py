@@ -11,6 +11,7 @@ import msgpack
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.finished_rows import FinishedRows
 from dataformats.backends.granular.folder import REFS, SPEC
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.recovery import (
@@ -51,6 +52,7 @@ class GranularWriter(FieldsWriter):
 
     def __init__(self, path: Path, stored: Spec, generation: int, *, resume: bool = False) -> None:
         self._folder = path
+        self._stored = stored
         self._types = {name: str(stored[name]) for name in sorted(stored)}
         self._sequences = {name: is_sequence(stored[name]) for name in self._types}
         self._generation = generation
@@ -60,8 +62,10 @@ class GranularWriter(FieldsWriter):
             atomic.remove(path)
         path.mkdir(parents=True, exist_ok=True)
         resumes = resume and check_spec(path, self._types, generation)
+        self._finished = FinishedRows(path, resumes=resumes)
         n_records, points = self._resume_points() if resumes else (0, {})
         self.n_records: int = n_records
+        self._n_kept = n_records
         self._refs: BagAppender | None = None
         self._bags: dict[str, BagAppender] = {}
         try:
@@ -115,6 +119,7 @@ class GranularWriter(FieldsWriter):
         """Hand all rows to the operating system, with `sync` also to the disk; may be repeated after an error."""
         self._require_open()
         self._check_whole()
+        self._save_finished()
         # Records before ends, on the disk too: an end is useless without its record.
         for bag in self._all:
             bag.write_records()
@@ -141,6 +146,7 @@ class GranularWriter(FieldsWriter):
                 bag.drop_index()
             atomic.sync(self._folder)
         self._close_files()
+        self._finished.remove()
 
     def suspend(self) -> None:
         """Flush buffers to the operating system and close the files."""
@@ -164,8 +170,8 @@ class GranularWriter(FieldsWriter):
 
     def _resume_points(self) -> tuple[int, dict[str, ResumePoint]]:
         if self._generation == 2:
-            return refs_resume_points(self._folder, self._sequences)
-        return column_resume_points(self._folder, list(self._types))
+            return refs_resume_points(self._folder, self._stored)
+        return column_resume_points(self._folder, self._stored, self._finished.count)
 
     def _open_bags(self, points: Mapping[str, ResumePoint], resumes: bool) -> None:
         if self._generation == 2:
@@ -203,6 +209,17 @@ class GranularWriter(FieldsWriter):
             sequence = [bag.n_records, count] if count else []
             row.append(sequence if self._sequences[name] else bag.n_records)
         return cast("bytes", msgpack.packb(row))
+
+    def _save_finished(self) -> None:
+        """Save how many rows are finished before such data grow, and before the first byte behind empty records."""
+        if self._finished.count is None and self._pending_rows:
+            self._finished.save(self._n_kept)
+        if any(bag.begins_bytes for bag in self._all):
+            # The zeros up to here are ends of empty records. Later ones may be ends that were lost: `whole_records`.
+            for bag in self._all:
+                bag.sync_records()
+                bag.sync_ends()
+            self._finished.save(self.n_records - self._pending_rows)
 
     def _check_whole(self) -> None:
         """Refuse a state that an interrupt (Ctrl-C) in an append left half changed."""
