@@ -46,6 +46,7 @@ class BagWriter(BlobWriter, HasSidecars):
         point = self._resume_point() if resume else ResumePoint()
         self._bag = BagAppender(path, self._idx, point)
         self._open = True
+        self._is_named = False
         self._pending_bytes = self._pending_records = 0
         self.n_records: int = point.n_records
         self.n_bytes: int = point.end + ENTRY_BYTES * point.n_records
@@ -73,6 +74,9 @@ class BagWriter(BlobWriter, HasSidecars):
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system, with `sync` also to the disk."""
         self._require_open()
+        if not self._is_named:
+            atomic.sync(self._path.parent)  # before the first record: a bag without its index would be a finished one
+            self._is_named = True
         self._bag.write_records()
         if sync:
             self._bag.sync_records()
@@ -80,7 +84,6 @@ class BagWriter(BlobWriter, HasSidecars):
         self._pending_bytes = self._pending_records = 0
         if sync:
             self._bag.sync_ends()
-            atomic.sync(self._path.parent)
 
     def close(self) -> None:
         """Complete the bag and sync it."""

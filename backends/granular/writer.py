@@ -119,6 +119,8 @@ class GranularWriter(FieldsWriter):
         """Hand all rows to the operating system, with `sync` also to the disk; may be repeated after an error."""
         self._require_open()
         self._check_whole()
+        # What finds the rows comes before them: after a loss of power, there are no rows without it.
+        self._sync_names()
         self._save_finished()
         # Records before ends, on the disk too: an end is useless without its record.
         for bag in self._all:
@@ -132,7 +134,6 @@ class GranularWriter(FieldsWriter):
         if sync:
             for bag in self._all:
                 bag.sync_ends()
-            self._sync_names()
 
     def close(self) -> None:
         """Complete the dataset and sync it."""

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.backends.granular import BACKEND, whole_records
+from dataformats.backends.granular import BACKEND, bag_appender, whole_records
 from dataformats.errors import FormatError, SpecError
+from dataformats.storage import atomic
 
 SPEC = {"id": "int64", "text": "utf8", "x": "float32[]"}
 N = 12  # finished rows, or rows of partial data
@@ -159,6 +160,28 @@ def test_fields_of_partial_data_may_differ_by_any_number_of_rows(tmp_path: Path)
     writer.abort()
     zero(tmp_path / "d.partial" / "a.idx", 7)
     assert resumed(tmp_path / "d", {"a": "int64", "b": "int64"}, lambda i: {"a": i, "b": i}) == 7
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+@pytest.mark.parametrize("name", ["d", "x.bag"])
+def test_spec_and_names_are_on_the_disk_before_the_first_row(
+    name: str, generation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: Any = {"spec": {"id": "int64"}} if name == "d" else {"payload": "bytes"}
+    writer = dataformats.create(tmp_path / name, "granular", generation=generation, **options)
+    steps: list[str] = []
+
+    def write_parts(*args: Any) -> int:
+        steps.append("rows")
+        return atomic.write_parts(*args)
+
+    monkeypatch.setattr(atomic, "sync", lambda path: steps.append(path.name))
+    monkeypatch.setattr(bag_appender, "write_parts", write_parts)
+    writer.append({"id": 1} if name == "d" else b"x")
+    writer.flush()
+    before = {"spec.json", "d.partial", tmp_path.name} if name == "d" else {tmp_path.name}
+    assert {*steps[: steps.index("rows")]} == before
+    writer.abort()
 
 
 # ---- empty records
