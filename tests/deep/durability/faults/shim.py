@@ -8,14 +8,27 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-__all__ = ["Action", "Fault", "Operation", "build", "control", "faults_of", "parse_log", "why_not"]
+__all__ = [
+    "Action",
+    "Fault",
+    "Operation",
+    "build",
+    "control",
+    "faults_of",
+    "note",
+    "parse_log",
+    "record",
+    "report_inodes",
+    "why_not",
+]
 
 _SOURCE = Path(__file__).with_name("shim.c")
+_KEPT: list[object] = []  # arrays that the shim looks into
 
 
 class Action(IntEnum):
@@ -107,6 +120,31 @@ def control(prefix: Path | None, fault: Fault | None = None, log: int = -1) -> N
     chosen = fault or Fault(0, Action.NOTHING)
     name = b"" if prefix is None else os.fsencode(prefix)
     ctypes.CDLL(None).faults_arm(name, ctypes.c_long(chosen.at), int(chosen.action), chosen.error, log)
+
+
+def record(prefix: Path | None, descriptor: int = -1) -> None:
+    """Record the operations under `prefix` from now on, in a file that is open for appending; `None` ends that."""
+    ctypes.CDLL(None).faults_record(b"" if prefix is None else os.fsencode(prefix), descriptor)
+
+
+def note(text: str) -> None:
+    """Put a remark between the operations of a record."""
+    ctypes.CDLL(None).faults_note(text.encode())
+
+
+def report_inodes(inodes: Mapping[int, int], device: int, added: int) -> None:
+    """Let this process see other inodes than those of the file system.
+
+    Args:
+        inodes: The inode of a file to the one that is seen.
+        device: The number of the file system.
+        added: What is added to all other inodes of it.
+    """
+    flat = [number for pair in sorted(inodes.items()) for number in pair]
+    pairs = (ctypes.c_uint64 * len(flat))(*flat)
+    _KEPT.append(pairs)
+    n, numbers = ctypes.c_long(len(inodes)), (ctypes.c_uint64(device), ctypes.c_uint64(added))
+    ctypes.CDLL(None).faults_inodes(pairs, n, *numbers)
 
 
 def _compiler() -> str | None:
