@@ -24,6 +24,8 @@ from tests.deep.durability.power_loss.promises import KINDS
 _PATH = re.compile(r"(?:/[\w.-]+)*/work/disk/(?:data|sources)/")
 _SUFFIX = re.compile(r"\.(?:tfrecord(?:\.gz|\.zlib)?|ffr|ofrecord|syr|bag)\b")
 _SHARD = re.compile(r"/(?:PART_|part-|data-)?\d+(?:-of-\d+)?\b")
+_FIELD = re.compile(r"/(?:id|data|grid|refs)(?:\.idx)?'")
+_FOUND = re.compile(r"\bfound .*|\bRun the parts .*")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -115,8 +117,8 @@ def _parsed() -> argparse.Namespace:
 
 def _generic(broken: str) -> str:
     """Return a failure without what differs from case to case."""
-    found = _SHARD.sub("/SHARD", _SUFFIX.sub("", _PATH.sub("", broken)))
-    return _NUMBER.sub("N", found)[:200]
+    found = _FOUND.sub("...", _SHARD.sub("/SHARD", _SUFFIX.sub("", _PATH.sub("", broken))))
+    return _NUMBER.sub("N", _FIELD.sub("/FIELD'", found))[:200]
 
 
 if __name__ == "__main__":

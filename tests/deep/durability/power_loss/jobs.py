@@ -6,6 +6,7 @@ All of them do the same operations in every run, except `granular-3/convert-work
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -186,31 +187,34 @@ def _job_of(scenario: Scenario) -> Job:
 
 def _appends(case: FormatCase) -> Iterator[Job]:
     shards = {"shard_records": SHARD_RECORDS}
-    for resume in (False, True):
-        if case.name in ("tfrecord", "ofrecord"):
-            yield _append(case, "append file", resume, {})
-        if case.grows:
-            yield _append(case, "append in place", resume, {})
-        yield _append(case, "append shards", resume, shards)
+    is_file = case.name in ("tfrecord", "ofrecord")
+    for resume, n_old in itertools.product((False, True), (0, N_OLD)):
+        if is_file or case.grows:
+            yield _append(case, "append file" if is_file else "append in place", resume, n_old, {})
+        yield _append(case, "append shards", resume, n_old, shards)
 
 
-def _append(case: FormatCase, group: str, resume: bool, shards: Mapping[str, int]) -> Job:
-    old, new = contents(case, N_OLD), contents(case)
+def _append(case: FormatCase, group: str, resume: bool, n_old: int, shards: Mapping[str, int]) -> Job:
+    old, new = contents(case, n_old) if n_old else None, contents(case)
     name = "data" if shards else f"data{case.suffix}"
+
+    def prepare(place: Place) -> None:
+        if old is not None:
+            write(place.data / name, case, old, **shards)
 
     def call(place: Place, notes: Notes) -> None:
         options = {**new.arguments, **case.create_options, **shards}
         with dataformats.create(place.data / name, case.format, append=True, resume=resume, **options) as writer:
             fill(writer, new.records(), notes)
 
-    growth: Literal["rows", "none"] = "rows" if group == "append in place" else "none"
+    grows = group == "append in place" and old is not None
     return Job(
         group,
-        f"{case.name}/append{'-resume' * resume}{'-shards' * bool(shards)}",
-        (Target(name, new, old, growth),),
-        lambda place: write(place.data / name, case, old, **shards),
+        f"{case.name}/append{'-first' * (not n_old)}{'-resume' * resume}{'-shards' * bool(shards)}",
+        (Target(name, new, old, "rows" if grows else "none"),),
+        prepare,
         (call,),
-        resume or growth == "rows",
+        resume or grows,
         extends=True,
     )
 

@@ -123,8 +123,9 @@ def _lost_of_writers(job: Job, progress: Progress, begins: dict[int, int], is_co
     found = []
     for call, n in begins.items():
         expected = 0 if not job.resumes or (job.replaces and is_complete) else progress.promised.get(call, 0)
-        if job.extends and (target := job.targets[0]).old is not None:
-            expected = target.new.n if is_complete else max(expected, target.old.n)
+        if job.extends:
+            (target,) = job.targets
+            expected = target.new.n if is_complete else max(expected, target.old.n if target.old else 0)
         if n < expected:
             found.append(f"lost: {expected} records were finished or synced, and the writer begins with {n}")
     return found
