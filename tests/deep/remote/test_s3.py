@@ -5,8 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +14,10 @@ import numpy as np
 import pytest
 
 import dataformats
+from tests.deep.remote import s3_server
 
 s3fs = pytest.importorskip("s3fs", reason="the extra s3 is not installed")
-MOTO = Path(os.environ.get("DATAFORMATS_MOTO", Path(__file__).parents[3] / ".venv-moto/bin/moto_server"))
-pytestmark = pytest.mark.skipif(not MOTO.exists(), reason="make .venv-moto/stamp installs the server")
+pytestmark = pytest.mark.skipif(s3_server.why_not() is not None, reason=str(s3_server.why_not()))
 
 N, SPEC = 20_000, {"data": "bytes", "number": "int64"}
 DECLARED: dict[str, Any] = {"format": "ofrecord", "payload": "ofrecord", "spec": SPEC}
@@ -47,23 +45,8 @@ class Server:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("moto") / "log"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with log.open("wb") as file:
-        process = subprocess.Popen([MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=file, stderr=file)
-    try:
-        for _ in range(300):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        server = Server(port, log)
-        server.system().mkdir("bucket")
-        yield server
-    finally:
-        process.kill()
-        process.wait()
+    with s3_server.moto_server(log) as moto:
+        yield Server(moto.port, log)
 
 
 @pytest.fixture(scope="module")
