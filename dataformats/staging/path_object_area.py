@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ class PathObjectArea(LocalArea):
         weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
         super().__init__(self._temporary / str(path).rstrip("/").rsplit("/", 1)[-1])
         self.name = str(path)
+
+    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+        if resume:
+            _ = self.final
+        super().begin(facts, resume=resume, sharded=sharded)
 
     def exists(self) -> bool:
         return bool(self._object.exists())

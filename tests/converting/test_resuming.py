@@ -17,8 +17,8 @@ import dataformats
 import dataformats.converting.run
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.granular.writer import GranularWriter
+from dataformats.backends.journaled.journaled_file import JournaledFileWriter
 from dataformats.staging.local_area import LocalArea
-from dataformats.writing.journaled_file import JournaledFileWriter
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")

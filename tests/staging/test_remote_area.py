@@ -134,7 +134,8 @@ def test_create_shows_that_it_may_write(remote: Remote, monkeypatch: pytest.Monk
         raise PermissionError("no")
 
     monkeypatch.setattr(type(remote.memory), "pipe_file", refuse)
-    for options in ({}, {"shard_records": None}):
+    cases: list[dict[str, Any]] = [{}, {"shard_records": None}]
+    for options in cases:
         with pytest.raises(PermissionError, match="memory://bucket/x"):
             create(**options)
 
