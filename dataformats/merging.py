@@ -14,6 +14,7 @@ from dataformats.reading.opening import open as open_source
 from dataformats.reading.opening import open_for_copying
 from dataformats.reading.source import RecordSource
 from dataformats.reading.views import mask_of
+from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse
 from dataformats.writing.schema import WriteSchema, check_copy_name
@@ -180,9 +181,12 @@ def _divide(
     schema, first = _schema(sources, named=True), 0
     for target in (path, rest):
         check_copy_name(target, schema.backend.name)
+    # A split that was killed between its two renames is done again.
+    announced = area_at(path).announced().get(str(rest))
+    is_ours = announced is not None and area_at(rest).holds(announced)
     with (
         writer(path, schema, refuse, overwrite=overwrite) as out,
-        writer(rest, schema, refuse, overwrite=overwrite) as others,
+        writer(rest, schema, refuse, overwrite=overwrite or is_ours) as others,
     ):
         mask = mask_of(source, where)  # which may take long: not before the targets are known to be free
         for records in _stored(sources, progress):
@@ -190,6 +194,7 @@ def _divide(
             out.append_stored(records[chosen])
             others.append_stored(records[~chosen])
             first += len(records)
+        out.announce({str(rest): others.complete()})
     return {str(path): len(out), str(rest): len(others)}
 
 

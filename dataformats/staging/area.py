@@ -6,7 +6,7 @@ import functools
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,6 +142,17 @@ class StagingArea(ABC):
             StateMismatchError: It had another format, payload, spec or plan.
             ValueError: `resume`, and the area cannot keep partial data.
         """
+
+    def announce(self, others: Mapping[str, Any]) -> None:  # noqa: B027  # only local partial data keep facts
+        """Keep with the partial data that data of other names are published before these.
+
+        Args:
+            others: Name to the list of files.
+        """
+
+    def announced(self) -> Mapping[str, Any]:
+        """Return what an interrupted writer announced."""
+        return {}
 
     @property
     @abstractmethod
@@ -281,14 +292,14 @@ class StagingArea(ABC):
             yield
         except BaseException:
             with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
-                self._end(new.facts, new.keep) if self._holds(new.facts) else self._write_sidecar(before)
+                self._end(new.facts, new.keep) if self.holds(new.facts["files"]) else self._write_sidecar(before)
             raise
         self._end(new.facts, new.keep)
 
-    def _holds(self, facts: Mapping[str, Any]) -> bool:
-        """Return True if the data of these facts have the final name."""
+    def holds(self, files: Sequence[Mapping[str, Any]]) -> bool:
+        """Return True if the data of this list of files have the final name."""
         entry = self.entry()
-        return entry is not None and not any(compare_entry(self.name, entry, facts["files"]).errors(remote=True))
+        return entry is not None and not any(compare_entry(self.name, entry, files).errors(remote=True))
 
     def _end(self, facts: Mapping[str, Any], keep: bool) -> None:
         """Leave the sidecar of the new data, or none."""

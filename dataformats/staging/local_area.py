@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -93,6 +94,14 @@ class LocalArea(StagingArea):
         except BlockingIOError as error:
             raise _has_another_writer(self.name) from error
 
+    def clear(self, backend: Backend) -> None:
+        """Delete what a writer left that was killed after it had published the data."""
+        if os.path.lexists(self._name_lock.path):
+            try:
+                self.lock(backend, overwrite=False, resume=True)
+            finally:
+                self.release()
+
     def _lock_folder(self) -> None:
         """Refuse writers that append in place."""
         if self._path.is_dir():
@@ -142,7 +151,8 @@ class LocalArea(StagingArea):
         if sharded:
             self._partial.mkdir(exist_ok=True)
         if saved is None:
-            self._name_lock.write(facts, sync=resume)
+            announced = self.announced()
+            self._name_lock.write({**facts, **({"announced": announced} if announced else {})}, sync=resume)
         if self._is_shared:
             try:
                 self._name_lock.share()
@@ -160,6 +170,16 @@ class LocalArea(StagingArea):
             if _is_empty(self._partial):
                 return None  # killed while it wrote the sidecar
             raise
+
+    def announce(self, others: Mapping[str, Any]) -> None:
+        self._name_lock.write({**self._name_lock.facts(), "announced": dict(others)}, sync=True)
+
+    def announced(self) -> Mapping[str, Any]:
+        try:
+            found = json.loads(self._name_lock.path.read_bytes())["announced"]
+            return found if isinstance(found, dict) else {}
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return {}
 
     @property
     def folder(self) -> Path:
@@ -360,6 +380,8 @@ def _link(source: Path, target: Path) -> None:
     """Give a finished shard, a file or a folder, a second name; copy it if the file system has no such links."""
     if source.is_dir():
         shutil.copytree(source, target, copy_function=_link_file)
+        for folder, *_ in os.walk(target):
+            atomic.sync(Path(folder))
     else:
         _link_file(source, target)
 
@@ -369,3 +391,4 @@ def _link_file(source: str | Path, target: str | Path) -> None:
         os.link(os.path.realpath(source), target)
     except OSError:
         atomic.copy_file(Path(source), Path(target))
+        atomic.sync(Path(target))

@@ -226,18 +226,18 @@ class RemoteArea(StagingArea):
         with errors_as_os_error(self.name):
             objects = {} if new.shards is not None else self._local_objects(new)
             log = self._log_of(self._id)
-            if log is None and self._is_taken:
-                return  # another writer has ended what this one began
-            if log is None:
+            if log is None and not self._is_taken:
                 log = self._new_log(new, objects)
                 self._take(log)
-            self._redo(log, {} if log["moves"] else objects)
+            is_ended = log is not None and self._redo(log, {} if log["moves"] else objects)
+            if not is_ended and not self._is_there(new.facts):  # another writer has ended or undone it
+                raise self._replaced()
 
     def _new_log(self, new: Publication, objects: Mapping[str, Path]) -> dict[str, Any]:
         """Return the log of a publication, after sending what is still here; one object is sent in its place."""
         before = self._read_sidecar()
         same = [name for name, now in new.kept.items() if name == now]
-        log = {
+        log: dict[str, Any] = {
             "id": self._id,
             "facts": new.facts,
             "keep": new.keep,
@@ -246,8 +246,12 @@ class RemoteArea(StagingArea):
             "beside": [f"{self._parent}/{name}" for name in new.beside],
             "kept": [path for name in same for path in self._find(f"{self._path}/{name}")],
         }
-        is_direct = self._is_object_store and len(objects) == 1 and self._old_objects(log) <= {*objects}
-        return {**log, "moves": {} if is_direct else self._moves(new, objects)}
+        old = self._old_objects(log)
+        is_direct = self._is_object_store and len(objects) == 1 and old <= {*objects}
+        moves = {} if is_direct else self._moves(new, objects)
+        # Old data whose objects keep their names stay readable, by their own facts, until all new objects are there.
+        is_seamless = is_direct or not old or ("files" in (log["previous"] or {}) and not old & {*moves})
+        return {**log, "moves": moves, "is_seamless": is_seamless}
 
     def _local_objects(self, new: Publication) -> dict[str, Path]:
         """Return final name to local path of the files of a single file or folder, and of those beside it."""
@@ -322,9 +326,25 @@ class RemoteArea(StagingArea):
                 return True
             if time.monotonic() < deadline:
                 time.sleep(_POLL_S)
+            elif self._can_undo(log):
+                self._undo(log)
             else:
                 self._redo(log)
         return False
+
+    def _can_undo(self, log: Mapping[str, Any]) -> bool:
+        """Return True if readers have not seen the new data, and the old ones are whole."""
+        if log.get("moved") or not log["moves"] or self._is_there(log["facts"]):
+            return False
+        before = None if log["before"] is None else log["before"].encode()
+        return bool(log["is_seamless"]) or self._read_sidecar() == before
+
+    def _undo(self, log: Mapping[str, Any]) -> None:
+        """Leave the old data, or none; what was staged stays, for a writer that resumes it."""
+        if log["is_seamless"]:
+            self._delete(log["moves"])
+        self._end_as(log, is_there=False)
+        self._delete([self._log])
 
     def _log_of(self, writer: str | None = None) -> dict[str, Any] | None:
         """Return the log, if there is one, of this writer or of any.
@@ -346,6 +366,7 @@ class RemoteArea(StagingArea):
             is_ours = all(name == self._path or name.startswith(final) for name in names)
             is_ours = is_ours and all(name.startswith(staged) for name in log["moves"].values())
             is_ours = is_ours and is_name(log["id"]) and isinstance(log["facts"]["files"], list)
+            is_ours = is_ours and {"before", "previous", "keep", "is_seamless"} <= log.keys()
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             is_ours = False
         if not is_ours:
@@ -353,8 +374,10 @@ class RemoteArea(StagingArea):
             raise TargetExistsError(what, remedy="Delete or rename it")
         return log
 
-    def _redo(self, log: Mapping[str, Any], objects: Mapping[str, Path] | None = None) -> None:
+    def _redo(self, log: Mapping[str, Any], objects: Mapping[str, Path] | None = None) -> bool:
         """Do what a log says: all of it, or what an interrupted writer had left.
+
+        Returns False if another writer has ended or undone it meanwhile.
 
         Args:
             log: The log, which exists.
@@ -365,16 +388,16 @@ class RemoteArea(StagingArea):
         if not log.get("moved"):
             moved: list[str] = []
             try:
-                self._describe(log, old, new)
+                self._describe(log, new)
                 self._put(objects or {})
                 self._move(moves, moved)
             except BaseException:
                 if not self._is_current(log):
-                    return
+                    return False
                 if not moved:
                     self._is_taken = False
                     with suppress(Exception):  # nothing has changed, or the only object
-                        self._end_as(log, is_there=not moves and self._holds(facts))
+                        self._end_as(log, is_there=not moves and self.holds(facts["files"]))
                         self._delete([self._log])
                 raise
         # Another writer ends this if it takes longer than the other waits.
@@ -382,34 +405,30 @@ class RemoteArea(StagingArea):
             self._write(self._log, json.dumps({**log, "moved": True}).encode())  # what was moved may be deleted
         if new and self._is_current(log):
             self._delete(old - new)
-        is_there = self._is_there(facts) if moves else self._holds(facts)  # the old object may have the same size
+        # An old object may have the size of the new one.
+        is_there = self._is_there(facts) if moves else self.holds(facts["files"])
         if not self._is_current(log):
-            return
+            return False
         if new and not is_there:
             what = "the data are not as they were written: another program deleted or replaced objects"
             raise FormatError(what, path=self.name, remedy="Write them again")
         self._end_as(log, is_there=is_there)
         self._clean_up()
         self._delete([self._log])
+        return True
 
     def _is_current(self, log: Mapping[str, Any]) -> bool:
         """Return False if another writer has done what a log says, and deleted it."""
         return self._log_of(log["id"]) is not None
 
-    def _describe(self, log: Mapping[str, Any], old: set[str], new: set[str]) -> None:
-        """Write the sidecar for the time in which objects get their names.
-
-        With the facts of the old data, too, a reader finds these until all new objects are there. That needs new names.
-        """
-        facts, previous, now = log["facts"], log["previous"], self._read_sidecar()
-        if not (log["keep"] or now is not None or len(new) > 1):
-            return
-        replaces_one = len(new) == 1 and old <= new
-        keeps_old = bool(previous) and "files" in previous and not old & {*log["moves"]}
-        content = sidecar_bytes(facts, previous)
-        if old and not (replaces_one or keeps_old) and now != content:  # else an interrupted writer has described them
-            content = sidecar_bytes({**facts, "incomplete": True})
-        self._write_sidecar(content)
+    def _describe(self, log: Mapping[str, Any], new: set[str]) -> None:
+        """Write the sidecar for the time in which objects get their names."""
+        if log["keep"] or log["before"] is not None or len(new) > 1:
+            facts = log["facts"]
+            is_seamless = log["is_seamless"]
+            self._write_sidecar(
+                sidecar_bytes(facts, log["previous"]) if is_seamless else sidecar_bytes({**facts, "incomplete": True})
+            )
 
     def _move(self, moves: Mapping[str, str], moved: list[str]) -> None:
         """Give objects their final names; `moved` gets those that have changed."""
@@ -436,9 +455,13 @@ class RemoteArea(StagingArea):
             self._write_sidecar(None if log["before"] is None else log["before"].encode())
 
     def _is_there(self, facts: Mapping[str, Any]) -> bool:
-        """Return True if the name has objects of the listed sizes."""
+        """Return True if the name has objects of the listed sizes, perhaps beside others."""
         entry = self.entry()
-        return entry is not None and not any(compare_entry(self.name, entry, facts["files"]).errors())
+        if entry is None:
+            return False
+        found = compare_entry(self.name, entry, facts["files"])
+        found.extra.clear()
+        return not any(found.errors())
 
     def _clean_up(self) -> None:
         """Delete what this and other writers have sent to `NAME.partial/`; other objects there stay."""

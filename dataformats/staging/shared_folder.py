@@ -81,6 +81,7 @@ class SharedFolder(LocalArea):
             path = self._path / self._names(number)
             if not path.exists():
                 break
+            LocalArea(path).clear(self._format)
             files = self._format.find(LocalFolder(path)) if path.is_dir() else [LocalFile(path)]
             n_records = sum(n for _, n in records_of_shards(files, self._format))
             found[number] = ShardEntry(path.name, {"name": path.name, "records": n_records, "bytes": 0})

@@ -183,6 +183,11 @@ class DatasetWriter(RecordWriter):
         files: Sequence[Mapping[str, Any]] = self._complete.facts["files"]
         return files
 
+    def announce(self, others: Mapping[str, Any]) -> None:
+        """Note that data of other names, which are complete, get them before these: `StagingArea.announce`."""
+        self.complete()
+        self._area.announce(others)
+
     def close(self) -> None:
         if not self._open:
             return

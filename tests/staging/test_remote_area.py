@@ -67,8 +67,8 @@ def test_at_most_two_shards_lie_on_the_local_disk(
     with create(format) as writer:
         for number in range(60):
             writer.append({"n": number})
-            shards = {path.relative_to(folder).parts[0] for folder in tmp_path.iterdir() for path in folder.rglob("*")}
-            most = max(most, len({name[:5] for name in shards if name[:5].isdecimal()}))
+            shards = {path.name[:5] for path in tmp_path.glob("*/*") if path.name[:5].isdecimal()}
+            most = max(most, len(shards))
         assert not remote.memory.exists("/bucket/x")
     assert 1 <= most <= 2
     assert numbers() == list(range(60))
