@@ -18,7 +18,7 @@ __all__ = [
     "compare_entry",
     "compare_file",
     "compare_files",
-    "current_files",
+    "current_names",
     "fitting_facts",
     "is_name",
 ]
@@ -263,17 +263,21 @@ def fitting_facts(
     return sidecar.facts, found
 
 
-def current_files(sidecar: Sidecar, folder: str, files: Sequence[StoredFile]) -> list[StoredFile]:
-    """Return the data files of a folder without those that a writer is about to add or to delete.
+def current_names(sidecar: Sidecar, folder: Folder) -> set[str] | None:
+    """Return the names in a folder that are not those that a writer is about to add or to delete; `None` for all.
 
     Args:
         sidecar: The sidecar of the folder.
-        folder: The path of the folder.
-        files: The data files in it.
+        folder: The folder.
     """
-    heads = [_place(folder, file).partition("/")[0] for file in files]
-    for facts in (sidecar.facts, sidecar.previous) if sidecar.previous is not None else ():
-        names = {entry["name"] for entry in facts.get("files") or ()}
-        if names and names <= {*heads}:
-            return [file for file, head in zip(files, heads, strict=True) if head in names]
-    return list(files)
+    for facts in () if sidecar.previous is None else (sidecar.facts, sidecar.previous):
+        listed = facts.get("files") or ()
+        inside, folders = {*folder.names()}, {*folder.folders()}
+        if listed and all(
+            {part["name"] for part in entry["parts"]} <= {*folder.folder(entry["name"]).names()}
+            if entry["name"] in folders and "parts" in entry
+            else entry["name"] in inside
+            for entry in listed
+        ):
+            return {entry["name"] for entry in listed}
+    return None

@@ -206,10 +206,9 @@ class OpenArguments(OpenOptions):
         check_place(self.index)
         entries = resolve(self.path, self.storage_options, self._is_folder)
         sidecars = DatasetSidecars(entries, needed=not self._is_declared)
-        backend, files = choose_files(entries, self.format or sidecars.format)
+        backend, files = choose_files(sidecars.current_entries(), self.format or sidecars.format)
         if self.format is None:
             check_one_format(backend, list(chain.from_iterable(files)))
-        files = sidecars.current(files)
         facts = sidecars.facts(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         if isinstance(self.cache, str) and self.cache.startswith(_DISK):

@@ -8,10 +8,11 @@ from typing import Any
 
 from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.sidecar import Sidecar, load_sidecar, remedy_instead_of
-from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, current_files, fitting_facts
+from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, current_names, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
+from dataformats.storage.folders import ListedFolder
 
 __all__ = ["DatasetSidecars"]
 
@@ -74,13 +75,14 @@ class DatasetSidecars:
         format = named.pop() if len(named) == 1 else None
         return format if format in backends else None
 
-    def current(self, files: Sequence[Sequence[StoredFile]]) -> list[list[StoredFile]]:
-        """Return the data files of each entry, without those that a writer is about to add or to delete."""
-        found = []
-        for entry, inside in zip(self._entries, files, strict=True):
+    def current_entries(self) -> list[StoredFile | Folder]:
+        """Return the files and folders, these without what a writer is about to add or to delete."""
+        entries: list[StoredFile | Folder] = []
+        for entry in self._entries:
             own = self._beside(entry) if isinstance(entry, Folder) and not entry.explicit else None
-            found.append(list(inside) if own is None else current_files(own, entry.name, inside))
-        return found
+            names = None if own is None or not isinstance(entry, Folder) else current_names(own, entry)
+            entries.append(entry if names is None or not isinstance(entry, Folder) else ListedFolder(entry, names))
+        return entries
 
     def facts(
         self,

@@ -62,6 +62,7 @@ class RemoteArea(StagingArea):
         self._log = f"{self._path}.partial{SIDECAR_SUFFIX}"
         self._overwrite = self._is_sharded = self._is_taken = False
         self._extended: dict[str, Any] | None = None
+        self._unmoved: dict[str, Any] | None = None  # the log of a killed writer, which may be resumed
         self._pending: dict[int, tuple[Callable[[], None], Future[None] | None]] = {}
         self._sizes: dict[str, int] = {}  # of the objects of this writer, by the last listing
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
@@ -90,7 +91,7 @@ class RemoteArea(StagingArea):
     def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
         self._overwrite = overwrite
         with errors_as_os_error(self.name), suppress(PermissionError):  # of a role that may only write
-            self._finish_other()
+            self._finish_other(keeps_unmoved=resume)
 
     def extend(self) -> None:
         self._overwrite, self._extended = True, self._contents()
@@ -115,6 +116,10 @@ class RemoteArea(StagingArea):
         with errors_as_os_error(self.name):
             self._id = self._resumed(json.loads(text)) if resume else secrets.token_hex(8)
             self._write(f"{self._prefix}/{_FACTS}", text.encode())  # which shows that this may be done
+            if self._unmoved is not None and self._unmoved["id"] == self._id:
+                self._delete([self._log])  # this writer publishes the same objects again
+            elif self._unmoved is not None:
+                self._redo(self._unmoved)
 
     def _resumed(self, facts: dict[str, Any]) -> str:
         """Return the ID of the interrupted writer with these facts that has most shards, or that of a new one."""
@@ -318,8 +323,12 @@ class RemoteArea(StagingArea):
             return False
         return True
 
-    def _finish_other(self) -> bool:
-        """Wait for a writer that is publishing, and do its work if it was killed; return True if it is this one."""
+    def _finish_other(self, *, keeps_unmoved: bool = False) -> bool:
+        """Wait for a writer that is publishing, and do its work if it was killed; return True if it is this one.
+
+        Args:
+            keeps_unmoved: Leave a log whose objects have not all been moved to `begin`, which may resume that writer.
+        """
         deadline = time.monotonic() + _PATIENCE_S
         while (log := self._log_of()) is not None:
             if log["id"] == self._id:
@@ -328,16 +337,21 @@ class RemoteArea(StagingArea):
                 time.sleep(_POLL_S)
             elif self._can_undo(log):
                 self._undo(log)
+            elif keeps_unmoved and self._is_unmoved(log):
+                self._unmoved = log
+                return False
             else:
                 self._redo(log)
         return False
 
+    def _is_unmoved(self, log: Mapping[str, Any]) -> bool:
+        """Return True if some staged objects do not have their names yet."""
+        return bool(log["moves"]) and not log.get("moved") and not self._is_there(log["facts"], digests=True)
+
     def _can_undo(self, log: Mapping[str, Any]) -> bool:
         """Return True if readers have not seen the new data, and the old ones are whole."""
-        if log.get("moved") or not log["moves"] or self._is_there(log["facts"]):
-            return False
         before = None if log["before"] is None else log["before"].encode()
-        return bool(log["is_seamless"]) or self._read_sidecar() == before
+        return self._is_unmoved(log) and (log["is_seamless"] or self._read_sidecar() == before)
 
     def _undo(self, log: Mapping[str, Any]) -> None:
         """Leave the old data, or none; what was staged stays, for a writer that resumes it."""
@@ -454,14 +468,14 @@ class RemoteArea(StagingArea):
         else:
             self._write_sidecar(None if log["before"] is None else log["before"].encode())
 
-    def _is_there(self, facts: Mapping[str, Any]) -> bool:
-        """Return True if the name has objects of the listed sizes, perhaps beside others."""
+    def _is_there(self, facts: Mapping[str, Any], *, digests: bool = False) -> bool:
+        """Return True if the name has objects of the listed sizes, and `digests`, perhaps beside others."""
         entry = self.entry()
         if entry is None:
             return False
         found = compare_entry(self.name, entry, facts["files"])
         found.extra.clear()
-        return not any(found.errors())
+        return not any(found.errors(remote=digests))
 
     def _clean_up(self) -> None:
         """Delete what this and other writers have sent to `NAME.partial/`; other objects there stay."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from dataformats.interfaces.stored_file import Folder, StoredFile
 
-__all__ = ["OWN_SUFFIXES", "GlobFolder", "is_data"]
+__all__ = ["OWN_SUFFIXES", "GlobFolder", "ListedFolder", "is_data"]
 
 OWN_SUFFIXES = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
 
@@ -23,6 +25,33 @@ class GlobFolder(Folder):
 
     def file(self, name: str) -> StoredFile:
         return self._files[name]
+
+
+class ListedFolder(Folder):
+    """Some files and folders of a folder, by their names."""
+
+    def __init__(self, folder: Folder, listed: Collection[str]) -> None:
+        self.name = folder.name
+        self._folder = folder
+        self._listed = listed
+
+    def names(self) -> list[str]:
+        return [name for name in self._folder.names() if name in self._listed]
+
+    def folders(self) -> list[str]:
+        return [name for name in self._folder.folders() if name in self._listed]
+
+    def file(self, name: str) -> StoredFile:
+        return self._folder.file(name)
+
+    def files(self, names: Sequence[str]) -> list[StoredFile]:
+        return self._folder.files(names)
+
+    def folder(self, name: str) -> Folder:
+        return self._folder.folder(name)
+
+    def sibling(self, name: str) -> StoredFile | None:
+        return self._folder.sibling(name)
 
 
 def is_data(name: str) -> bool:

@@ -253,11 +253,11 @@ def test_append_names_shards_as_on_the_local_disk(remote: Remote, tmp_path: Path
         assert remote.memory.cat_file(f"/bucket/x/{file.name}") == file.read_bytes()
 
 
-@pytest.mark.parametrize("payload", ["example", "bytes"])
-def test_readers_of_an_append_see_old_or_new_data(payload: str, remote: Remote) -> None:
+@pytest.mark.parametrize("case", ["tfrecord", "granular", "bytes"])
+def test_readers_of_an_append_see_old_or_new_data(case: str, remote: Remote) -> None:
     """At each change; killed there, the same call ends it."""
-    options = {"spec": SPEC} if payload == "example" else {"spec": None}
-    records = rows(0, 14) if payload == "example" else [b"%d" % n for n in range(14)]
+    options: dict[str, Any] = {"spec": None} if case == "bytes" else {"format": case}
+    records: list[Any] = [b"%d" % n for n in range(14)] if case == "bytes" else rows(0, 14)
 
     def append() -> None:
         with create(append=True, resume=True, **options) as writer:

@@ -1,0 +1,128 @@
+"""Staging areas of the local disk: what is refused before the first record, and in which order files reach the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dataformats
+from dataformats.backends.tfrecord.backend import TFRecordBackend
+from dataformats.backends.tfrecord.writer import TFRecordWriter
+from dataformats.interfaces import HasSidecars
+from dataformats.registry import backends
+from dataformats.staging.entries import ShardEntry
+from dataformats.staging.local_area import LocalArea
+
+
+class WriterWithSidecar(TFRecordWriter, HasSidecars):
+    def sidecars(self) -> Mapping[str, Path | None]:
+        return {"x.idx": None}
+
+
+class BackendWithSidecars(TFRecordBackend):
+    name = "with_sidecars"
+
+    def create(self, path: Path, *, resume: bool = False, **options: Any) -> Any:
+        return WriterWithSidecar(path, resume=resume)
+
+
+@pytest.fixture
+def with_sidecars(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(backends, "_objects", {**backends._objects, "with_sidecars": BackendWithSidecars()})
+    return "with_sidecars"
+
+
+def test_shards_with_sidecars_are_refused(with_sidecars: str, tmp_path: Path) -> None:
+    with pytest.raises(dataformats.SpecError, match="files beside its files"):
+        dataformats.create(tmp_path / "x", with_sidecars, shard_records=2)
+    with dataformats.create(tmp_path / "a.tfrecord", "tfrecord") as writer:
+        writer.append(b"a")
+    with pytest.raises(dataformats.SpecError, match="files beside its files"):
+        dataformats.convert(tmp_path / "a.tfrecord", tmp_path / "x", with_sidecars, shard_records=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tfrecord"]
+
+
+def test_entry_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    area = LocalArea(tmp_path / "x")
+    area.lock(backends.get("tfrecord"), overwrite=False, resume=False)
+    area.begin({"format": "tfrecord"}, resume=False, sharded=True)
+    steps: list[str] = []
+
+    def noted(name: str) -> None:
+        step = getattr(os, name)
+
+        def call(*arguments: Any) -> None:
+            steps.append(name)
+            step(*arguments)
+
+        patched.setattr(os, name, call)
+
+    with monkeypatch.context() as patched:
+        noted("fsync")
+        noted("replace")
+        area.write_entry(0, ShardEntry("00000.partial", {"name": "00000", "records": 1, "bytes": 1}))
+    assert steps == ["fsync", "replace", "fsync"]  # the last one is of the folder
+    area.discard()
+    area.release()
+
+
+def test_append_after_a_kill_keeps_all_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed when the longer data had the name, and the shorter ones were to be deleted."""
+    options: dict[str, Any] = {"format": "tfrecord", "spec": {"n": "int64"}, "shard_records": 4}
+    path = tmp_path / "x"
+    with dataformats.create(path, **options) as writer:
+        writer.extend({"n": n} for n in range(10))
+    writer = dataformats.create(path, append=True, resume=True, **options)
+    writer.extend({"n": n} for n in range(10, 15))
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalArea, "discard", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            writer.close()
+    with dataformats.create(path, append=True, resume=True, **options) as writer:
+        assert len(writer) == 15
+    assert [record["n"] for record in dataformats.open(path)] == list(range(15))
+
+
+@pytest.mark.parametrize("left", [b"", bytes(100)])
+@pytest.mark.parametrize("resume", [False, True])
+def test_partial_data_with_a_lost_sidecar_are_begun_anew(left: bytes, resume: bool, tmp_path: Path) -> None:
+    """As a crash of the machine leaves them."""
+    path = tmp_path / "x.tfrecord"
+    writer = dataformats.create(path, resume=True)
+    writer.append(b"old")
+    writer.abort()
+    path.with_name("x.tfrecord.partial.dataformats.json").write_bytes(left)
+    with dataformats.create(path, resume=resume) as writer:
+        assert len(writer) == 0
+        writer.append(b"new")
+    assert list(dataformats.open(path)) == [b"new"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.tfrecord"]
+
+
+def test_damaged_copy_of_an_extended_file_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "x.tfrecord"
+    with dataformats.create(path) as writer:
+        writer.extend([b"a" * 100] * 3)
+    dataformats.create(path, append=True, resume=True).abort()
+    partial = path.with_name("x.tfrecord.partial")
+    partial.write_bytes(bytes(partial.stat().st_size))
+    with dataformats.create(path, append=True, resume=True) as writer:
+        assert len(writer) == 3
+        writer.append(b"b")
+    assert len(dataformats.open(path)) == 4
+
+
+def test_extend_keeps_records_before_a_failing_iterator(tmp_path: Path) -> None:
+    def failing() -> Any:
+        yield from ({"n": n} for n in range(10))
+        raise ZeroDivisionError
+
+    writer = dataformats.create(tmp_path / "x.tfrecord", spec={"n": "int64"}, workers=2)
+    with pytest.raises(ZeroDivisionError):
+        writer.extend(failing())
+    assert len(writer) == 10
+    writer.abort()
