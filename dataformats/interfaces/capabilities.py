@@ -63,7 +63,7 @@ class WritesSingleValues(ABC):
 
 
 class HasSidecars(ABC):
-    """A file writer that leaves more files beside the one it writes."""
+    """A file writer that leaves more files beside the one it writes. Its files cannot be shards."""
 
     @abstractmethod
     def sidecars(self) -> Mapping[str, Path | None]:

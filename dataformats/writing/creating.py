@@ -49,8 +49,8 @@ def create(
 
     The data grow in `PATH.partial` and are published by one rename at `close`. A new writer replaces the partial data
     of an interrupted one, unless `resume=True`. A name has one writer at a time. A writer that is dropped without
-    `close` is aborted. Data behind a URL are built in a temporary folder and sent at `close`: see "Object stores" in
-    the documentation.
+    `close` is aborted. Shards behind a URL are sent as soon as they are complete, and other data at `close`: see
+    "Object stores" in the documentation.
 
     Args:
         path: A path, a URL that fsspec knows, or a path object. With `shard_*` it is a folder.
@@ -66,8 +66,9 @@ def create(
         append: Extend the data that have the name, if there are any: a plain TFRecord or OFRecord file, a Granular
             dataset of generation 3, or a folder of shards, which gets further shards. The data stay as they are until
             `close`, and after an error or a crash; only the Granular dataset grows in place, whole row by whole row.
+            Behind a URL, only folders of shards.
         resume: Continue the data of an interrupted writer; `len(writer)` is the number of records that are safe. An
-            exception then keeps the partial data.
+            exception then keeps the partial data. Behind a URL, only shards: those that arrived are safe.
         overwrite: Replace an existing file or folder of that name, at `close`.
         workers: Threads in which `extend` encodes records; 0 encodes in the calling thread.
         storage_options: For the fsspec file system of a URL.
@@ -78,7 +79,8 @@ def create(
 
     Raises:
         FormatError: `resume=True`, and the partial data cannot be resumed: a journal or sidecar is damaged or missing.
-        SpecError: The format cannot hold the spec; every offending field is named.
+        OSError: The bucket of a URL does not exist, or the credentials do not allow to write there.
+        SpecError: The format cannot hold the spec; every offending field is named; or its files cannot be shards.
         StateMismatchError: `resume=True` or `append=True`, and the data there have another payload or spec.
         TargetExistsError: Something has the name, and neither `overwrite` nor `append` is given; or it cannot be
             extended; or it is a folder that holds anything but data; or something else than partial data has the name
@@ -88,8 +90,8 @@ def create(
         TypeError: The format has no such option.
         UnknownNameError: No such format or codec; or the name of `path` names no format.
         ValueError: A shard size below 1; `append=True` together with `overwrite=True`, or one of them with
-            `shard_start`; `resume`, `append` or `shard_start` with a path that is not local; or a name that ends as the
-            files do that a writer makes beside its data, such as `.partial`.
+            `shard_start`; `resume` or `append` of a single file that is not local, or `shard_start` with a path that is
+            not local; or a name that ends as the files do that a writer makes beside its data, such as `.partial`.
 
     Example:
         >>> import dataformats, tempfile, pathlib
