@@ -345,8 +345,10 @@ class RemoteArea(StagingArea):
         return False
 
     def _is_unmoved(self, log: Mapping[str, Any]) -> bool:
-        """Return True if some staged objects do not have their names yet."""
-        return bool(log["moves"]) and not log.get("moved") and not self._is_there(log["facts"], digests=True)
+        """Return True if some staged objects may not have their names yet."""
+        if not log["moves"] or log.get("moved"):
+            return False
+        return not (log["is_seamless"] and self._is_there(log["facts"]))  # other old objects may look alike
 
     def _can_undo(self, log: Mapping[str, Any]) -> bool:
         """Return True if readers have not seen the new data, and the old ones are whole."""
@@ -468,14 +470,14 @@ class RemoteArea(StagingArea):
         else:
             self._write_sidecar(None if log["before"] is None else log["before"].encode())
 
-    def _is_there(self, facts: Mapping[str, Any], *, digests: bool = False) -> bool:
-        """Return True if the name has objects of the listed sizes, and `digests`, perhaps beside others."""
+    def _is_there(self, facts: Mapping[str, Any]) -> bool:
+        """Return True if the name has objects of the listed sizes, perhaps beside others."""
         entry = self.entry()
         if entry is None:
             return False
         found = compare_entry(self.name, entry, facts["files"])
         found.extra.clear()
-        return not any(found.errors(remote=digests))
+        return not any(found.errors())
 
     def _clean_up(self) -> None:
         """Delete what this and other writers have sent to `NAME.partial/`; other objects there stay."""

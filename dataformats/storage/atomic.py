@@ -184,7 +184,8 @@ def remove(*paths: Path) -> None:
     errors = []
     for path in paths:
         try:
-            _remove(path)
+            if os.path.lexists(path):
+                _remove(path)
         except OSError as error:
             errors.append(error)
     if errors:
