@@ -13,7 +13,7 @@ import numpy as np
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.stream import iter_chunks
 from dataformats.batch import Blobs, StoredRecords
-from dataformats.errors import SpecError
+from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import BlobWriter, OpenOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import gather
@@ -26,6 +26,7 @@ __all__ = ["FramedWriter"]
 _LOG = logging.getLogger("dataformats")
 _BUFFER_BYTES = 2**20
 _BUFFER_RECORDS = 4096
+_HEAD_BYTES = 64
 _LARGE_BYTES = 8 * 2**20  # a longer record is written by itself, without a copy
 
 
@@ -212,7 +213,13 @@ class FramedWriter(BlobWriter):
         try:
             if stored.size == 0:
                 return
-            for chunk in iter_chunks(self.framing, self._decompressed(stored), OpenOptions(max_record_bytes=2**62)):
+            try:
+                frames = self._decompressed(stored)
+            except FormatError:
+                if any(stored.pread(0, min(stored.size, _HEAD_BYTES))):
+                    raise
+                return  # a crash of the machine left zeros
+            for chunk in iter_chunks(self.framing, frames, OpenOptions(max_record_bytes=2**62)):
                 # A crash may leave zeros behind the data, which look like empty records if frames have no checksums.
                 short = np.flatnonzero(chunk.blobs.lengths < self.framing.min_length)
                 n_sound = min([*chunk.problems, *short[:1].tolist()], default=len(chunk.blobs))

@@ -291,6 +291,7 @@ class LocalArea(StagingArea):
         if _inode(self._path) == mark.inode:
             # A file loses its partial name in the rename itself; data that were replaced get it.
             self._remove_data()
+            atomic.sync(self._path.parent)
         elif _inode(data) not in (None, mark.inode):
             raise in_the_way(data, "it holds neither new data nor the data that they replaced")
         elif mark.shards is not None:

@@ -126,8 +126,9 @@ class NameLock:
         os.fsync(self._descriptor)
 
     def remove_mark(self) -> None:
-        """Remove the mark."""
+        """Remove the mark, also on the disk: later data would not be those that it names."""
         os.ftruncate(self._descriptor, self._parsed()[1])
+        os.fsync(self._descriptor)
 
     def _parsed(self) -> tuple[dict[str, Any], int, Mark | None]:
         """Return the facts, the bytes of their text, and the mark behind it."""

@@ -48,7 +48,7 @@ class SharedFolder(LocalArea):
         return self._shard is None or self._shard.is_owned
 
     def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
-        self._format = backend
+        self._format, self._resumes = backend, resume
 
     def release(self) -> None:
         if self._shard is not None:
@@ -99,7 +99,7 @@ class SharedFolder(LocalArea):
                     "Pass {resume} to continue behind it, or another {shard_start}", resume=True, shard_start=...
                 )
                 raise TargetExistsError(f"the shard {shard.name!r} exists", remedy=remedy)
-            shard.begin(self._facts, resume=resume, sharded=False)
+            shard.begin(self._facts, resume=self._resumes, sharded=False)
         except BaseException:
             shard.release()
             raise
