@@ -37,7 +37,7 @@ from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
 from dataformats.near_names import LOADER, answered, no_attribute
 from dataformats.reading.field_operations import with_stored_bytes
-from dataformats.reading.fingerprint import HasFingerprint, earlier_fingerprint
+from dataformats.reading.fingerprint import HasFingerprint
 
 __all__ = ["Loader"]
 
@@ -378,7 +378,7 @@ class Loader:
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
         """
-        loaded = validate(state, self._state(), strict=strict, earlier=lambda: earlier_fingerprint(self._data))
+        loaded = validate(state, self._state(), strict=strict)
         plan = self._plan
         if self._mixture is not None:
             try:

@@ -99,7 +99,6 @@ def validate(
     *,
     strict: bool = True,
     plans: Collection[int] = (1,),
-    earlier: Callable[[], str] | None = None,
 ) -> State:
     """Return the state with which a loader continues.
 
@@ -109,7 +108,6 @@ def validate(
         strict: True: data, seed and order must be the same. False: only position, weights and skips are those of
             `state`; weights stay the loader's own if the number of components differs.
         plans: The plan versions that this release knows.
-        earlier: Returns the fingerprint that the data had in earlier releases, which is accepted too.
 
     Returns:
         The state itself if `strict`; its plan version is in `plans` and may be older than that of `mine`.
@@ -119,8 +117,6 @@ def validate(
     """
     theirs = State.from_json(state)
     if strict:
-        if earlier is not None and theirs.fingerprint != mine.fingerprint and theirs.fingerprint == earlier():
-            mine = replace(mine, fingerprint=theirs.fingerprint)
         _check_fit(theirs, mine, plans)
         return theirs
     fits = _components(theirs) == _components(mine)

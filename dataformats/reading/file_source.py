@@ -21,7 +21,7 @@ from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
-from dataformats.reading.fingerprint import files_fingerprint, samples_are_whole
+from dataformats.reading.fingerprint import files_fingerprint
 from dataformats.reading.scan import as_numbers, read_parts, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt
@@ -83,7 +83,7 @@ class FileSource(DecodingSource):
         self._blobs = blobs or BlobReader(reader, arguments.io, arguments.cache, arguments.max_record_bytes)
         self._schema = DatasetSchema(backend, reader, declared, arguments.index, self._blobs.samples)
         self._n: int | None = None
-        self._fingerprints: dict[bool, str] = {}
+        self._fingerprint: str | None = None
         self._with_specs: dict[tuple[tuple[str, Type], ...], FileSource] = {}
         self._unlock()
         after_fork(self, "_unlock")
@@ -166,11 +166,10 @@ class FileSource(DecodingSource):
 
     @property
     def fingerprint(self) -> str:
-        is_earlier = samples_are_whole.get()
         with self._lock:
-            if is_earlier not in self._fingerprints:
-                self._fingerprints[is_earlier] = self._compute_fingerprint()
-            return self._fingerprints[is_earlier]
+            if self._fingerprint is None:
+                self._fingerprint = self._compute_fingerprint()
+            return self._fingerprint
 
     @_comparing_indexes
     def _compute_fingerprint(self) -> str:
@@ -390,7 +389,7 @@ class FileSource(DecodingSource):
     def _compare_indexes(self, paths: Sequence[str]) -> None:
         self._blobs.compare_indexes(paths)
         with self._lock:
-            self._fingerprints.clear()
+            self._fingerprint = None
 
     # ---- life
 

@@ -2,8 +2,7 @@
 
 A sampled record is digested whole, unless it has more than 1 MiB in one field: then the lengths of the blobs of that
 field are, the beginning of the first and the end of the last. So a fingerprint takes little memory and time, however
-long the records are. Earlier versions digested long records whole, too; their states are compared with
-`earlier_fingerprint`.
+long the records are.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Protocol
 
@@ -22,15 +20,12 @@ from dataformats.interfaces import Extents, Located
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.storage.reference_read import readable_lengths
 
-__all__ = ["HasFingerprint", "earlier_fingerprint", "files_fingerprint", "samples_are_whole"]
+__all__ = ["HasFingerprint", "files_fingerprint"]
 
 _RECORDS = 64
 _WHOLE_BYTES = 2**20  # of one field of a record
 _PIECE_BYTES = 2**16  # at the beginning and at the end of more
 _READ_BYTES = 2**24  # read at once
-
-samples_are_whole: ContextVar[bool] = ContextVar("samples_are_whole", default=False)
-"""True while fingerprints are computed as by earlier versions, which digested long records whole."""
 
 
 class HasFingerprint(Protocol):
@@ -40,15 +35,6 @@ class HasFingerprint(Protocol):
     def fingerprint(self) -> str:
         """A digest of which records these are."""
         ...
-
-
-def earlier_fingerprint(source: HasFingerprint) -> str:
-    """Return the fingerprint that a source had in earlier versions; reads 64 records, long ones one at a time."""
-    token = samples_are_whole.set(True)
-    try:
-        return source.fingerprint
-    finally:
-        samples_are_whole.reset(token)
 
 
 def files_fingerprint(format: str, blobs: BlobReader) -> str:
@@ -102,7 +88,7 @@ def _parts(blobs: BlobReader, name: str, located: Located) -> Iterator[tuple[byt
         yield begin, extents
     for first, stop in itertools.pairwise([0, *np.cumsum(counts).tolist()]):
         here = slice(first, stop)
-        if length[here].sum() > _WHOLE_BYTES and not samples_are_whole.get():
+        if length[here].sum() > _WHOLE_BYTES:
             begin += length[here].astype("<i8").tobytes()
             yield begin, _pieces(extents, first + np.flatnonzero(length[here]))
         else:

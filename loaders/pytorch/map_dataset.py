@@ -15,7 +15,6 @@ from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.collate import plain, stacked
 from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.device import to_torch
-from dataformats.reading.fingerprint import earlier_fingerprint
 from dataformats.storage.threads import declare_readers
 
 __all__ = ["RecordDataset", "Records", "collate", "dataloader_worker"]
@@ -115,7 +114,7 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
         mine = self.state_dict()
         for name, value in mine.items():
             known = state.get(name)
-            if known != value and (name != "fingerprint" or known != earlier_fingerprint(self._source)):
+            if known != value:
                 raise StateMismatchError(name, expected=known, found=value, remedy="Open the same data")
 
 

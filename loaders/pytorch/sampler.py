@@ -13,7 +13,6 @@ from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.state import State, validate
-from dataformats.reading.fingerprint import earlier_fingerprint
 
 __all__ = ["PlanSampler"]
 
@@ -100,7 +99,7 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ, or it leaves out positions.
         """
-        loaded = validate(state, self._state(0), earlier=lambda: earlier_fingerprint(self._source))
+        loaded = validate(state, self._state(0))
         if loaded.skips.ranges:
             remedy = "A sampler leaves out no positions: continue with a Loader"
             raise StateMismatchError("number of skips", expected=0, found=len(loaded.skips.ranges), remedy=remedy)

@@ -1,4 +1,4 @@
-"""Files of an earlier commit still open: loader states, indexes, sidecars, partial data."""
+"""States, fingerprints, indexes and sidecars are frozen: files that an earlier commit made."""
 
 from __future__ import annotations
 
@@ -102,23 +102,3 @@ def test_indexes_are_not_built_again(
     assert [source[39], source[7]] == [RECORDS[39], RECORDS[7]]
     assert list(source.read(range(40))) == RECORDS
     assert index.read_bytes() == whole
-
-
-@pytest.mark.parametrize("suffix", ["tfrecord", "ofrecord", "ffr", "syr"])
-def test_interrupted_writers_are_resumed(suffix: str, folder: Path) -> None:
-    path = folder / "partial" / f"x.{suffix}"
-    formats = {"ffr": "ffrecord", "syr": "syrah"}
-    with dataformats.create(path, formats.get(suffix, suffix), spec={"id": "int64"}, resume=True) as writer:
-        assert len(writer) == 6
-        writer.append({"id": 6})
-    assert [record["id"] for record in dataformats.open(path)] == list(range(7))
-    left = sorted(file.name for file in path.parent.glob(f"{path.name}*"))
-    assert left == [path.name, f"{path.name}.dataformats.json"]
-
-
-def test_interrupted_shards_are_resumed(folder: Path) -> None:
-    path = folder / "partial" / "train"
-    with dataformats.create(path, "ffrecord", spec={"id": "int64"}, resume=True, shard_records=4) as writer:
-        assert len(writer) == 6
-        writer.extend({"id": i} for i in range(6, 10))
-    assert [record["id"] for record in dataformats.open(path)] == list(range(10))

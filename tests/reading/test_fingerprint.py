@@ -11,54 +11,10 @@ import pytest
 
 import dataformats
 from dataformats.interfaces import Located
-from dataformats.loaders.state import State
 from dataformats.reading import fingerprint
 from dataformats.reading.blob_reader import BlobReader
-from dataformats.reading.fingerprint import earlier_fingerprint
-
-EARLIER = {
-    "long.tfrecord": "4e5f9436c6a3975283c1b714881877cd",
-    "long.ofrecord": "0b8297fa7f6a584baf30d45219359edb",
-    "long.ffr": "51b1436883920f5b29044d8679169496",
-    "long.syr": "26f38fbc77b8b3e6c30171f296f47fcf",
-    "long": "79d76a8bcea189b7ba1f4a91958db84e",
-    "frames": "03170e4212c868a6f01398f6ee351d4b",
-}
-"""Of records with more than 1 MiB, by the package when it digested all sampled records whole."""
 
 FORMATS = {"": "granular", ".tfrecord": "tfrecord", ".ofrecord": "ofrecord", ".ffr": "ffrecord", ".syr": "syrah"}
-
-
-def write_long(path: Path) -> dataformats.RecordSource:
-    clips = path.name == "frames"
-    spec = {"id": "int64"} | ({"clip": "bytes[]"} if clips else {"text": "bytes"})
-    with dataformats.create(path, FORMATS[path.suffix], spec=spec) as writer:
-        for i in range(6):
-            clip = [bytes([k]) * 100_000 for k in range(30 * (i % 2))]
-            writer.append({"id": i} | ({"clip": clip} if clips else {"text": bytes(range(256)) * 5000 * (i % 2)}))
-    return dataformats.open(path)
-
-
-@pytest.mark.parametrize("name", EARLIER)
-def test_states_of_earlier_versions_are_accepted(name: str, tmp_path: Path) -> None:
-    source = write_long(tmp_path / name)
-    assert earlier_fingerprint(source) == EARLIER[name] != source.fingerprint
-    loader = dataformats.Loader(source, 2, seed=3)
-    state = loader.state_dict()
-    assert state["fingerprint"] == source.fingerprint
-    earlier = State(4, 3, EARLIER[name], state["shuffle"], state["plan"])
-    loader.load_state_dict(earlier.to_json())
-    assert loader.position == 4
-    with pytest.raises(dataformats.StateMismatchError, match="fingerprint"):
-        dataformats.Loader(source.take([0, 1, 3]), 2, seed=3).load_state_dict(earlier.to_json())
-
-
-def test_sources_made_of_others_have_an_earlier_fingerprint(tmp_path: Path) -> None:
-    source = write_long(tmp_path / "frames")
-    of_files = fingerprint.samples_are_whole
-    for made in (source[1:], dataformats.concat([source, source]), dataformats.mix({"a": source, "b": source[2:]})):
-        assert earlier_fingerprint(made) != made.fingerprint
-        assert not of_files.get()
 
 
 @pytest.fixture
@@ -86,9 +42,6 @@ def test_little_is_read_at_once(suffix: str, tmp_path: Path, small_limits: list[
     assert len(source.fingerprint) == 32
     assert len(small_limits) > 1
     assert max(small_limits) <= 1000
-    small_limits.clear()
-    earlier_fingerprint(source)
-    assert 5000 <= max(small_limits) < 10_100
 
 
 def test_both_ends_and_the_lengths_of_long_records_count(tmp_path: Path, small_limits: list[int]) -> None:

@@ -114,8 +114,3 @@ def test_a_small_compressed_file_with_a_long_record(tmp_path: Path) -> None:
         "list(dataformats.open(path))",
     ):
         assert peak_mb(f"try: {work}\nexcept dataformats.FormatError: pass", tmp_path / "x.tfrecord.gz") < 400
-
-
-def test_a_fingerprint_of_an_earlier_version_reads_one_long_record_at_a_time(long_records: Path) -> None:
-    work = "from dataformats.reading.fingerprint import *; earlier_fingerprint(dataformats.open(path))"
-    assert peak_mb(work, long_records) < 200

@@ -79,22 +79,7 @@ def write_data() -> None:
     (FOLDER / "fingerprints.json").write_text(json.dumps(prints, indent=1) + "\n")
 
 
-def write_partial() -> None:
-    """Interrupted writers: partial data, journals and plans of a resume."""
-    for format, suffix in (("tfrecord", "tfrecord"), ("ofrecord", "ofrecord"), ("ffrecord", "ffr"), ("syrah", "syr")):
-        writer = dataformats.create(FOLDER / "partial" / f"x.{suffix}", format, spec={"id": "int64"}, resume=True)
-        writer.extend({"id": i} for i in range(6))
-        writer.flush(sync=True)
-        writer.abort()
-    train = FOLDER / "partial" / "train"
-    shards = dataformats.create(train, "ffrecord", spec={"id": "int64"}, resume=True, shard_records=4)
-    shards.extend({"id": i} for i in range(6))
-    shards.flush(sync=True)
-    shards.abort()
-
-
 if __name__ == "__main__":
-    (FOLDER / "partial").mkdir(parents=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     write_states()
     write_data()
-    write_partial()
