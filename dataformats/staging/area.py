@@ -78,7 +78,10 @@ class StagingArea(ABC):
         Raises:
             ValueError: It is not on the local disk.
         """
-        raise ValueError(f"cannot resume or append: expected a local path, found {self.name!r}")
+        raise self._not_local()
+
+    def _not_local(self) -> ValueError:
+        return ValueError(f"cannot resume or append: expected a local path, found {self.name!r}")
 
     def unrelated_entry(self) -> Path | str | None:
         """Return a file or folder in the folder of this name that is not data; `None` if there is none."""

@@ -39,8 +39,6 @@ class LocalArea(StagingArea):
         path: The final name.
     """
 
-    keeps_partial = True
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name: str = str(path)
@@ -136,6 +134,10 @@ class LocalArea(StagingArea):
         self._is_adopted = not os.path.lexists(self._name_lock.path)
 
     # ---- data that grow
+
+    @property
+    def keeps_partial(self) -> bool:
+        return True
 
     @property
     def has_partial(self) -> bool:

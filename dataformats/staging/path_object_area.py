@@ -11,7 +11,7 @@ from typing import Any
 
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.staging.area import Publication, StagingArea
+from dataformats.staging.area import Publication
 from dataformats.staging.local_area import LocalArea
 from dataformats.storage.paths import resolve
 
@@ -28,9 +28,6 @@ class PathObjectArea(LocalArea):
         TypeError: The path object has no `parent`: there is no place for a sidecar.
     """
 
-    keeps_partial = has_partial = False
-    final = StagingArea.final
-
     def __init__(self, path: Any) -> None:
         if not hasattr(path, "parent"):
             raise TypeError(f"cannot write sidecars beside {str(path)!r}: expected a path object with `parent`")
@@ -40,9 +37,21 @@ class PathObjectArea(LocalArea):
         super().__init__(self._temporary / str(path).rstrip("/").rsplit("/", 1)[-1])
         self.name = str(path)
 
+    @property
+    def final(self) -> Path:
+        raise self._not_local()
+
+    @property
+    def keeps_partial(self) -> bool:
+        return False
+
+    @property
+    def has_partial(self) -> bool:
+        return False
+
     def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         if resume:
-            _ = self.final
+            raise self._not_local()
         super().begin(facts, resume=resume, sharded=sharded)
 
     def exists(self) -> bool:

@@ -61,6 +61,7 @@ class RemoteArea(StagingArea):
         self._id = writer
         self._log = f"{self._path}.partial{SIDECAR_SUFFIX}"
         self._overwrite = self._is_sharded = self._is_taken = False
+        self._folder: Path | None = None
         self._extended: dict[str, Any] | None = None
         self._unmoved: dict[str, Any] | None = None  # the log of a killed writer, which may be resumed
         self._pending: dict[int, tuple[Callable[[], None], Future[None] | None]] = {}
@@ -99,8 +100,9 @@ class RemoteArea(StagingArea):
     def release(self) -> None:
         if "_threads" in vars(self):
             self._threads.shutdown(wait=True, cancel_futures=True)
-        if "folder" in vars(self):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     @property
     def unsent(self) -> Path:
@@ -111,7 +113,7 @@ class RemoteArea(StagingArea):
     def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         self._is_sharded = sharded
         if resume and not sharded:
-            _ = self.final
+            raise self._not_local()
         text = json.dumps(facts)
         with errors_as_os_error(self.name):
             self._id = self._resumed(json.loads(text)) if resume else secrets.token_hex(8)
@@ -140,10 +142,12 @@ class RemoteArea(StagingArea):
     def keeps_partial(self) -> bool:
         return self._is_sharded
 
-    @functools.cached_property
+    @property
     def folder(self) -> Path:
         """A temporary folder, made at first use."""
-        return Path(tempfile.mkdtemp(prefix="dataformats-"))
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="dataformats-"))
+        return self._folder
 
     @property
     def partial(self) -> Path:  # type: ignore[override]  # an attribute of other areas
@@ -374,8 +378,9 @@ class RemoteArea(StagingArea):
 
     def _parsed(self, text: bytes) -> dict[str, Any]:
         """Return a log of objects of this name: one from elsewhere could have any object replaced."""
+        log: dict[str, Any] = {}
         try:
-            log: dict[str, Any] = json.loads(text)
+            log = json.loads(text)
             final = (f"{self._path}/", f"{self._parent}/{Path(self._path).stem}.")
             staged = (f"{self._path}/", f"{self._path}.partial/")
             names = [*log["moves"], *log["kept"], *log["beside"]]

@@ -82,6 +82,7 @@ def test_killed_upload_resumes_behind_the_shards_that_arrived(format: str, remot
         with create(format, resume=True) as writer:
             writer.extend(rows(len(writer), 18))
 
+    at = 0
     for at in itertools.count():
         remote.memory.rm("/bucket", recursive=True) if remote.memory.exists("/bucket") else None
         if not killed(remote, at, write):
@@ -143,6 +144,7 @@ def test_create_shows_that_it_may_write(remote: Remote, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("options", [{}, {"shard_records": None}], ids=["shards", "file"])
 def test_data_that_were_not_sent_stay(options: dict[str, Any], remote: Remote) -> None:
     """The error names their folder, and another `close` sends them."""
+    at = 0
     for at in itertools.count(1):
         remote.memory.rm("/bucket", recursive=True) if remote.memory.exists("/bucket") else None
         writer = create(**options)
@@ -192,6 +194,7 @@ def test_two_writers_do_not_mix(overwrite: bool, remote: Remote, monkeypatch: py
     """The second one closes while the first one makes a change, at each of them."""
     monkeypatch.setattr("dataformats.staging.remote_area._PATIENCE_S", 5.0)
     monkeypatch.setattr("dataformats.staging.remote_area._POLL_S", 0.01)
+    at = 0
     for at in itertools.count():
         remote.memory.rm("/bucket", recursive=True) if remote.memory.exists("/bucket") else None
         writers = create(overwrite=overwrite), create(overwrite=overwrite)
@@ -263,6 +266,7 @@ def test_readers_of_an_append_see_old_or_new_data(case: str, remote: Remote) -> 
         with create(append=True, resume=True, **options) as writer:
             writer.extend(records[len(writer) :])
 
+    at = 0
     for at in itertools.count():
         remote.memory.rm("/bucket", recursive=True) if remote.memory.exists("/bucket") else None
         with create(**options) as writer:
