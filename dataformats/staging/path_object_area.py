@@ -35,7 +35,7 @@ class PathObjectArea(LocalArea):
         self._temporary = Path(tempfile.mkdtemp(prefix="dataformats-"))
         weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
         super().__init__(self._temporary / str(path).rstrip("/").rsplit("/", 1)[-1])
-        self.name = str(path)
+        self.name: str = str(path)
 
     @property
     def final(self) -> Path:

@@ -31,7 +31,7 @@ class ListedFolder(Folder):
     """Some files and folders of a folder, by their names."""
 
     def __init__(self, folder: Folder, listed: Collection[str]) -> None:
-        self.name = folder.name
+        self.name: str = folder.name
         self._folder = folder
         self._listed = listed
 

@@ -64,7 +64,7 @@ def test_parts_that_are_killed_or_run_twice(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "hold").touch()
     killed, *others = (start(tmp_path, "parts/new", which) for which in ("0", "1", "2", "2"))
-    wait_for(tmp_path / "parts" / "new.partial.attempts.partial" / "00003.json")
+    wait_for(tmp_path / "parts" / "new.partial" / "00003.json")
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     (tmp_path / "parts" / "hold").unlink()

@@ -86,7 +86,7 @@ def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(environment: dict[s
         [*PROGRAM, *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as program:
         deadline = time.monotonic() + 240
-        signs = ("waiting-*", "digits.partial.attempts.partial/0000?.json")
+        signs = ("waiting-*", "digits.partial/0000?.json")
         while any(len([*tmp_path.glob(sign)]) < 2 for sign in signs) and time.monotonic() < deadline:
             time.sleep(0.05)
         os.killpg(program.pid, signal.SIGINT)  # as a terminal sends it: to all processes

@@ -23,7 +23,6 @@ pytestmark = [
         ("--kills", "9", "--only", "create,replace,append"),
         ("--kills", "5", "--only", "convert-pool/ffrecord,convert-parts/ffrecord,merge,split,repair"),
         ("--failures", "5", "--only", "close-twice,append/tfrecord,replace/tfrecord/file"),
-        ("--pairs", "7", "--only", "create/tfrecord,replace/tfrecord,append,resume/tfrecord"),
     ],
     ids=lambda cases: f"{cases[0]} {cases[3].partition(',')[0]}",
 )

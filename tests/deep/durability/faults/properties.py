@@ -121,7 +121,8 @@ def _is_dispensable(met: Operation, rest: Sequence[Operation]) -> bool:
     """True if the data may be whole although an operation failed; `rest` are it and the later ones."""
     is_tidying = all(later.kind in _TIDYING for later in rest)
     is_deleted = any(later.kind in _DELETIONS and later.path == met.path for later in rest)
-    has_other_name = met.kind == "create" and met.path.endswith(".journal.partial")  # in a folder that is deleted whole
+    # Small files that are written at once get another temporary name.
+    has_other_name = met.kind == "create" and met.path.endswith((".journal.partial", ".json.partial"))
     return met.kind in _DISPENSABLE or is_tidying or is_deleted or has_other_name
 
 
