@@ -17,7 +17,7 @@ from dataformats.converting.executors import results
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection
 from dataformats.converting.tasks import Conversion, Failure, Result, Task, encode_task, write_shard
-from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError
+from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError, TargetInUseError
 from dataformats.reading.source import RecordSource
 from dataformats.staging.area import ENCODING, StagingArea
 from dataformats.staging.entries import ShardEntry
@@ -296,7 +296,7 @@ class Run:
 
     def _is_kept(self, error: BaseException) -> bool:
         """Return True if the partial data stay after an error: unless the records themselves caused it."""
-        return self.resume or not isinstance(error, DataFormatsError)
+        return self.resume or isinstance(error, TargetInUseError) or not isinstance(error, DataFormatsError)
 
     def _facts(self) -> dict[str, Any]:
         return {"dataformats": sys.modules["dataformats"].__version__, "omitted": self.n_omitted}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import secrets
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, TargetExistsError
+from dataformats.errors import FormatError, TargetExistsError, TargetInUseError
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.indexing.sidecar_check import compare_entry, is_name
 from dataformats.interfaces import Backend
@@ -34,9 +36,11 @@ __all__ = ["RemoteArea"]
 
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
 """Schemes whose objects appear whole: a write that fails leaves the old object, or none."""
-_PATIENCE_S = 10.0  # for another writer that is publishing; then it counts as killed
+_PATIENCE_S = 10.0  # for another writer that is publishing; without a heartbeat it counts as killed then
 _POLL_S = 0.2
 _FACTS = "facts.json"
+_HEARTBEAT = "heartbeat"
+_ID = re.compile(r"[0-9a-f]{16}")
 
 
 class RemoteArea(StagingArea):
@@ -45,7 +49,8 @@ class RemoteArea(StagingArea):
     They grow in a temporary folder. Complete shards are sent to `NAME.partial/ID/`, where ID is the writer's own; the
     object `NUMBER.json` there commits a shard. To publish, a writer creates the object `NAME.partial.dataformats.json`
     if it does not exist. It is a redo log: it says which objects get which names, so any writer that finds it can end
-    what a killed one began, and no two publish at once.
+    what a killed one began, and no two publish at once. A writer that publishes rewrites the object `heartbeat` beside
+    its shards several times in `_PATIENCE_S`; another one counts it as killed if that object does not change so long.
 
     Args:
         url: The final name.
@@ -233,17 +238,16 @@ class RemoteArea(StagingArea):
         """
         self.settle()
         with errors_as_os_error(self.name):
-            objects = {} if new.shards is not None else self._local_objects(new)
             log = self._log_of(self._id)
             if log is None and not self._is_taken:
-                log = self._new_log(new, objects)
+                log = self._new_log(new)
                 self._take(log)
-            is_ended = log is not None and self._redo(log, {} if log["moves"] else objects)
+            is_ended = log is not None and self._redo(log)
             if not is_ended and not self._is_there(new.facts):  # another writer has ended or undone it
                 raise self._replaced()
 
-    def _new_log(self, new: Publication, objects: Mapping[str, Path]) -> dict[str, Any]:
-        """Return the log of a publication, after sending what is still here; one object is sent in its place."""
+    def _new_log(self, new: Publication) -> dict[str, Any]:
+        """Return the log of a publication, after sending what is still here."""
         before = self._read_sidecar()
         same = [name for name, now in new.kept.items() if name == now]
         log: dict[str, Any] = {
@@ -256,11 +260,12 @@ class RemoteArea(StagingArea):
             "kept": [path for name in same for path in self._find(f"{self._path}/{name}")],
         }
         old = self._old_objects(log)
-        is_direct = self._is_object_store and len(objects) == 1 and old <= {*objects}
-        moves = {} if is_direct else self._moves(new, objects)
-        # Old data whose objects keep their names stay readable, by their own facts, until all new objects are there.
-        is_seamless = is_direct or not old or ("files" in (log["previous"] or {}) and not old & {*moves})
-        return {**log, "moves": moves, "is_seamless": is_seamless}
+        moves = self._moves(new)
+        replaces = bool(old & moves.keys())
+        # Old data whose objects stay are readable until all new objects are there; so is one object that is replaced.
+        is_one = self._is_object_store and len(moves) == 1 and old <= moves.keys()
+        is_seamless = is_one or not old or ("files" in (log["previous"] or {}) and not replaces)
+        return {**log, "moves": moves, "replaces": replaces, "is_seamless": is_seamless}
 
     def _local_objects(self, new: Publication) -> dict[str, Path]:
         """Return final name to local path of the files of a single file or folder, and of those beside it."""
@@ -271,9 +276,10 @@ class RemoteArea(StagingArea):
         beside = {f"{self._parent}/{name}": path for name, path in new.beside.items()}
         return found | {name: path for name, path in beside.items() if path is not None}
 
-    def _moves(self, new: Publication, objects: Mapping[str, Path]) -> dict[str, str]:
+    def _moves(self, new: Publication) -> dict[str, str]:
         """Return final to present name of all new objects, after sending those that are still here."""
         if new.shards is None:
+            objects = self._local_objects(new)
             staged = {name: f"{self._prefix}/{name.removeprefix(f'{self._parent}/')}" for name in objects}
             self._put({staged[name]: path for name, path in objects.items()})
             return staged
@@ -303,11 +309,12 @@ class RemoteArea(StagingArea):
             if self._finish_other():
                 break  # it is the log of this writer: the answer was lost
         try:
-            lacking = {*log["moves"].values()} - self._find(self._prefix).keys() - self._find(self._path).keys()
-            if lacking or (self._extended is not None and self._extended != self._contents()):
-                raise self._replaced()
-            if not self._overwrite and self.exists():
-                raise name_is_taken(self.name)
+            with self._heartbeats(self._id):
+                lacking = {*log["moves"].values()} - self._find(self._prefix).keys() - self._find(self._path).keys()
+                if lacking or (self._extended is not None and self._extended != self._contents()):
+                    raise self._replaced()
+                if not self._overwrite and self.exists():
+                    raise name_is_taken(self.name)
         except BaseException:
             self._delete([self._log])
             raise
@@ -332,15 +339,24 @@ class RemoteArea(StagingArea):
 
         Args:
             keeps_unmoved: Leave a log whose objects have not all been moved to `begin`, which may resume that writer.
+
+        Raises:
+            TargetInUseError: It is publishing still.
         """
-        deadline = time.monotonic() + _PATIENCE_S
+        writer, heartbeat, deadline = "", None, 0.0
         while (log := self._log_of()) is not None:
             if log["id"] == self._id:
                 return True
+            if log["id"] != writer:
+                writer, deadline = log["id"], time.monotonic() + _PATIENCE_S
+                heartbeat = self._read(self._heartbeat_of(writer))
             if time.monotonic() < deadline:
                 time.sleep(_POLL_S)
+            elif self._read(self._heartbeat_of(writer)) != heartbeat:
+                what = f"another writer is publishing {self.name!r}"
+                raise TargetInUseError(what, remedy="Wait until it has ended; then call again")
             elif self._can_undo(log):
-                self._undo(log)
+                self._undo(log, keeps_staged=keeps_unmoved)
             elif keeps_unmoved and self._is_unmoved(log):
                 self._unmoved = log
                 return False
@@ -352,16 +368,24 @@ class RemoteArea(StagingArea):
         """Return True if some staged objects may not have their names yet."""
         if not log["moves"] or log.get("moved"):
             return False
-        return not (log["is_seamless"] and self._is_there(log["facts"]))  # other old objects may look alike
+        return log["replaces"] or not self._is_there(log["facts"])  # an old object may have the size of the new one
 
     def _can_undo(self, log: Mapping[str, Any]) -> bool:
         """Return True if readers have not seen the new data, and the old ones are whole."""
         before = None if log["before"] is None else log["before"].encode()
-        return self._is_unmoved(log) and (log["is_seamless"] or self._read_sidecar() == before)
+        return self._is_unmoved(log) and (not log["replaces"] or self._read_sidecar() == before)
 
-    def _undo(self, log: Mapping[str, Any]) -> None:
-        """Leave the old data, or none; what was staged stays, for a writer that resumes it."""
-        if log["is_seamless"]:
+    def _undo(self, log: Mapping[str, Any], *, keeps_staged: bool) -> None:
+        """Leave the old data, or none.
+
+        Args:
+            log: The log.
+            keeps_staged: Keep what was staged, for a writer that resumes it. Else it is deleted first, so that a copy
+                of it fails that the other writer requested and the store has not made yet.
+        """
+        if not keeps_staged:
+            self._remove(f"{self._path}.partial/{log['id']}")
+        if not log["replaces"]:
             self._delete(log["moves"])
         self._end_as(log, is_there=False)
         self._delete([self._log])
@@ -387,7 +411,7 @@ class RemoteArea(StagingArea):
             is_ours = all(name == self._path or name.startswith(final) for name in names)
             is_ours = is_ours and all(name.startswith(staged) for name in log["moves"].values())
             is_ours = is_ours and is_name(log["id"]) and isinstance(log["facts"]["files"], list)
-            is_ours = is_ours and {"before", "previous", "keep", "is_seamless"} <= log.keys()
+            is_ours = is_ours and {"before", "previous", "keep", "is_seamless", "replaces"} <= log.keys()
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             is_ours = False
         if not is_ours:
@@ -395,39 +419,35 @@ class RemoteArea(StagingArea):
             raise TargetExistsError(what, remedy="Delete or rename it")
         return log
 
-    def _redo(self, log: Mapping[str, Any], objects: Mapping[str, Path] | None = None) -> bool:
+    def _redo(self, log: Mapping[str, Any]) -> bool:
         """Do what a log says: all of it, or what an interrupted writer had left.
 
         Returns False if another writer has ended or undone it meanwhile.
-
-        Args:
-            log: The log, which exists.
-            objects: Final name to path of the only object, which is sent in its place.
         """
         facts, moves = log["facts"], log["moves"]
-        new, old = {*moves, *log["kept"], *(objects or ())}, self._old_objects(log)
-        if not log.get("moved"):
-            moved: list[str] = []
-            try:
-                self._describe(log, new)
-                self._put(objects or {})
-                self._move(moves, moved)
-            except BaseException:
-                if not self._is_current(log):
-                    return False
-                if not moved:
-                    self._is_taken = False
-                    with suppress(Exception):  # nothing has changed, or the only object
-                        self._end_as(log, is_there=not moves and self.holds(facts["files"]))
-                        self._delete([self._log])
-                raise
-        # Another writer ends this if it takes longer than the other waits.
-        if moves and not log.get("moved") and self._is_current(log):
-            self._write(self._log, json.dumps({**log, "moved": True}).encode())  # what was moved may be deleted
-        if new and self._is_current(log):
-            self._delete(old - new)
-        # An old object may have the size of the new one.
-        is_there = self._is_there(facts) if moves else self.holds(facts["files"])
+        with self._heartbeats(log["id"]):
+            new, old = {*moves, *log["kept"]}, self._old_objects(log)
+            if not log.get("moved"):
+                moved: list[str] = []
+                try:
+                    self._describe(log, new)
+                    self._move(log, moved)
+                except BaseException:
+                    if not self._is_current(log):
+                        return False
+                    if not moved:
+                        self._is_taken = False
+                        with suppress(Exception):
+                            self._end_as(log, is_there=False)
+                            self._delete([self._log])
+                    raise
+            # Another writer has ended this if this process stood still for longer than the other waits.
+            if moves and not log.get("moved") and self._is_current(log):
+                self._write(self._log, json.dumps({**log, "moved": True}).encode())  # what was moved may be deleted
+            if new and self._is_current(log):
+                self._delete(old - new)
+            # An old object may have the size of the new one.
+            is_there = self._is_there(facts) if moves else self.holds(facts["files"])
         if not self._is_current(log):
             return False
         if new and not is_there:
@@ -435,8 +455,32 @@ class RemoteArea(StagingArea):
             raise FormatError(what, path=self.name, remedy="Write them again")
         self._end_as(log, is_there=is_there)
         self._clean_up()
-        self._delete([self._log])
+        if self._is_current(log):
+            self._delete([self._log])
         return True
+
+    @contextmanager
+    def _heartbeats(self, writer: str) -> Iterator[None]:
+        """Rewrite the heartbeat of a writer in a thread, so that no other one takes it for killed."""
+        ended = threading.Event()
+
+        def rewrite() -> None:
+            while not ended.wait(_PATIENCE_S / 5):
+                with suppress(Exception):
+                    self._write(self._heartbeat_of(writer), secrets.token_bytes(8))
+                    self._beat_s = time.monotonic()
+
+        self._beat_s = time.monotonic()
+        thread = threading.Thread(target=rewrite, name="dataformats-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _heartbeat_of(self, writer: str) -> str:
+        return f"{self._path}.partial/{writer}/{_HEARTBEAT}"
 
     def _is_current(self, log: Mapping[str, Any]) -> bool:
         """Return False if another writer has done what a log says, and deleted it."""
@@ -451,10 +495,13 @@ class RemoteArea(StagingArea):
                 sidecar_bytes(facts, log["previous"]) if is_seamless else sidecar_bytes({**facts, "incomplete": True})
             )
 
-    def _move(self, moves: Mapping[str, str], moved: list[str]) -> None:
-        """Give objects their final names; `moved` gets those that have changed."""
+    def _move(self, log: Mapping[str, Any], moved: list[str]) -> None:
+        """Give objects their final names; `moved` gets the names that have changed."""
+        moves = log["moves"]
 
         def move(name: str) -> None:
+            if time.monotonic() > self._beat_s + _PATIENCE_S / 2 and not self._is_current(log):
+                raise self._replaced()
             if self._is_object_store:
                 self._fs.cp_file(moves[name], name)
             elif self._fs.exists(moves[name]):  # else an interrupted writer has moved it
@@ -486,9 +533,10 @@ class RemoteArea(StagingArea):
 
     def _clean_up(self) -> None:
         """Delete what this and other writers have sent to `NAME.partial/`; other objects there stay."""
-        for path in self._find(f"{self._path}.partial"):
-            if path.endswith(f"/{_FACTS}"):
-                self._remove(path.removesuffix(f"/{_FACTS}"))
+        inside = (path.rpartition(f"{self._path}.partial/")[2] for path in self._find(f"{self._path}.partial"))
+        for writer in {name.partition("/")[0] for name in inside}:
+            if _ID.fullmatch(writer):
+                self._remove(f"{self._path}.partial/{writer}")
         if not self._find(f"{self._path}.partial"):
             self._remove(f"{self._path}.partial")  # of a file system that has folders
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.batch import StoredRecords
-from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.errors import CodecError, DataFormatsError, SpecError, TargetInUseError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.staging.area import Publication, StagingArea
@@ -194,9 +194,13 @@ class DatasetWriter(RecordWriter):
         try:
             self._publish()
         except BaseException as error:
-            if self._area.unsent is not None and isinstance(error, OSError) and not isinstance(error, DataFormatsError):
-                self._is_unsent = True
-                raise _not_sent(error, self._area.name, self._area.unsent) from error
+            if self._area.unsent is not None and isinstance(error, OSError):
+                if isinstance(error, TargetInUseError):
+                    self._is_unsent = True
+                    raise
+                if not isinstance(error, DataFormatsError):
+                    self._is_unsent = True
+                    raise _not_sent(error, self._area.name, self._area.unsent) from error
             try:
                 self.abort()
             except OSError as other:

@@ -321,3 +321,26 @@ def test_log_from_elsewhere_is_not_believed(text: bytes, remote: Remote) -> None
     with pytest.raises(dataformats.TargetExistsError, match="in the way"):
         create()
     assert remote.memory.cat_file("/bucket/mine") == b"my own object"
+
+
+def test_writer_with_a_heartbeat_is_not_taken_for_killed(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.staging.remote_area._PATIENCE_S", 0.4)
+    monkeypatch.setattr("dataformats.staging.remote_area._POLL_S", 0.01)
+    writers = create(shard_records=None), create(shard_records=None, overwrite=True)
+    for number, writer in enumerate(writers):
+        writer.extend(rows(100 * number, 100 * number + 18))
+    errors: list[Exception | None] = []
+    first, copy = itertools.count(), type(remote.memory).cp_file
+
+    def copy_slowly(memory: Any, *names: str, **options: Any) -> None:
+        if next(first) == 0:
+            errors.append(error_of(writers[1].close))
+        copy(memory, *names, **options)
+
+    monkeypatch.setattr(type(remote.memory), "cp_file", copy_slowly)
+    writers[0].close()
+    assert [type(error) for error in errors] == [dataformats.TargetInUseError]
+    assert numbers() == list(range(18))
+    writers[1].close()
+    assert numbers() == list(range(100, 118))
+    assert is_clean(remote)

@@ -139,6 +139,8 @@ class Proxy:
         if request.target == _LIFT:
             program.fault = None
             return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        if request.method == "PUT" and request.target.endswith("/heartbeat") and not program.is_dead:
+            return await self._send(request)  # a thread sends it at any time: neither counted nor held
         entry: list[Any] = [request.method, request.target, "waits"]
         program.log.append(entry)
         at = len(program.log)
