@@ -26,7 +26,7 @@ from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, che
 from dataformats.reading.field_operations import decode_fields
 from dataformats.reading.source import OnCorrupt
 from dataformats.spec import VALUE
-from dataformats.storage.block_cache import BlockCache, reading_through
+from dataformats.storage.remote.block_cache import BlockCache, reading_through
 from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["BatchBuilder", "DamagePolicy"]

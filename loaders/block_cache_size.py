@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.source import RecordSource
-from dataformats.storage.block_cache import BlockCache
+from dataformats.storage.remote.block_cache import BlockCache
 
 __all__ = ["block_cache_for"]
 

@@ -13,7 +13,7 @@ from dataformats.backends.framed.window_scan import cut_short, header_problem, n
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import UNSOUND
-from dataformats.storage.remote_systems import is_url
+from dataformats.storage.remote.systems import is_url
 
 __all__ = ["END", "FrameScanner", "only_headers", "read_window"]
 

@@ -14,7 +14,7 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
-from dataformats.storage.remote_systems import is_url
+from dataformats.storage.remote.systems import is_url
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["REFS", "SPEC", "ColumnFiles", "DatasetFiles", "bags_of", "dataset_files", "find", "group"]

@@ -25,8 +25,8 @@ from dataformats.interfaces import (
 )
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
+from dataformats.storage.compressed.gzip_file import DecompressedFile
 from dataformats.storage.files import LocalFile
-from dataformats.storage.gzip_file import DecompressedFile
 
 __all__ = ["TFRecordBackend"]
 

@@ -9,8 +9,8 @@ from typing import Literal
 from dataformats.backends.tfrecord.layout import HEADER, header_is_sound
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.decompressor import WBITS
-from dataformats.storage.gzip_file import DecompressedFile
+from dataformats.storage.compressed.decompressor import WBITS
+from dataformats.storage.compressed.gzip_file import DecompressedFile
 
 __all__ = ["PREFIX_BYTES", "Compression", "Inflated", "chosen_compression", "compression_of", "decompressed", "inflate"]
 

@@ -14,7 +14,7 @@ from dataformats.backends.tfrecord.compression import Compression, decompressed
 from dataformats.backends.tfrecord.layout import FRAMING, frames
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.decompressor import WBITS
+from dataformats.storage.compressed.decompressor import WBITS
 
 __all__ = ["TFRecordWriter"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dataformats.kernels import crc32, png_unfilter, unfilters_pngs
-from dataformats.storage.decompressor import fast_library
+from dataformats.storage.compressed.decompressor import fast_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

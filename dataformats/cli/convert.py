@@ -169,7 +169,7 @@ def convert(
     one runs it with --commit. --shard-records gives the size of the shards that they share.
     """
     from dataformats.converting import convert as converted
-    from dataformats.storage.remote_systems import is_url
+    from dataformats.storage.remote.systems import is_url
     from dataformats.writing.schema import format_of
 
     if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`

@@ -87,7 +87,7 @@ def _kernels() -> dict[str, Any]:
 def _engines() -> dict[str, Any]:
     """Return the description of the engines; empty if the kernels do not load."""
     try:
-        describe = importlib.import_module("dataformats.storage.engines").describe
+        describe = importlib.import_module("dataformats.storage.native.engines").describe
     except (ImportError, UnknownNameError):
         return {}
     facts: dict[str, Any] = describe()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dataformats.indexing.lookup import fits_in_memory
 from dataformats.interfaces import Extents, Reader
-from dataformats.storage.fast_read import PinnedRows, PinnedTable, pin_extents
+from dataformats.storage.native.fast_read import PinnedRows, PinnedTable, pin_extents
 
 __all__ = ["ExtentTable"]
 

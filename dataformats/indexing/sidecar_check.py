@@ -11,7 +11,7 @@ from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.file_digest import file_digest, is_same_file
 from dataformats.indexing.sidecar import Sidecar, remedy_instead_of
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.remote_names import plain
+from dataformats.storage.remote.names import plain
 
 __all__ = [
     "Comparison",

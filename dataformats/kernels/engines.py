@@ -1,4 +1,4 @@
-"""Engines that read many extents of files at once. They exist only in C; see `dataformats.storage.engines`."""
+"""Engines that read many extents of files at once. They exist only in C; see `dataformats.storage.native.engines`."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from dataformats.interfaces import (
 )
 from dataformats.reading.blob_locations import RecordRun, cut, sound
 from dataformats.spec import VALUE
-from dataformats.storage.fast_read import RECORD_BYTES, PinnedRows, read, read_record
-from dataformats.storage.file_set import FileSet, open_files
+from dataformats.storage.native.fast_read import RECORD_BYTES, PinnedRows, read, read_record
+from dataformats.storage.native.file_set import FileSet, open_files
 from dataformats.storage.prefetch import prefetch
 from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
 from dataformats.storage.threads import IO_WAIT

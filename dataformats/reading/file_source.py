@@ -26,7 +26,7 @@ from dataformats.reading.scan import as_numbers, read_parts, scan_by_reading, un
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, SpecLike, Type
-from dataformats.storage.fast_read import PinnedRows
+from dataformats.storage.native.fast_read import PinnedRows
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.given_files import reopenable, sendable
 from dataformats.storage.paths import resolve
-from dataformats.storage.remote import keep_on_disk
+from dataformats.storage.remote.files import keep_on_disk
 
 _DISK = "disk:"
 

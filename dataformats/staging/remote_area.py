@@ -26,10 +26,10 @@ from dataformats.staging.area import Publication, StagingArea, check_encoding, n
 from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
 from dataformats.staging.foreign_files import unrelated_object
 from dataformats.storage import atomic
-from dataformats.storage.range_requests import patiently
-from dataformats.storage.remote import FsspecFile, FsspecFolder
-from dataformats.storage.remote_errors import errors_as_os_error
-from dataformats.storage.remote_versions import identity_of
+from dataformats.storage.remote.errors import errors_as_os_error
+from dataformats.storage.remote.files import FsspecFile, FsspecFolder
+from dataformats.storage.remote.range_requests import patiently
+from dataformats.storage.remote.versions import identity_of
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["RemoteArea"]

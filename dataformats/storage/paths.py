@@ -16,10 +16,10 @@ from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import GlobFolder, is_data
 from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, reopenable
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
-from dataformats.storage.range_requests import patiently
-from dataformats.storage.remote import FsspecFile, FsspecFolder, matching
-from dataformats.storage.remote_errors import errors_as_os_error
-from dataformats.storage.remote_systems import file_system, is_local_system, is_url
+from dataformats.storage.remote.errors import errors_as_os_error
+from dataformats.storage.remote.files import FsspecFile, FsspecFolder, matching
+from dataformats.storage.remote.range_requests import patiently
+from dataformats.storage.remote.systems import file_system, is_local_system, is_url
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["is_local", "local_path", "resolve"]

@@ -1,7 +1,7 @@
 """Read the blobs of many extents: checked against the file's size, coalesced, fetched and verified.
 
 This is the reference path: it reads any file without kernels, and reports what is wrong with each blob.
-`storage.fast_read` is its fast path.
+`storage.native.fast_read` is its fast path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.engines import Piece, fetch
+from dataformats.storage.fetching import Piece, fetch
 
 __all__ = ["Fetched", "read_blobs", "readable_lengths", "too_long"]
 

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 
 import dataformats
-from dataformats.storage.remote import FsspecFolder
+from dataformats.storage.remote.files import FsspecFolder
 
 SPEC = {"a": "int64", "b": "utf8", "c": "bytes"}
 MEMORY = type(fsspec.filesystem("memory"))

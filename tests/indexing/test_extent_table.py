@@ -14,7 +14,7 @@ from dataformats.indexing import extent_table as tables
 from dataformats.indexing import lookup
 from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
-from dataformats.storage import fast_read
+from dataformats.storage.native import fast_read
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is looked up by them")
 FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "syrah": "syr", "granular": "granular"}

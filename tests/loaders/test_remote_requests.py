@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.storage.block_cache import BlockCache
+from dataformats.storage.remote.block_cache import BlockCache
 
 N, SPEC = 4_000, {"data": "bytes", "number": "int64"}
 URL = "memory://requests/x.ofrecord"

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage import range_requests
-from dataformats.storage.engines import Piece, fetch, fetching
+from dataformats.storage import fetching
+from dataformats.storage.fetching import Piece, fetch
 from dataformats.storage.files import LocalFile
 from dataformats.storage.path_objects import ObjectFile
-from dataformats.storage.remote import FsspecFile
-from tests.storage.counting_store import CountingStore
+from dataformats.storage.remote import range_requests
+from dataformats.storage.remote.files import FsspecFile
+from tests.storage.remote.counting_store import CountingStore
 
 DATA = np.random.default_rng(3).bytes(300_000)
 

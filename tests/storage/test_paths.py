@@ -17,7 +17,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.staging.paths import area_at
 from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
-from dataformats.storage.remote_systems import _EXTRAS
+from dataformats.storage.remote.systems import _EXTRAS
 
 
 def names(path: Any) -> list[str]:

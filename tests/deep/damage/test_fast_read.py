@@ -8,7 +8,7 @@ import pytest
 
 from dataformats.batch.value_slices import ValueSlice
 from dataformats.kernels import FrameCheck, reads_batches
-from tests.storage.test_fast_read import FRAMES, WAYS, framed, gathered, noise, written
+from tests.storage.native.test_fast_read import FRAMES, WAYS, framed, gathered, noise, written
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dataformats.kernels import implementation
-from dataformats.storage.engines import describe
+from dataformats.storage.native.engines import describe
 
 CALLS = {
     "x86_64": {"io_setup": 206, "io_submit": 209, "io_getevents": 208, "preadv2": 327, "fadvise64": 221}
@@ -33,7 +33,7 @@ pytestmark = [
 CHILD = r"""
 import ctypes, errno, logging, os, resource, struct, sys
 import numpy as np
-from dataformats.storage.engines import describe, engine
+from dataformats.storage.native.engines import describe, engine
 
 logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
 path = sys.argv[1]

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from dataformats.storage.disk_blocks import DiskBlocks
+from dataformats.storage.remote.disk_blocks import DiskBlocks
 
 LIMIT, SIZE, NAMES, PROCESSES, ROUNDS = 400_000, 4000, 300, 3, 3000
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.storage import range_requests
-from dataformats.storage.remote_versions import Versions
+from dataformats.storage.remote import range_requests
+from dataformats.storage.remote.versions import Versions
 from tests.deep.remote.servers import RangeServer, counting_server, plain_server
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")

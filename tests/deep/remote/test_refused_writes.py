@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dataformats
-from dataformats.storage import range_requests
+from dataformats.storage.remote import range_requests
 from tests.deep.remote import s3_server
 from tests.deep.remote.kills.faults import UNTIL_LIFTED, Action, Fault
 from tests.deep.remote.kills.proxy_client import ProxyClient

@@ -29,7 +29,7 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import OpenArguments
 from dataformats.reading.schema import declared_schema
 from dataformats.registry import backends
-from dataformats.storage import decompressor, gzip_file
+from dataformats.storage.compressed import decompressor, gzip_file
 from tests.cases import GOLDEN
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import HeldFolder, held

@@ -20,7 +20,7 @@ from typing import Any
 
 import dataformats
 from dataformats.staging import remote_area
-from dataformats.storage import range_requests
+from dataformats.storage.remote import range_requests
 from tests.deep.remote.kills.calls import SPEC, record
 from tests.deep.remote.kills.scenarios import Dataset
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import fsspec
 
-from dataformats.storage.remote import FsspecFile
+from dataformats.storage.remote.files import FsspecFile
 
 __all__ = ["CountingStore"]
 

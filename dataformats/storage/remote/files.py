@@ -11,14 +11,14 @@ from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.block_cache import BlockCache, FileRange
-from dataformats.storage.disk_blocks import DiskBlocks
 from dataformats.storage.folders import is_data
-from dataformats.storage.range_requests import RangeRequest, get_ranges, patiently
-from dataformats.storage.remote_errors import errors_as_os_error
-from dataformats.storage.remote_names import beside, entry_name, is_http, parent_of
-from dataformats.storage.remote_systems import CurrentSystem, is_copy
-from dataformats.storage.remote_versions import Versions, has_tag, identity_of
+from dataformats.storage.remote.block_cache import BlockCache, FileRange
+from dataformats.storage.remote.disk_blocks import DiskBlocks
+from dataformats.storage.remote.errors import errors_as_os_error
+from dataformats.storage.remote.names import beside, entry_name, is_http, parent_of
+from dataformats.storage.remote.range_requests import RangeRequest, get_ranges, patiently
+from dataformats.storage.remote.systems import CurrentSystem, is_copy
+from dataformats.storage.remote.versions import Versions, has_tag, identity_of
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "matching"]

@@ -28,9 +28,9 @@ from dataformats.kernels import (
     reads_batches,
 )
 from dataformats.kernels import read_record as read_pinned
-from dataformats.storage.compressed_read import decompress_around
+from dataformats.storage.compressed.windows import decompress_around
 from dataformats.storage.descriptors import DESCRIPTORS, is_shortage, max_open_files
-from dataformats.storage.file_set import FileSet
+from dataformats.storage.native.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
 
 __all__ = ["RECORD_BYTES", "PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dataformats.fork_hooks import after_fork
-from dataformats.storage.disk_blocks import DiskBlocks
-from dataformats.storage.range_requests import RangeRequest, get_ranges
+from dataformats.storage.remote.disk_blocks import DiskBlocks
+from dataformats.storage.remote.range_requests import RangeRequest, get_ranges
 
 __all__ = ["BlockCache", "FileRange", "current_cache", "reading_through"]
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.storage.block_cache import BlockCache
-from dataformats.storage.disk_blocks import DiskBlocks
-from tests.storage.counting_store import CountingStore
-from tests.storage.test_block_cache import read
+from dataformats.storage.remote.block_cache import BlockCache
+from dataformats.storage.remote.disk_blocks import DiskBlocks
+from tests.storage.remote.counting_store import CountingStore
+from tests.storage.remote.test_block_cache import read
 
 DATA = np.random.default_rng(3).bytes(100_000)
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import hold_files, reads_batches
 from dataformats.storage.descriptors import DESCRIPTORS
-from dataformats.storage.engines import NAMES, engine
-from dataformats.storage.engines.local import Engine
 from dataformats.storage.files import LocalFile
 from dataformats.storage.memory_file import MappedFile, MemoryFile, SharedMemory, cache_files
+from dataformats.storage.native.engines import NAMES, Engine, engine
 
 __all__ = ["FileSet", "open_files"]
 

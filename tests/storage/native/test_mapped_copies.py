@@ -21,9 +21,10 @@ from dataformats.batch.value_slices import whole
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, Located
 from dataformats.kernels import reads_batches
-from dataformats.storage import fast_read, reference_read
-from dataformats.storage.file_set import FileSet
+from dataformats.storage import reference_read
 from dataformats.storage.files import LocalFile
+from dataformats.storage.native import fast_read
+from dataformats.storage.native.file_set import FileSet
 
 pytestmark = [
     pytest.mark.skipif(not reads_batches(), reason="maps are copied by the compiled kernels"),
@@ -200,7 +201,7 @@ def test_few_descriptors(path: Path) -> None:
     """No descriptor is taken that the rest of the process may need."""
     script = f"""
 import os, resource
-from tests.storage import test_mapped_copies as test
+from tests.storage.native import test_mapped_copies as test
 from pathlib import Path
 path = Path({str(path)!r})
 files = test.file_set(path)
@@ -219,7 +220,7 @@ assert not any("memfd:dataformats" in link for link in links)
 SHRINKING = """
 import sys, threading, time, os
 from pathlib import Path
-from tests.storage import test_mapped_copies as test
+from tests.storage.native import test_mapped_copies as test
 path = Path(sys.argv[1])
 test.shrink_while_read(path)
 """

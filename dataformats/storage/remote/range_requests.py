@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage.remote_errors import explained, is_transient
+from dataformats.storage.remote.errors import explained, is_transient
 
 __all__ = ["RangeRequest", "get_ranges", "patiently"]
 

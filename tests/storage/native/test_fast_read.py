@@ -26,12 +26,13 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck, Located
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck, buffers, crc32c, lay_out, mask, read_laid, reads_batches
-from dataformats.storage import descriptors, fast_read, threads
+from dataformats.storage import descriptors, threads
 from dataformats.storage import reference_read as reading
-from dataformats.storage.file_set import FileSet
+from dataformats.storage.compressed.gzip_file import DecompressedFile
 from dataformats.storage.files import LocalFile
-from dataformats.storage.gzip_file import DecompressedFile
 from dataformats.storage.memory_file import CachedFile, MappedFile
+from dataformats.storage.native import fast_read
+from dataformats.storage.native.file_set import FileSet
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
 

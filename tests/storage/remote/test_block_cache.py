@@ -16,11 +16,11 @@ import pytest
 
 import dataformats
 from dataformats.errors import FormatError
-from dataformats.storage import range_requests
-from dataformats.storage.block_cache import BlockCache, FileRange, reading_through
-from dataformats.storage.engines import Piece, fetch
-from dataformats.storage.remote_versions import Versions
-from tests.storage.counting_store import CountingStore
+from dataformats.storage.fetching import Piece, fetch
+from dataformats.storage.remote import range_requests
+from dataformats.storage.remote.block_cache import BlockCache, FileRange, reading_through
+from dataformats.storage.remote.versions import Versions
+from tests.storage.remote.counting_store import CountingStore
 
 DATA = np.random.default_rng(3).bytes(10_050)
 

@@ -10,10 +10,10 @@ import fsspec
 import pytest
 
 import dataformats
-from dataformats.storage import range_requests
 from dataformats.storage.paths import resolve
-from dataformats.storage.remote import FsspecFile
-from dataformats.storage.remote_versions import Versions
+from dataformats.storage.remote import range_requests
+from dataformats.storage.remote.files import FsspecFile
+from dataformats.storage.remote.versions import Versions
 
 
 @pytest.mark.parametrize("name", ["", "/*.syr"])

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dataformats.errors import MissingExtraError, UnknownNameError
-from dataformats.storage.remote_errors import errors_as_os_error
+from dataformats.storage.remote.errors import errors_as_os_error
 
 __all__ = ["CurrentSystem", "file_system", "is_copy", "is_local_system", "is_url"]
 

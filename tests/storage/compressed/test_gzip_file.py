@@ -13,10 +13,10 @@ import pytest
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import OutdatedIndexError
-from dataformats.storage import gzip_file as inflate
-from dataformats.storage.decompressor import Decompressor
+from dataformats.storage.compressed import gzip_file as inflate
+from dataformats.storage.compressed.decompressor import Decompressor
+from dataformats.storage.compressed.gzip_file import DecompressedFile
 from dataformats.storage.files import LocalFile
-from dataformats.storage.gzip_file import DecompressedFile
 from dataformats.storage.threads import declare_readers
 
 WBITS = {"gzip": 31, "zlib": 15}

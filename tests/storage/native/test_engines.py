@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from dataformats.kernels import implementation
 from dataformats.kernels.engines import engine_open, engine_read
-from dataformats.storage.engines import NAMES, describe, engine, local
+from dataformats.storage.native import engines
+from dataformats.storage.native.engines import NAMES, describe, engine
 
 SIZE = 3_000_017  # no multiple of a block
 needs_c = pytest.mark.skipif(implementation() != "native", reason="engines are in C, and the kernels run in Python")
@@ -376,9 +377,9 @@ def test_a_refused_engine_is_logged_once(
             raise OSError(errno.EPERM, "io_uring_setup: Operation not permitted")
         return engine_open(name)
 
-    monkeypatch.setattr(local, "engine_open", refusing)
-    refused = local.Engine("uring")
-    monkeypatch.setitem(local._ENGINES, "uring", refused)
+    monkeypatch.setattr(engines, "engine_open", refusing)
+    refused = engines.Engine("uring")
+    monkeypatch.setitem(engines._ENGINES, "uring", refused)
     with caplog.at_level(logging.WARNING, "dataformats"):
         for _ in range(2):
             check("uring", fd, content, [3], [5])

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from dataformats.errors import TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.block_cache import BlockCache, FileRange, current_cache
-from dataformats.storage.range_requests import RangeRequest, get_ranges
-from dataformats.storage.remote import FsspecFile
+from dataformats.storage.remote.block_cache import BlockCache, FileRange, current_cache
+from dataformats.storage.remote.files import FsspecFile
+from dataformats.storage.remote.range_requests import RangeRequest, get_ranges
 from dataformats.storage.threads import ThreadPool
 
 __all__ = ["Piece", "fetch"]

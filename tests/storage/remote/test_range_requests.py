@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage import range_requests
-from dataformats.storage.range_requests import RangeRequest, get_ranges
-from dataformats.storage.remote_errors import errors_as_os_error, is_transient
-from tests.storage.counting_store import CountingStore
+from dataformats.storage.remote import range_requests
+from dataformats.storage.remote.errors import errors_as_os_error, is_transient
+from dataformats.storage.remote.range_requests import RangeRequest, get_ranges
+from tests.storage.remote.counting_store import CountingStore
 
 DATA = bytes(range(200))
 

@@ -14,7 +14,7 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.decompressor import WBITS, DamageError, Decompressor, ReferenceDecompressor
+from dataformats.storage.compressed.decompressor import WBITS, DamageError, Decompressor, ReferenceDecompressor
 
 __all__ = ["DecompressedFile"]
 

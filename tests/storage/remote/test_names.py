@@ -5,8 +5,8 @@ from __future__ import annotations
 import fsspec
 import pytest
 
-from dataformats.storage.remote import FsspecFile
-from dataformats.storage.remote_names import beside, entry_name, parent_of
+from dataformats.storage.remote.files import FsspecFile
+from dataformats.storage.remote.names import beside, entry_name, parent_of
 
 MEMORY = fsspec.filesystem("memory")
 INFO = {"size": 1, "type": "file"}

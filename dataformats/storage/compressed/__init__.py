@@ -1,0 +1,1 @@
+"""Files in GZIP and ZLIB: random access, and windows of decompressed bytes for the kernels."""
