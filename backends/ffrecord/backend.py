@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.ffrecord.reader import FFRecordReader
-from dataformats.backends.ffrecord.repair import salvage
+from dataformats.backends.ffrecord.salvage import salvage
 from dataformats.backends.ffrecord.sniff import sniff_header
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.interfaces import BlobBackend, OpenOptions, Salvage, Salvages, SniffResult

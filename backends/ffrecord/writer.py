@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.ffrecord.layout import ENTRY_BYTES, header_bytes, header_pieces
-from dataformats.backends.ffrecord.recovery import JOURNAL_MAGIC, recover
+from dataformats.backends.ffrecord.resume import JOURNAL_MAGIC, recover
 from dataformats.backends.journaled.journaled_file import JournaledFileWriter, new_journal
 from dataformats.batch import StoredRecords
 from dataformats.interfaces import BlobWriter

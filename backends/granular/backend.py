@@ -11,7 +11,7 @@ from dataformats.backends.granular.bag_writer import BagWriter
 from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC, bags_of, dataset_files, find, group
 from dataformats.backends.granular.reader import GranularReader
-from dataformats.backends.granular.repair import salvage
+from dataformats.backends.granular.salvage import salvage
 from dataformats.backends.granular.sniff import sniff_file
 from dataformats.backends.granular.stored_types import check_generation, is_sequence, store_spec
 from dataformats.backends.granular.writer import GranularWriter

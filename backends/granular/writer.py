@@ -14,7 +14,7 @@ from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.finished_rows import FinishedRows
 from dataformats.backends.granular.folder import REFS, SPEC
 from dataformats.backends.granular.layout import ENTRY_BYTES
-from dataformats.backends.granular.recovery import (
+from dataformats.backends.granular.resume import (
     AHEAD_ROWS,
     check_spec,
     column_resume_points,

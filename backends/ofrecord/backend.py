@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.ofrecord.reader import OFRecordReader
-from dataformats.backends.ofrecord.repair import salvage
+from dataformats.backends.ofrecord.salvage import salvage
 from dataformats.backends.ofrecord.sniff import sniff_frames
 from dataformats.backends.ofrecord.writer import OFRecordWriter
 from dataformats.errors import FormatError

@@ -8,7 +8,7 @@ from typing import Any
 
 from dataformats.backends.syrah.dtypes import stored_types
 from dataformats.backends.syrah.reader import SyrahReader
-from dataformats.backends.syrah.repair import salvage
+from dataformats.backends.syrah.salvage import salvage
 from dataformats.backends.syrah.sniff import sniff_header
 from dataformats.backends.syrah.writer import SyrahWriter
 from dataformats.interfaces import FieldsBackend, OpenOptions, Salvage, Salvages, SniffResult

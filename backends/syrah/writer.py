@@ -14,7 +14,7 @@ from dataformats.backends.journaled.journaled_file import JournaledFileWriter, n
 from dataformats.backends.syrah.dtypes import dtypes_of
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, build_header
 from dataformats.backends.syrah.metadata import build_frames, metadata_bytes, table_places
-from dataformats.backends.syrah.recovery import JOURNAL_MAGIC, recover
+from dataformats.backends.syrah.resume import JOURNAL_MAGIC, recover
 from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter

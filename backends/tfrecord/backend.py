@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from dataformats.backends.tfrecord.compression import PREFIX_BYTES, Compression, chosen_compression, compression_of
 from dataformats.backends.tfrecord.reader import TFRecordReader
-from dataformats.backends.tfrecord.repair import salvage
+from dataformats.backends.tfrecord.salvage import salvage
 from dataformats.backends.tfrecord.sniff import sniff_frames
 from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.errors import SpecError

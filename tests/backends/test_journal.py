@@ -269,8 +269,8 @@ def test_data_with_forged_facts_are_not_resumed(tmp_path: Path, format: str, fac
 @pytest.fixture(params=[1, 100, 2**20])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_module, "_BLOCK_BYTES", request.param)
-    monkeypatch.setattr("dataformats.backends.syrah.recovery._BLOCK_BYTES", request.param)
-    monkeypatch.setattr("dataformats.backends.ffrecord.recovery._BLOCK_RECORDS", max(1, request.param // 16))
+    monkeypatch.setattr("dataformats.backends.syrah.resume._BLOCK_BYTES", request.param)
+    monkeypatch.setattr("dataformats.backends.ffrecord.resume._BLOCK_RECORDS", max(1, request.param // 16))
 
 
 SPEC = {"a": "bytes", "b": "utf8"}

@@ -197,7 +197,7 @@ def test_no_copies_of_maps(path: Path, call: str, number: str) -> None:
         path,
         f"""
 from pathlib import Path
-from tests.storage import test_mapped_copies as test
+from tests.storage.native import test_mapped_copies as test
 path = Path(path)
 forbid({CALLS[call]}, errno.{number})
 files = test.file_set(path)

@@ -21,7 +21,7 @@ from dataformats.backends.ffrecord.layout import (
     parse_prefix,
 )
 from dataformats.backends.ffrecord.reader import FFRecordReader
-from dataformats.backends.ffrecord.recovery import stored_journal
+from dataformats.backends.ffrecord.resume import stored_journal
 from dataformats.errors import FormatError
 from dataformats.interfaces import Loss, Salvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile

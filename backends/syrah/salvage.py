@@ -15,7 +15,7 @@ from dataformats.backends.syrah.document import INT32
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, Header, build_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, build_metadata, parse_metadata
 from dataformats.backends.syrah.reader import SyrahReader
-from dataformats.backends.syrah.recovery import stored_journal
+from dataformats.backends.syrah.resume import stored_journal
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.interfaces import Loss, Salvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
