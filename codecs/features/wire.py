@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dataformats.batch.protobuf_text import read_varint
+from dataformats.display.protobuf_text import read_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -126,7 +126,7 @@ class RecordBatch:
 
     def _repr_html_(self) -> str:
         """Return a table of the first records for notebooks, with pictures."""
-        from dataformats.batch.notebook import SHOWN_RECORDS, error_html, records_html
+        from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
 
         try:
             first = [(int(index), self[position]) for position, index in enumerate(self.indices[:SHOWN_RECORDS])]

@@ -50,7 +50,7 @@ def cat(
     options, failures = reading(format, payload, spec, checksums=checksums), Failures()
     chosen = condition(where)
     with opened_records(one_or_all(paths), options, split_names(fields)) as records, calls(where=chosen):
-        from dataformats.cli.values import batch_as_json
+        from dataformats.display.json_values import batch_as_json
 
         found = itertools.chain.from_iterable(map(batch_as_json, records.batches(chosen, failures)))
         encode = json.JSONEncoder(allow_nan=False).encode

@@ -13,7 +13,7 @@ import typer
 
 from dataformats.cli.exit_codes import FINDING, in_lines
 from dataformats.cli.functions import matches
-from dataformats.cli.output import fact, print_json, printable, why_opaque
+from dataformats.cli.output import can_print, fact, print_json, printable, why_opaque
 from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 
@@ -127,10 +127,11 @@ def print_records(records: Records, found: Iterable[tuple[int, Any]], images: bo
         found: Numbers and records.
         images: Show images as pictures, in a terminal.
     """
-    from dataformats.batch.value_text import as_text
-    from dataformats.cli.pictures import terminal_pictures
+    from dataformats.display.terminal_pictures import BLOCK, terminal_pictures
+    from dataformats.display.value_text import as_text
 
-    picture = terminal_pictures(os.environ if images else {})
+    in_terminal = can_print(BLOCK) and sys.stdout.isatty()
+    picture = terminal_pictures(os.environ if images and in_terminal else {})
     for number, record in found:
         if not records.fields:
             fact(f"record {number}", as_text(record))
@@ -152,7 +153,7 @@ def _print_lines(lines: str | None) -> None:
 
 def print_records_as_json(records: Records, found: Iterable[tuple[int, Any]]) -> None:
     """Print records as one JSON document, with the error that ended them, if any: see `print_records`."""
-    from dataformats.cli.values import as_json
+    from dataformats.display.json_values import as_json
     from dataformats.inspecting import Finding
 
     shown: list[Any] = []

@@ -85,7 +85,7 @@ def _scan(source: RecordSource, fields: Sequence[str] | None, largest: int) -> R
 
 
 def _as_json(running: RunningStats, found: dict[str, FieldStats]) -> dict[str, Any]:
-    from dataformats.cli.values import as_json
+    from dataformats.display.json_values import as_json
     from dataformats.inspecting import Finding
 
     findings = [asdict(Finding.of(error, index)) for index, error in running.failures.items()]
@@ -94,7 +94,7 @@ def _as_json(running: RunningStats, found: dict[str, FieldStats]) -> dict[str, A
 
 
 def _print_field(name: str, kind: str, field: FieldStats) -> None:
-    from dataformats.batch.value_text import as_text
+    from dataformats.display.value_text import as_text
 
     fact(f"field {name}", kind)
     fact("  count", f"{field.count}, {field.missing} missing" if field.missing else field.count)

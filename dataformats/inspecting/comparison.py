@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch.differences import differing
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting.plan import check_names, copied_type, stores_payloads, with_new_types
+from dataformats.display.differences import differing
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.inspecting.difference import difference
 from dataformats.inspecting.finding import Finding

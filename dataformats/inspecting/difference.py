@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch.differences import differing
+from dataformats.display.differences import differing
 from dataformats.errors import Remedy
 from dataformats.inspecting.finding import Finding, cut
 from dataformats.spec import Type

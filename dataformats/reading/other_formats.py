@@ -7,7 +7,7 @@ import shlex
 import zlib
 from dataclasses import dataclass, replace
 
-from dataformats.batch.media import media_of
+from dataformats.display.media import media_of
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["OtherFormat", "other_format"]

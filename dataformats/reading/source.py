@@ -444,7 +444,7 @@ class RecordSource(ABC):
 
     def _repr_html_(self) -> str:
         """Return a table of the first records for notebooks, with pictures; damaged records show their errors."""
-        from dataformats.batch.notebook import SHOWN_RECORDS, error_html, records_html
+        from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
         from dataformats.reading.undecoded import undecoded
 
         try:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, RecordBatch, take_column
-from dataformats.batch.media import image_facts, media_of
+from dataformats.display.media import image_facts, media_of
 from dataformats.errors import CodecError, FormatError
 from dataformats.reading.accumulators import (
     Frequencies,

@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dataformats.viewer.cells import DETAIL, TABLE
+from dataformats.display.cells import DETAIL, TABLE
+from dataformats.display.downloads import as_download, as_thumbnail
 from dataformats.viewer.dataset import ViewedDataset, in_words
 from dataformats.viewer.field_scan import FieldScan
 from dataformats.viewer.filters import Filters
 from dataformats.viewer.guard import Guard
-from dataformats.viewer.pictures import as_download, as_thumbnail
 
 __all__ = ["viewer_app"]
 

@@ -15,6 +15,7 @@ import numpy as np
 from dataformats.batch import RecordBatch
 from dataformats.cli.exit_codes import in_lines
 from dataformats.cli.output import printable
+from dataformats.display.cells import Cell, Limits, cell
 from dataformats.errors import DataFormatsError
 from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import SequentialReader
@@ -22,7 +23,6 @@ from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import steps
 from dataformats.reading.source import RecordSource
 from dataformats.reading.undecoded import undecoded
-from dataformats.viewer.cells import Cell, Limits, cell
 
 __all__ = ["ViewedDataset", "in_words"]
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from dataformats.display.cells import Cell, short_text
 from dataformats.reading.stats import FieldStats, RunningStats, scan_stats
-from dataformats.viewer.cells import Cell, short_text
 from dataformats.viewer.dataset import ViewedDataset, in_words
 
 __all__ = ["FieldScan"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dataformats.viewer.dataset import ViewedDataset, in_words
 
 if TYPE_CHECKING:
-    from dataformats.viewer.cells import Cell
+    from dataformats.display.cells import Cell
 
 __all__ = ["Filters"]
 

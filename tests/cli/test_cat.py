@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.cli.values import as_json
+from dataformats.display.json_values import as_json
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dataformats
-from dataformats.batch.protobuf_text import protobuf_text
-from dataformats.batch.value_text import as_text
+from dataformats.display.protobuf_text import protobuf_text
+from dataformats.display.value_text import as_text
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 

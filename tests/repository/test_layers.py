@@ -20,6 +20,7 @@ LEVELS = {
     "registry": 3,
     "spec": 1,
     "batch": 2,
+    "display": 2,
     "interfaces": 3,
     "columns": 4,
     "storage": 4,

@@ -14,9 +14,9 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from dataformats.display.cells import DETAIL, TABLE, cell
 from dataformats.reading.file_source import FileSource
 from dataformats.viewer.app import viewer_app
-from dataformats.viewer.cells import DETAIL, TABLE, cell
 from dataformats.viewer.dataset import ViewedDataset
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dataformats.batch.media import as_image, image_facts, media_of, thumbnail
+from dataformats.display.media import as_image, image_facts, media_of, thumbnail
 
 REST = bytes(60)
 STARTS = {

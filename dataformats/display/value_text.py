@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.batch.media import image_facts, media_of
-from dataformats.batch.protobuf_text import protobuf_text
+from dataformats.display.media import image_facts, media_of
+from dataformats.display.protobuf_text import protobuf_text
 
 __all__ = ["as_text"]
 

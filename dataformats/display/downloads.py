@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.batch.media import as_image, media_of, thumbnail
-from dataformats.cli.values import as_json
+from dataformats.display.json_values import as_json
+from dataformats.display.media import as_image, media_of, thumbnail
 
 __all__ = ["as_download", "as_thumbnail"]
 

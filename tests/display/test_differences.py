@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dataformats.batch import Nullable, Ragged, StackedList
-from dataformats.batch.differences import differing, is_same
+from dataformats.display.differences import differing, is_same
 
 NAN, OTHER_NAN = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
 

@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dataformats.batch.media import media_of, thumbnail
-from dataformats.batch.value_text import as_text
+from dataformats.display.media import media_of, thumbnail
+from dataformats.display.value_text import as_text
 from dataformats.spec import VALUE
 
 __all__ = ["SHOWN_RECORDS", "error_html", "records_html"]

@@ -13,9 +13,8 @@ import pytest
 from PIL import Image
 
 import dataformats
-from dataformats.cli import pictures
-from dataformats.cli.pictures import choose, half_blocks, half_blocks_of_256, iterm, kitty
-from tests.cli.conftest import Run
+from dataformats.display import terminal_pictures
+from dataformats.display.terminal_pictures import choose, half_blocks, half_blocks_of_256, iterm, kitty
 
 PHOTOS = Path(__file__).parents[1] / "golden" / "real" / "photos.tfrecord"
 
@@ -42,7 +41,7 @@ def test_choice(environment: dict[str, str], expected: Any) -> None:
 
 def test_half_blocks() -> None:
     image = np.array([[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [255, 0, 128]], [[10, 11, 12], [13, 14, 15]]], np.uint8)
-    block = pictures._BLOCK
+    block = terminal_pictures.BLOCK
     assert half_blocks(image, 10).split("\n") == [
         f"\x1b[38;2;1;2;3;48;2;7;8;9m{block}\x1b[38;2;4;5;6;48;2;255;0;128m{block}\x1b[0m",
         f"\x1b[38;2;10;11;12;49m{block}\x1b[38;2;13;14;15;49m{block}\x1b[0m",
@@ -53,7 +52,7 @@ def test_half_blocks() -> None:
 
 def test_width() -> None:
     lines = half_blocks(np.zeros((100, 300), np.uint8), 31).split("\n")
-    assert {line.count(pictures._BLOCK) for line in lines} == {31}
+    assert {line.count(terminal_pictures.BLOCK) for line in lines} == {31}
     assert len(lines) == 5
 
 
@@ -77,11 +76,3 @@ def test_values_that_are_no_images() -> None:
     for value in (None, 7, b"", b"text", [1], np.zeros(3), "x"):
         with pytest.raises(ValueError, match="expected"):
             half_blocks(value, 9)
-
-
-def test_head(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("head", PHOTOS, "-n", 1, "--images").out == run("head", PHOTOS, "-n", 1).out
-    assert run("head", PHOTOS, "--images", "--json").code == 2
-    shown = [f"[{n}]" for n in range(3)]
-    monkeypatch.setattr(pictures, "terminal_pictures", lambda _: lambda value: shown.pop() if value else None)
-    assert run("head", PHOTOS, "-n", 1, "--images", "--fields", "image").out.endswith("bytes\n[2]\n")

@@ -98,7 +98,7 @@ def media_of(blob: bytes | bytearray | memoryview) -> Media | None:
     Only the start is looked at: the rest may be damaged, and bytes that only begin like such a file are taken for it.
 
     Example:
-        >>> from dataformats.batch.media import media_of
+        >>> from dataformats.display.media import media_of
         >>> media_of(b"GIF89a" + bytes(20))
         Media(name='GIF', mime='image/gif')
         >>> media_of(b"GIF89a is the name of a format") is None
@@ -132,7 +132,7 @@ def as_image(array: Any) -> NDArray[np.uint8] | None:
 
     Example:
         >>> import numpy as np
-        >>> from dataformats.batch.media import as_image
+        >>> from dataformats.display.media import as_image
         >>> as_image(np.zeros((3, 8, 9), np.uint8)).shape
         (8, 9, 3)
         >>> as_image(np.zeros((8, 9))) is None
@@ -156,7 +156,7 @@ def image_facts(blob: bytes | bytearray | memoryview) -> ImageFacts:
 
     Example:
         >>> import dataformats
-        >>> from dataformats.batch.media import image_facts
+        >>> from dataformats.display.media import image_facts
         >>> photos = dataformats.open("tests/golden/real/photos.tfrecord", spec={"image": "bytes"})
         >>> print(image_facts(photos[0]["image"]))
         JPEG image, 320 x 320, RGB
@@ -179,7 +179,7 @@ def thumbnail(value: Any, size: int = 128) -> bytes:
 
     Example:
         >>> import numpy as np
-        >>> from dataformats.batch.media import image_facts, thumbnail
+        >>> from dataformats.display.media import image_facts, thumbnail
         >>> print(image_facts(thumbnail(np.zeros((600, 400, 3), np.uint8))))
         JPEG image, 85 x 128, RGB
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
@@ -12,18 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch.media import thumbnail
-from dataformats.cli.output import can_print
+from dataformats.display.media import thumbnail
 
-__all__ = ["Draw", "choose", "half_blocks", "iterm", "kitty", "terminal_pictures"]
+__all__ = ["BLOCK", "Draw", "choose", "half_blocks", "iterm", "kitty", "terminal_pictures"]
 
 Draw = Callable[[Any, int], str]
 """Returns the characters that show an image in at most so many columns; raises `ValueError` for other values."""
 
+BLOCK = "\N{UPPER HALF BLOCK}"
+"""Two pixels."""
+
 _INDENT = 4
 _COLUMNS, _PIXELS, _CELL_PIXELS = 64, 256, 8
 _CHUNK = 4096  # of kitty's protocol
-_BLOCK = "\N{UPPER HALF BLOCK}"
 _MULTIPLEXERS = ("screen", "tmux")  # they do not pass images on
 _KITTY = ("xterm-kitty", "xterm-ghostty")
 
@@ -31,9 +31,9 @@ _KITTY = ("xterm-kitty", "xterm-ghostty")
 def terminal_pictures(environment: Mapping[str, str]) -> Callable[[Any], str | None]:
     """Return a function of a value: the lines that show it as a picture, or `None` if it is no image.
 
-    It returns `None` for every value if standard output is no terminal, or one without colors or these characters.
+    It returns `None` for every value if a terminal with this environment shows no colors.
     """
-    draw = choose(environment) if can_print(_BLOCK) and sys.stdout.isatty() else None
+    draw = choose(environment)
     columns = min(_COLUMNS, shutil.get_terminal_size().columns - _INDENT)
 
     def shown(value: Any) -> str | None:
@@ -98,7 +98,7 @@ def _blocks(value: Any, columns: int, color: Callable[[int, int, int], str]) -> 
     for top in range(0, len(pixels), 2):
         row, below = pixels[top].tolist(), pixels[top + 1 : top + 2].tolist()
         back = [f"48;{color(*pixel)}" for pixel in below[0]] if below else ["49"] * len(row)  # 49: the terminal's own
-        cells = [f"\x1b[38;{color(*pixel)};{under}m{_BLOCK}" for pixel, under in zip(row, back, strict=True)]
+        cells = [f"\x1b[38;{color(*pixel)};{under}m{BLOCK}" for pixel, under in zip(row, back, strict=True)]
         lines.append("".join(cells) + "\x1b[0m")
     return "\n".join(lines)
 

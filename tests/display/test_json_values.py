@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dataformats.batch.value_text import as_text
 from dataformats.cli.output import printable
-from dataformats.cli.values import as_json
+from dataformats.display.json_values import as_json
+from dataformats.display.value_text import as_text
 
 
 def png(size: tuple[int, int], mode: str) -> bytes:

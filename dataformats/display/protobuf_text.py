@@ -22,7 +22,7 @@ def protobuf_text(blob: bytes) -> str | None:
     It is a guess: other bytes may parse by chance. Text and short bytes are never taken for messages.
 
     Example:
-        >>> from dataformats.batch.protobuf_text import protobuf_text
+        >>> from dataformats.display.protobuf_text import protobuf_text
         >>> protobuf_text(b"\x08\x96\x01\x12\x03one")
         "{1: varint 150, 2: 'one'}"
         >>> protobuf_text(b"any text") is None

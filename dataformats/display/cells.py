@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch.media import as_image, image_facts, media_of
-from dataformats.cli.values import as_json
+from dataformats.display.json_values import as_json
+from dataformats.display.media import as_image, image_facts, media_of
 
 __all__ = ["DETAIL", "TABLE", "Cell", "Limits", "cell", "short_text"]
 
