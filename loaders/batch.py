@@ -1,17 +1,19 @@
-"""Batch: a dict of columns with the positions of its rows."""
+"""Batch: a dict of columns with the positions of its rows; and its conversions to tensors and JAX arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import described
-from dataformats.errors import UnknownNameError
+from dataformats.errors import MissingExtraError, UnknownNameError
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "Conversion", "conversions"]
+
+Conversion = Callable[[Any], Any]
 
 
 class Batch(dict[str, Any]):
@@ -74,3 +76,33 @@ class Batch(dict[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Batch, (dict(self), self.__dict__.get("positions"), self.__dict__.get("padding"))
+
+
+def conversions(to: str, device: Any) -> tuple[Conversion | None, Conversion | None]:
+    """Return how a batch of arrays is converted for `Loader(to=, device=)`, in two steps, either of which may be `None`.
+
+    The first begins the conversion in any thread of the caller's process, and the second returns the batch from its
+    result, in the caller's thread: so a copy to a device overlaps with the computation.
+
+    Raises:
+        ValueError: `to` or `device` is unknown.
+        MissingExtraError: torch or JAX is not installed.
+    """
+    if to not in ("numpy", "torch", "jax"):
+        raise ValueError(f"to: expected 'numpy', 'torch' or 'jax', found {to!r}")
+    if to == "jax":
+        from dataformats.loaders.jax_conversion import jax_conversion
+
+        return jax_conversion(device), None
+    if to == "torch":
+        try:
+            from dataformats.loaders.pytorch.device import DeviceCopier, to_torch
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("to='torch'", extra="torch") from error
+        if device is None:
+            return to_torch, None
+        copier = DeviceCopier(device)
+        return copier.begin, copier.end
+    if device is not None:
+        raise ValueError(f"device={device!r} works only with to='torch' or to='jax', found to={to!r}")
+    return None, None

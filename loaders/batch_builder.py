@@ -52,7 +52,7 @@ class BatchBuilder:
         holes: Component to int64[n], the indices of its records that are left out unread.
         decode: Operations that decode fields; the sources give the stored bytes of these.
         cache: Keeps blocks of remote files, for the records of the next batches.
-        convert: Last step, in the thread that builds the batch; see `OutputFormat.start`.
+        convert: Last step, in the thread that builds the batch; see `Loader(to=, device=)`.
     """
 
     sources: tuple[Readable, ...]

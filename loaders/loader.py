@@ -17,18 +17,16 @@ from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
-from dataformats.loaders.batch import Batch
+from dataformats.loaders.batch import Batch, conversions
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
-from dataformats.loaders.block_cache_size import block_cache_for
 from dataformats.loaders.mixture import Mixture
-from dataformats.loaders.output_format import output_format
 from dataformats.loaders.pack import Pack
 from dataformats.loaders.plan import Place, Plan, Shuffle
-from dataformats.loaders.prefetch_options import PrefetchOptions, StartMethod
-from dataformats.loaders.prefetch_session import PrefetchSession
+from dataformats.loaders.prefetch_session import PrefetchSession, StartMethod
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
 from dataformats.loaders.quarantine import Quarantined, quarantine_entry, quarantined_indices
 from dataformats.loaders.ranks import resolve
+from dataformats.loaders.record_read import block_cache_for
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, state_mismatch, validate
@@ -168,11 +166,10 @@ class Loader:
         if rank != "auto":
             self._rank = resolve(rank, world_size)
             _ = self._steps  # checks the arguments
-        output = output_format(to, device)
+        start, finish = conversions(to, device)
         # Threads begin to convert the batches that they build; batches of processes are converted in the caller's.
         starts_in_worker = worker_type == "thread"
-        conversions = (None if starts_in_worker else output.start, output.finish)
-        self._conversions = [convert for convert in conversions if convert is not None]
+        self._conversions = [step for step in (None if starts_in_worker else start, finish) if step is not None]
         self._builder = BatchBuilder(
             self._sources,
             self._plan,
@@ -181,12 +178,17 @@ class Loader:
             on_corrupt,
             batch_size if pad_last else 0,
             quarantined_indices(quarantine, self._sources),
-            output.start if starts_in_worker else None,
+            start if starts_in_worker else None,
             dict(decode),
             block_cache_for(self._sources, self._plan.shuffle),
         )
         self._session = PrefetchSession(
-            PrefetchOptions(worker_type, workers, prefetch, prefetch_bytes, start_method, hang_timeout_s)
+            worker_type,
+            workers,
+            start_method,
+            prefetch=prefetch,
+            prefetch_bytes=prefetch_bytes,
+            hang_timeout_s=hang_timeout_s,
         )
         register_with_jax(Batch)
         self._position = 0

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from dataformats.batch.tensors import map_tensors, to_tensors
-from dataformats.loaders.output_format import OutputFormat
 
-__all__ = ["Copy", "DeviceCopier", "tensor_format", "to_torch"]
+__all__ = ["Copy", "DeviceCopier", "to_torch"]
 
 
 def to_torch(batch: Any) -> Any:
@@ -123,14 +122,6 @@ class Copy:
         # The memory belongs to the copying stream, which must not reuse it while this stream still reads it.
         tensor.record_stream(stream)
         return tensor
-
-
-def tensor_format(device: Any) -> OutputFormat:
-    """Return the output format of tensors on a device; `None`: in main memory."""
-    if device is None:
-        return OutputFormat(to_torch)
-    copier = DeviceCopier(device)
-    return OutputFormat(copier.begin, copier.end)
 
 
 def _checked_device(device: Any) -> torch.device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,12 @@ import numpy as np
 from dataformats.batch import Ragged
 from dataformats.batch.tensors import NUMBERS, mapped
 from dataformats.errors import MissingExtraError
-from dataformats.loaders.output_format import OutputFormat
 
-__all__ = ["jax_format"]
+__all__ = ["jax_conversion"]
 
 
-def jax_format(device: Any) -> OutputFormat:
-    """Return the output format of JAX arrays on a device or sharding; `None`: on JAX's default device.
+def jax_conversion(device: Any) -> Callable[[Any], Any]:
+    """Return the conversion of a batch to JAX arrays on a device or sharding; `None`: on JAX's default device.
 
     Raises:
         MissingExtraError: JAX is not installed.
@@ -44,7 +44,7 @@ def jax_format(device: Any) -> OutputFormat:
         native = leaf.astype(leaf.dtype.newbyteorder("="), copy=False)
         return jax.device_put(_as_jax_keeps(native, jax.config.jax_enable_x64), device)
 
-    return OutputFormat(lambda batch: mapped(batch, put))
+    return lambda batch: mapped(batch, put)
 
 
 def _as_jax_keeps(array: np.ndarray[Any, Any], wide: bool) -> np.ndarray[Any, Any]:
