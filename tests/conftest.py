@@ -1,4 +1,4 @@
-"""Settings of all tests: a cache folder per session, no waiting for disks, Hypothesis without time limits, Ctrl-C."""
+"""Settings of all tests: a cache folder per session, no syncs, Hypothesis without time limits, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ settings.register_profile("exploring", deadline=None, suppress_health_check=[Hea
 settings.register_profile("patient", settings.get_profile("exploring"), derandomize=True)
 settings.load_profile("patient")
 
-# A sync takes most of the time of a test that writes, and only a crash of the machine shows whether there was one.
-os.fsync = lambda fd: None
-
 # A job in the background ignores Ctrl-C, and every program that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,6 +34,18 @@ def pytest_collection_finish() -> None:
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep index files out of the user's cache."""
     os.environ["DATAFORMATS_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_sync() -> Iterator[None]:
+    """Replace `os.fsync` in the processes of the tests: it takes most of the time of a test that writes.
+
+    Only a crash of the machine shows whether there was a sync. Tests that count syncs, or let one fail, patch this one;
+    processes that a test starts have the real one.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture
