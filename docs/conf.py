@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
 import dataformats
 
+sys.path.insert(0, str(Path(__file__).parent))  # for diagrams.py
+
 project = "dataformats"
 copyright = "the dataformats authors"  # noqa: A001  # the name that Sphinx reads
 release = version = dataformats.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "diagrams"]
 exclude_patterns = ["_build", "conf.py"]
 default_role = "code"  # docstrings write `name` in the way of Markdown
 nitpicky = True

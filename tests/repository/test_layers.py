@@ -1,11 +1,14 @@
-"""Layers: checks every import of the package against the layers that it may import."""
+"""Layers: checks every import of the package, and the pages about architecture, against the layers and rooms."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 import dataformats.kernels
 
@@ -47,6 +50,7 @@ LEVELS = {
 }
 WINGS = {"backends", "codecs", "loaders"}
 PACKAGE = Path(dataformats.kernels.__file__).parents[1]
+PAGES = PACKAGE.parent / "docs" / "architecture"
 
 
 @dataclass(frozen=True)
@@ -151,3 +155,55 @@ def test_no_circles() -> None:
     while free := {module for module, targets in graph.items() if not targets}:
         graph = {module: targets - free for module, targets in graph.items() if module not in free}
     assert graph == {}, "these import each other, or something that does"
+
+
+# ---- the pages about architecture
+
+needs_pages = pytest.mark.skipif(
+    not PAGES.exists(), reason="reads the pages of a checkout, and these tests are outside"
+)
+
+
+@needs_pages
+def test_the_page_has_the_layers() -> None:
+    drawn = re.findall(r"^    .*(?:\n    .*)*", (PAGES / "index.md").read_text("utf-8"), re.MULTILINE)[0]
+    layers = [re.findall(r"\w+", layer) for layer in drawn.split("<")]
+    rooms = LEVELS.keys() - {"__main__", "__init__"}
+    assert rooms <= {room for layer in layers for room in layer}
+    levels = [[LEVELS[room] for room in layer if room in LEVELS] for layer in layers]
+    assert [len({*level}) for level in levels] == [1] * len(levels)
+    assert levels == sorted(levels)
+    assert len({level[0] for level in levels}) == len(levels)
+
+
+@needs_pages
+def test_the_page_has_a_row_for_each_room() -> None:
+    rows = [row.split("|")[1] for row in (PAGES / "index.md").read_text("utf-8").splitlines() if row.startswith("| `")]
+    described = {name for row in rows for name in re.findall(r"`(\w+)", row)}
+    assert LEVELS.keys() - {"__main__", "__init__"} <= described
+
+
+NAMED = (ast.FunctionDef, ast.ClassDef)
+
+
+def code_names() -> set[str]:
+    """Return the functions of all modules as `module.function`, and all classes with their methods."""
+    names = set()
+    for module, path in MODULES.items():
+        tree = ast.parse(path.read_text("utf-8"))
+        scopes = [(module.rpartition(".")[2], tree)]
+        scopes += [(node.name, node) for node in tree.body if isinstance(node, ast.ClassDef)]
+        names |= {scope for scope, _ in scopes}
+        names |= {f"{scope}.{child.name}" for scope, node in scopes for child in node.body if isinstance(child, NAMED)}
+    return names
+
+
+@needs_pages
+def test_diagrams_name_what_the_code_has() -> None:
+    boxes = set()
+    for page in PAGES.glob("*.md"):
+        for diagram in re.findall(r"^```\{diagram\}.*\n((?:.*\n)*?)```$", page.read_text("utf-8"), re.MULTILINE):
+            boxes |= {box for line in diagram.splitlines() for box in line.split(":")[0].split(" -> ")}
+    named = {box for box in boxes if re.fullmatch(r"[A-Z]\w+|\w+\.\w+", box)} - {"source.read"}
+    assert len(named) > 20
+    assert named - code_names() == set()
