@@ -191,7 +191,7 @@ def code_names() -> set[str]:
     names = set()
     for module, path in MODULES.items():
         tree = ast.parse(path.read_text("utf-8"))
-        scopes = [(module.rpartition(".")[2], tree)]
+        scopes: list[tuple[str, ast.Module | ast.ClassDef]] = [(module.rpartition(".")[2], tree)]
         scopes += [(node.name, node) for node in tree.body if isinstance(node, ast.ClassDef)]
         names |= {scope for scope, _ in scopes}
         names |= {f"{scope}.{child.name}" for scope, node in scopes for child in node.body if isinstance(child, NAMED)}
