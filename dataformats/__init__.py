@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
+    from dataformats.interfaces.record_source import RecordSource
     from dataformats.interfaces.record_writer import RecordWriter
     from dataformats.loaders.batch import Batch
     from dataformats.loaders.loader import Loader
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from dataformats.loaders.pad import pad
     from dataformats.merging import merge, split
     from dataformats.reading.concat import concat
+    from dataformats.reading.field_operations import DecodingSource
     from dataformats.reading.opening import open, register_backend
-    from dataformats.reading.source import RecordSource
     from dataformats.reading.stats import FieldStats
     from dataformats.repairing import RepairReport, repair
     from dataformats.spec import Spec, Type
@@ -74,8 +75,9 @@ _ROOMS = {
     "columns.codec_resolver": ("register_codec",),
     "inspecting": ("Finding", "Info", "VerifyReport", "info", "verify"),
     "merging": ("merge", "split"),
+    "reading.field_operations": ("DecodingSource",),
     "reading.opening": ("open", "register_backend"),
-    "reading.source": ("RecordSource",),
+    "interfaces.record_source": ("RecordSource",),
     "repairing": ("RepairReport", "repair"),
     "reading.stats": ("FieldStats",),
     "spec": ("Spec", "Type"),
@@ -97,6 +99,7 @@ __all__ = [
     "ConvertReport",
     "CorruptRecordError",
     "DataFormatsError",
+    "DecodingSource",
     "FieldStats",
     "Finding",
     "FormatError",

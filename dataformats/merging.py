@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.conditions import Condition
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.opening import open_for_copying
-from dataformats.reading.source import RecordSource
 from dataformats.reading.views import mask_of
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
+from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.scan import as_indices
-from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.reading.views import batch_of
 from dataformats.spec import VALUE
 

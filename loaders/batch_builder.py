@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Nullable, Ragged, RecordBatch
 from dataformats.errors import FormatError
 from dataformats.interfaces import Decode, FieldOperation
+from dataformats.interfaces.record_source import OnCorrupt
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.batch import Batch
 from dataformats.loaders.collate import plain, rows_of, stacked
@@ -24,7 +25,6 @@ from dataformats.loaders.record_read import describe_record, read_records
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, check_returned
 from dataformats.reading.field_operations import decode_fields
-from dataformats.reading.source import OnCorrupt
 from dataformats.spec import VALUE
 from dataformats.storage.remote.block_cache import BlockCache, reading_through
 from dataformats.storage.threads import IO_WAIT

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dataformats.errors import UnknownNameError
+from dataformats.interfaces.record_source import RecordSource, declared_spec
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.mixture_schedule import History, Until, changed_history, checked_weights, epoch_length
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.reading.concat import check_alike
 from dataformats.reading.scan import digest_of
-from dataformats.reading.source import RecordSource, declared_spec
 from dataformats.spec import VALUE, Spec
 
 __all__ = ["Mixture", "mix"]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
+from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.concat import interleave
-from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.storage.remote.block_cache import BlockCache
 
 __all__ = ["DecodeFields", "block_cache_for", "describe_record", "read_records"]
@@ -111,11 +111,11 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle) -> BlockCache
     files = [source for source in sources if isinstance(source, RecordSource) and source.nbytes]
     if shuffle.kind == "global" or not files:
         return None
-    n_files = sum(source._files_per_record for source in files)  # that a batch reads from
+    n_files = sum(source.files_per_record for source in files)  # that a batch reads from
     if shuffle.kind == "none":
         return BlockCache((_ORDERED_BLOCKS + 2 * n_files) * _ORDERED_BLOCK_BYTES, _ORDERED_BLOCK_BYTES)
     # Of one file; the average, because a cache has blocks of one size.
-    window_bytes = int(sum(source._mean_bytes for source in files) * shuffle.block_records / n_files)
+    window_bytes = int(sum(source.mean_record_bytes for source in files) * shuffle.block_records / n_files)
     block_bytes = min(max(window_bytes // _BLOCKS_OF_WINDOW, _LEAST_BLOCK_BYTES), _ORDERED_BLOCK_BYTES)
     limit = 2 * shuffle.window_blocks * n_files * (window_bytes + 2 * block_bytes)
     return BlockCache(limit, block_bytes) if limit <= _MOST_BYTES else None

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.conditions import Condition
-    from dataformats.reading.source import RecordSource
 
 __all__ = ["calls", "condition", "matches", "named_function"]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dataformats.batch import RecordBatch
+    from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.conditions import Condition
-    from dataformats.reading.source import RecordSource
 
 __all__ = [
     "Failures",

@@ -25,8 +25,8 @@ from dataformats.cli.output import can_print, counted, fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
+    from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.accumulators import Histogram, Largest
-    from dataformats.reading.source import RecordSource
     from dataformats.reading.stats import FieldStats, RunningStats
 
 __all__ = ["stats"]

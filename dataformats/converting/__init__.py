@@ -17,10 +17,10 @@ from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
 from dataformats.importing import import_source
 from dataformats.interfaces import RecordWriter
+from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Condition
 from dataformats.reading.opening import open_for_copying
 from dataformats.reading.scan import read_parts, steps
-from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.schema import format_of

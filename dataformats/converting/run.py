@@ -18,7 +18,7 @@ from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection
 from dataformats.converting.tasks import Conversion, Failure, Result, Task, encode_task, write_shard
 from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError, TargetInUseError
-from dataformats.reading.source import RecordSource
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.staging.area import ENCODING, StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.staging.paths import area_at
@@ -174,7 +174,7 @@ class Run:
                 saved_s = time.monotonic()
 
     def _ranges(self, first: int) -> Iterator[Task]:
-        mean = self.conversion.plan.source._mean_bytes
+        mean = self.conversion.plan.source.mean_record_bytes
         size = max(1, min(_RANGE_RECORDS, int(_RANGE_BYTES / max(1.0, mean))))
         for number, start in enumerate(range(first, len(self.selection), size)):
             yield self._task(number, start, start + size)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.kernels import crc32, permute
 from dataformats.reading.conditions import Condition
-from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.reading.views import evaluate
 
 __all__ = ["Selection", "name_of"]

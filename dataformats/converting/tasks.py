@@ -17,9 +17,9 @@ from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.converting.executors import SentOnce
 from dataformats.converting.plan import Plan
 from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.scan import as_numbers, steps
-from dataformats.reading.source import OnCorrupt, RecordSource
 from dataformats.spec import VALUE
 from dataformats.staging.area import StagingArea
 from dataformats.staging.entries import ShardEntry

@@ -15,9 +15,9 @@ from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, conc
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.masks import elements_of, spread
 from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices
-from dataformats.reading.source import Fields, OnCorrupt
 from dataformats.spec import Spec, SpecLike, Type
 
 __all__ = ["ImportedSource"]

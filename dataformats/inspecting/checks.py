@@ -13,7 +13,7 @@ import numpy as np
 from dataformats.converting.executors import SentOnce, results
 from dataformats.inspecting.comparison import LISTED, Compared, Comparison, Numbers, Part
 from dataformats.inspecting.finding import Finding
-from dataformats.reading.source import RecordSource
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.storage.prefetch import prefetch
 
 __all__ = ["Checks"]

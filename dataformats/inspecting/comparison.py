@@ -22,8 +22,8 @@ from dataformats.inspecting.difference import difference
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
 from dataformats.interfaces import OutdatedIndexError
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import steps
-from dataformats.reading.source import RecordSource
 from dataformats.spec import VALUE, Spec, Type
 
 __all__ = ["LISTED", "Compared", "Comparison", "Numbers", "Part"]

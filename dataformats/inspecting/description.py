@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dataformats.interfaces import OutdatedIndexError
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.source import RecordSource
 from dataformats.spec import Type
 
 __all__ = ["FileInfo", "Info", "info", "shown_path", "shown_types"]

@@ -14,8 +14,8 @@ from dataformats.inspecting.comparison import Compared, Comparison
 from dataformats.inspecting.description import shown_path
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import steps
-from dataformats.reading.source import RecordSource
 from dataformats.storage.prefetch import prefetch
 
 __all__ = ["DiffReport", "diff"]

@@ -22,12 +22,12 @@ from dataformats.inspecting.description import shown_path, shown_types
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import FindingGroup, Findings
 from dataformats.interfaces import BlobBackend, OutdatedIndexError
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.conditions import Condition
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import as_numbers
-from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.storage.paths import resolve
 

@@ -30,6 +30,7 @@ from dataformats.interfaces.reader import (
     RecordChunk,
     SequentialReader,
 )
+from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.salvage import Loss, Salvage, Salvages, StoredRecord
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
@@ -47,6 +48,7 @@ __all__ = [
     "Extents",
     "FieldCodecs",
     "FieldOperation",
+    "Fields",
     "FieldsBackend",
     "FieldsWriter",
     "FileWriter",
@@ -57,12 +59,14 @@ __all__ = [
     "KernelCheck",
     "Located",
     "Loss",
+    "OnCorrupt",
     "OpenOptions",
     "OutdatedIndexError",
     "Reader",
     "RecordChunk",
     "RecordCodec",
     "RecordCoder",
+    "RecordSource",
     "RecordWriter",
     "ResumesFinishedFiles",
     "Salvage",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dataformats.errors import MissingExtraError
-from dataformats.reading.source import RecordSource
+from dataformats.interfaces.record_source import RecordSource
 
 try:
     import pyarrow

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import MissingExtraError, UnknownNameError
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.arrow_stream import ArrowRows, joined, parts_of
 from dataformats.reading.conditions import Condition
 from dataformats.reading.scan import scan_sound
-from dataformats.reading.source import RecordSource
 from dataformats.spec import Spec
 
 try:

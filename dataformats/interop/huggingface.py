@@ -12,8 +12,8 @@ from typing import Any
 
 from dataformats.batch.arrow_types import MEDIA
 from dataformats.errors import MissingExtraError
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.source import RecordSource
 
 try:
     import datasets

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dataformats.errors import MissingExtraError
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.source import RecordSource
 
 try:
     import polars

@@ -12,8 +12,8 @@ from dataformats.batch.arrow import pyarrow, to_arrow
 from dataformats.batch.arrow_types import arrow_schema, type_for_arrow
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, SpecError
+from dataformats.interfaces.record_source import Fields, RecordSource
 from dataformats.reading.scan import scan_by_reading
-from dataformats.reading.source import Fields, RecordSource
 from dataformats.spec import Type
 
 __all__ = ["ArrowRows", "arrow_reader", "joined", "parts_of"]

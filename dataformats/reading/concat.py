@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, concat_columns, take_column
 from dataformats.errors import SpecError
+from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
-from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
 from dataformats.spec import Spec, SpecLike
 
 __all__ = ["check_alike", "concat", "interleave"]
@@ -54,8 +54,8 @@ class _Concatenated(DecodingSource):
         return sum(part.nbytes for part in self._parts)
 
     @property
-    def _files_per_record(self) -> int:
-        return max((part._files_per_record for part in self._parts), default=1)
+    def files_per_record(self) -> int:
+        return max((part.files_per_record for part in self._parts), default=1)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class _Concatenated(DecodingSource):
         part = int(np.searchsorted(starts, index, side="right")) - 1
         return self._parts[part].origin(index - int(starts[part]))
 
-    def with_spec(self, spec: SpecLike) -> RecordSource:
+    def with_spec(self, spec: SpecLike) -> DecodingSource:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 
     def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
@@ -103,13 +103,14 @@ class _Concatenated(DecodingSource):
         columns, rows = interleave([batch.columns for batch in batches], places)
         return RecordBatch(columns, numbers[rows], failed, batches[0].single)
 
-    def _read_record(self, number: int, fields: Fields) -> Any:
+    def read_record(self, index: int, fields: Fields = None) -> Any:
+        number = index
         for part in self._parts:
             n = len(part)
             if number < n:
-                return part._read_record(number, fields)
+                return part.read_record(number, fields)
             number -= n
-        raise IndexError(f"index {number + len(self)} is out of range for {len(self)} records")
+        raise IndexError(f"index {index} is out of range for {len(self)} records")
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         numbers, owners = self._owners(indices)
@@ -172,7 +173,7 @@ def check_alike(specs: Mapping[str, Spec | None]) -> None:
             raise SpecError(f"{one} and {other} differ in {'; '.join(differs) or 'the order of fields'}")
 
 
-def concat(sources: Sequence[RecordSource]) -> RecordSource:
+def concat(sources: Sequence[RecordSource]) -> DecodingSource:
     """Return a source of all records of several sources, one source after the other.
 
     Args:

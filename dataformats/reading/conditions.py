@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.reading.source import OnCorrupt, RecordSource
+from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 
 __all__ = ["Condition", "Mask"]
 

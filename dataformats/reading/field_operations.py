@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,8 @@ from dataformats.columns.codec_resolver import as_bytes
 from dataformats.columns.field_decoder import words
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Decode, FieldOperation
-from dataformats.reading.source import Fields, OnCorrupt, RecordSource, declared_spec
-from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource, declared_spec
+from dataformats.spec import NUMBER_TYPES, SpecLike, Type
 from dataformats.storage.threads import for_each
 
 __all__ = ["DecodingSource", "Generators", "decode_fields", "with_stored_bytes"]
@@ -54,7 +54,21 @@ def with_stored_bytes(source: Source, decode: Decode) -> Source:
 
 
 class DecodingSource(RecordSource):
-    """A source whose `read` takes `decode=`; random numbers depend on the seed of the operation and the index alone."""
+    """A source whose `read` takes `decode=`: `open`, `concat` and all views return one.
+
+    An operation gets random numbers that depend on its seed and the record's index alone.
+
+    Example:
+        >>> import dataformats
+        >>> from dataformats.images import CenterCrop
+        >>> photos = dataformats.open("tests/golden/real/photos.tfrecord")
+        >>> photos.read([0, 1], decode={"image": CenterCrop(64)})["image"].shape
+        (2, 64, 64, 3)
+    """
+
+    if TYPE_CHECKING:  # the source under the other spec takes `decode=`, too
+
+        def with_spec(self, spec: SpecLike) -> DecodingSource: ...
 
     @abstractmethod
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
@@ -67,6 +81,20 @@ class DecodingSource(RecordSource):
         on_corrupt: OnCorrupt = "raise",
         decode: Decode | None = None,
     ) -> RecordBatch:
+        """Return the records at `indices`, in that order, repeats included, as one batch.
+
+        Args:
+            indices: int[n], each in `[0, len)`.
+            fields: Names, or one mask; `None` reads all.
+            on_corrupt: As in `RecordSource.read`.
+            decode: Field to the operation that decodes it instead of its codec: see `dataformats.images`.
+
+        Raises:
+            IndexError: An index is out of range `[0, len)`.
+            FormatError: A record is damaged: file, record, offset, expected and found.
+            SpecError: A record does not fit the spec, or a field of `decode` does not store bytes.
+            CodecError: A value does not decode.
+        """
         if not decode:
             return self._read_stored(indices, fields, on_corrupt)
         batch = with_stored_bytes(self, decode).read(indices, fields, on_corrupt)

@@ -17,6 +17,7 @@ from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FilesPerField, Located, Reader
+from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
@@ -24,7 +25,6 @@ from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
 from dataformats.reading.scan import as_numbers, read_parts, scan_by_reading, until_failure, within
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
-from dataformats.reading.source import Fields, OnCorrupt
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.native.fast_read import PinnedRows
 from dataformats.storage.prefetch import prefetch
@@ -148,7 +148,7 @@ class FileSource(DecodingSource):
         return sum(file.stored_size for file in self._reader.files)
 
     @property
-    def _files_per_record(self) -> int:
+    def files_per_record(self) -> int:
         return len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1
 
     @property
@@ -258,11 +258,11 @@ class FileSource(DecodingSource):
         places = BlobLocations(self._reader.files, located, blobs.read_by_reference(located))
         return decode_fetched(decoder, places, records, mask, on_failure)
 
-    def _read_record(self, number: int, fields: Fields) -> Any:
+    def read_record(self, index: int, fields: Fields = None) -> Any:
         """Read one record by the shortest path, if it is sound and short; else as a batch of one."""
         decoder, blobs = self._schema.decoder, self._blobs
         mask = decoder.all_fields if fields is None else self._mask(decoder, fields)
-        stored = blobs.read_record(number, _WHOLE if self._reader.spec is None else tuple(mask))
+        stored = blobs.read_record(index, _WHOLE if self._reader.spec is None else tuple(mask))
         if stored is not None:
             try:
                 return decoder.decode_record(stored, mask)
@@ -270,7 +270,7 @@ class FileSource(DecodingSource):
                 raise
             except Exception:  # the batch raises it again, with file, record and field
                 pass
-        return self._read([number], fields, "raise")[0]
+        return self._read([index], fields, "raise")[0]
 
     def _locate(self, records: NDArray[np.int64], indices: ArrayLike, fields: Mask) -> dict[str, Located]:
         return self._blobs.locate(within(records, indices, len(self)), fields)
@@ -382,7 +382,7 @@ class FileSource(DecodingSource):
         if known and n != self._reader.counts[file]:
             self._compare_indexes([self._reader.files[file].name])
 
-    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
+    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
         located = self._reader.locate(as_numbers(records), self._blobs.fields)
         return sum(int(np.maximum(field.extents.length, 0).sum()) for field in located.values())
 

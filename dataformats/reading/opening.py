@@ -15,11 +15,12 @@ from dataformats.indexing.index_cache import check_place
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Backend, OpenOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.detection import check_one_format, choose_files
+from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.schema import declared_schema, spec_applies
 from dataformats.reading.sidecar_facts import DatasetSidecars
-from dataformats.reading.source import RecordSource
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.given_files import reopenable, sendable
@@ -47,7 +48,7 @@ def open(  # the name that the contract gives it
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Callable[[int, int], None] | None = None,
     **backend_options: Any,
-) -> RecordSource:
+) -> DecodingSource:
     """Return the records of files as a sequence.
 
     Lists files, recognizes their format and reads headers. The first `len`, `[i]` or `read` builds an index.

@@ -15,7 +15,7 @@ from dataformats.errors import DataFormatsError
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
-    from dataformats.reading.source import Fields, RecordSource
+    from dataformats.interfaces.record_source import Fields, RecordSource
 
 __all__ = [
     "as_indices",
@@ -23,6 +23,7 @@ __all__ = [
     "digest_of",
     "read_parts",
     "scan_by_reading",
+    "scan_bytes",
     "scan_sound",
     "scan_to_error",
     "steps",
@@ -100,6 +101,12 @@ def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields
         yield from until_failure(batch)
 
 
+def scan_bytes(source: RecordSource) -> Iterator[bytes]:
+    """Yield the stored payloads of all records: see `RecordSource.scan_bytes`."""
+    for blobs in prefetch(read_parts(source.read_bytes, source.steps())):
+        yield from blobs
+
+
 def scan_sound(
     source: RecordSource,
     parts: Iterable[range | NDArray[np.int64]] | None,
@@ -170,11 +177,11 @@ def read_parts(read: Callable[[range], T], parts: Iterable[range]) -> Iterator[T
 
 def steps(source: RecordSource, records: Records) -> Iterator[Records]:
     """Yield consecutive parts of these records, a few megabytes each, so that the memory of a read is bounded."""
-    step = max(1, min(_SCAN_RECORDS, int(_SCAN_BYTES / max(1.0, source._mean_bytes))))
+    step = max(1, min(_SCAN_RECORDS, int(_SCAN_BYTES / max(1.0, source.mean_record_bytes))))
     waiting = [records[first : first + step] for first in range(0, len(records), step)][::-1]
     while waiting:
         part = waiting.pop()
-        if len(part) > 1 and source._stored_bytes(part) > _MAX_BYTES:
+        if len(part) > 1 and source.nbytes_of(part) > _MAX_BYTES:
             half = len(part) // 2
             waiting += [part[half:], part[:half]]
         else:

@@ -26,7 +26,7 @@ from dataformats.reading.scan import read_parts, scan_to_error
 from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
-    from dataformats.reading.source import RecordSource
+    from dataformats.interfaces.record_source import RecordSource
 
 __all__ = ["FieldStats", "RunningStats", "scan_stats"]
 

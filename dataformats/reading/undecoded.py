@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import SpecError
-from dataformats.reading.source import RecordSource
+from dataformats.interfaces.record_source import RecordSource
 
 __all__ = ["undecoded"]
 

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
+from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.reading.conditions import Condition
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
-from dataformats.reading.source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import VALUE, Spec, SpecLike
 
 __all__ = ["MapView", "SelectView", "batch_of", "evaluate", "mask_of", "split", "take", "where"]
@@ -26,7 +26,7 @@ _WHERE_THREADS = 4
 _WHERE_RECORDS = 256
 
 
-def take(source: RecordSource, indices: ArrayLike | range) -> RecordSource:
+def take(source: RecordSource, indices: ArrayLike | range) -> DecodingSource:
     """Return a view of these records: see `RecordSource.take`."""
     ends = (indices[0], indices[-1]) if isinstance(indices, range) and indices else ()
     if isinstance(indices, range) and all(0 <= end < len(source) for end in ends):
@@ -34,7 +34,7 @@ def take(source: RecordSource, indices: ArrayLike | range) -> RecordSource:
     return TakeView(source, as_indices(indices, len(source)))
 
 
-def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condition) -> RecordSource:
+def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condition) -> DecodingSource:
     """Return a view of the records for which the mask is true: see `RecordSource.where`."""
     return TakeView(source, np.flatnonzero(mask_of(source, mask)))
 
@@ -54,7 +54,7 @@ def _not_callable(found: Any) -> TypeError:
     return TypeError(f"where: expected a function of a record, a mask or a condition, found {found!r:.80}{remedy}")
 
 
-def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[RecordSource, ...]:
+def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[DecodingSource, ...]:
     """Return disjoint views: see `RecordSource.split`."""
     numbers = all(isinstance(part, Real) for part in fractions)
     if not fractions or not numbers or any(not 0 < part < 1 for part in fractions) or sum(fractions) > 1 + 1e-9:
@@ -133,15 +133,15 @@ class _View(DecodingSource):
         return self._parent.fingerprint
 
     @property
-    def _mean_bytes(self) -> float:
-        return self._parent._mean_bytes
+    def mean_record_bytes(self) -> float:
+        return self._parent.mean_record_bytes
 
     @property
-    def _files_per_record(self) -> int:
-        return self._parent._files_per_record
+    def files_per_record(self) -> int:
+        return self._parent.files_per_record
 
-    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
-        return self._parent._stored_bytes(records)
+    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
+        return self._parent.nbytes_of(records)
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(index)
@@ -152,8 +152,8 @@ class _View(DecodingSource):
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, fields, on_corrupt)
 
-    def _read_record(self, number: int, fields: Fields) -> Any:
-        return self._parent._read_record(number, fields)
+    def read_record(self, index: int, fields: Fields = None) -> Any:
+        return self._parent.read_record(index, fields)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         return self._parent.read_bytes(indices)
@@ -179,14 +179,14 @@ class SelectView(_View):
     def spec(self) -> Spec:
         return self._parent.spec.select(self._fields)
 
-    def with_spec(self, spec: SpecLike) -> RecordSource:
+    def with_spec(self, spec: SpecLike) -> DecodingSource:
         return SelectView(self._parent.with_spec({**self._parent.spec, **spec}), self._fields)
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
 
-    def _read_record(self, number: int, fields: Fields) -> Any:
-        return self._parent._read_record(number, self._fields if fields is None else self.mask(fields))
+    def read_record(self, index: int, fields: Fields = None) -> Any:
+        return self._parent.read_record(index, self._fields if fields is None else self.mask(fields))
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return self._parent.scan(self.mask(fields))
@@ -222,13 +222,13 @@ class TakeView(_View):
             return self._parent.fingerprint
         return digest_of([self._parent.fingerprint], numbers.astype("<i8").tobytes())
 
-    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
-        return self._parent._stored_bytes(self._to_parent(records)[1])
+    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
+        return self._parent.nbytes_of(self._to_parent(records)[1])
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(int(self._order[index]))
 
-    def with_spec(self, spec: SpecLike) -> RecordSource:
+    def with_spec(self, spec: SpecLike) -> DecodingSource:
         return TakeView(self._parent.with_spec(spec), self._order)
 
     def _to_parent(self, indices: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -245,8 +245,8 @@ class TakeView(_View):
         failed = {int(i): batch.failed[int(t)] for i, t in zip(mine[~kept], theirs[~kept], strict=True)}
         return RecordBatch(batch.columns, mine[kept], failed, batch.single)
 
-    def _read_record(self, number: int, fields: Fields) -> Any:
-        return self._parent._read_record(int(self._order[number]), fields)
+    def read_record(self, index: int, fields: Fields = None) -> Any:
+        return self._parent.read_record(int(self._order[index]), fields)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         return self._parent.read_bytes(self._to_parent(indices)[1])
@@ -289,10 +289,10 @@ class MapView(_View):
         batch = self._parent.read(indices, None, on_corrupt)
         return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)
 
-    def _read_record(self, number: int, fields: Fields) -> Any:
+    def read_record(self, index: int, fields: Fields = None) -> Any:
         self.mask(fields)
-        result = self._function(self._parent._read_record(number, None))
-        return batch_of([result], np.array([number]), {})[0]
+        result = self._function(self._parent.read_record(index, None))
+        return batch_of([result], np.array([index]), {})[0]
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         self.mask(fields)

@@ -17,7 +17,7 @@ import pytest
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
 from dataformats.interfaces import Salvages
-from dataformats.reading.source import RecordSource
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.registry import backends
 from dataformats.repairing import RepairReport, repair
 from dataformats.testing.dataset_fixture import DatasetFixture

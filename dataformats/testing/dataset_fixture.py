@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
-from dataformats.reading.source import RecordSource
 from dataformats.testing.case import FormatCase
 from dataformats.testing.records import plain, plain_spec, same
 from dataformats.writing.creating import create

@@ -19,9 +19,9 @@ from dataformats.display.cells import Cell, Limits, cell
 from dataformats.errors import DataFormatsError
 from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import SequentialReader
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import steps
-from dataformats.reading.source import RecordSource
 from dataformats.reading.undecoded import undecoded
 
 __all__ = ["ViewedDataset", "in_words"]

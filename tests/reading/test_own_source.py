@@ -30,9 +30,7 @@ class Own(dataformats.RecordSource):
     def __len__(self) -> int:
         return N
 
-    def read(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # no decode=
-        self, indices: Any, fields: Any = None, on_corrupt: Any = "raise"
-    ) -> dataformats.RecordBatch:
+    def read(self, indices: Any, fields: Any = None, on_corrupt: Any = "raise") -> dataformats.RecordBatch:
         numbers = np.asarray(indices, np.int64)
         failed: dict[int, Exception] = {}
         if self.damaged and 7 in numbers:

@@ -76,7 +76,7 @@ def _state(scenario: Scenario, folder: Path) -> str:
     if not path.exists():
         return "nothing"
     try:
-        source = dataformats.open(path)
+        source: dataformats.RecordSource = dataformats.open(path)
         if scenario.grows:
             source = _without_rest(source)
         found = list(source)

@@ -1,7 +1,8 @@
-"""RecordSource: a finite, random-access sequence of records."""
+"""The contract of a source: a finite, random-access sequence of records."""
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.integer_arguments import as_int, checked_int
-from dataformats.interfaces import Decode
 from dataformats.near_names import SOURCE, no_attribute
-from dataformats.reading.scan import read_parts, scan_by_reading, steps
-from dataformats.reading.stats import FieldStats, scan_stats
 from dataformats.spec import VALUE, Spec, SpecLike, Type
-from dataformats.storage.prefetch import prefetch
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
     from dataformats.reading.conditions import Condition
+    from dataformats.reading.field_operations import DecodingSource
+    from dataformats.reading.stats import FieldStats
 
 __all__ = ["Fields", "OnCorrupt", "RecordSource", "declared_spec"]
 
@@ -30,6 +29,31 @@ OnCorrupt = Literal["raise", "omit"]
 
 Fields = Sequence[str] | Mapping[str, "bool | range"] | None
 """Field names, or one mask for all records (`{"frames": range(32, 42), "title": True}`); `None` is every field."""
+
+
+class _SpecAttribute:
+    """The `spec` of a class of sources: the class may declare any mapping of field to type, reads give a `Spec`.
+
+    Args:
+        declared: The mapping, or a property that returns one.
+    """
+
+    def __init__(self, declared: Any) -> None:
+        self._declared = declared if hasattr(declared, "__get__") else Spec(declared)
+
+    def __get__(self, source: RecordSource | None, owner: type[RecordSource]) -> Any:
+        if source is None:
+            return self._declared
+        spec = vars(source).get("spec", self._declared)
+        if hasattr(spec, "__get__"):
+            spec = spec.__get__(source, owner)
+        return spec if isinstance(spec, Spec) else Spec(spec)
+
+    def __set__(self, source: RecordSource, value: Any) -> None:
+        if isinstance(self._declared, property):
+            self._declared.__set__(source, value)
+        else:
+            vars(source)["spec"] = Spec(value)
 
 
 class RecordSource(ABC):
@@ -72,6 +96,12 @@ class RecordSource(ABC):
         12
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declared = inspect.getattr_static(cls, "spec")
+        if not isinstance(declared, _SpecAttribute) and not getattr(declared, "__isabstractmethod__", False):
+            cls.spec = _SpecAttribute(declared)  # type: ignore[method-assign, assignment]  # it gives a Spec
+
     # ---- what a source implements
 
     @abstractmethod
@@ -87,7 +117,6 @@ class RecordSource(ABC):
         indices: ArrayLike,
         fields: Fields = None,
         on_corrupt: OnCorrupt = "raise",
-        decode: Decode | None = None,
     ) -> RecordBatch:
         """Return the records at `indices`, in that order, repeats included, as one batch.
 
@@ -95,8 +124,6 @@ class RecordSource(ABC):
             indices: int[n], each in `[0, len)`.
             fields: Names, or one mask; `None` reads all. `mask(fields)` resolves them.
             on_corrupt: `"raise"` the error of the first damaged record, or `"omit"` it and note it in `batch.failed`.
-            decode: Field to the operation that decodes it instead of its codec: see `dataformats.images`. A source of
-                your own may leave this argument out; a `Loader` does not pass it.
 
         Raises:
             IndexError: An index is out of range `[0, len)`.
@@ -107,7 +134,7 @@ class RecordSource(ABC):
     @property
     @abstractmethod
     def spec(self) -> Spec:
-        """Field to type; single values have the one field `"value"`."""
+        """Field to type; single values have the one field `"value"`. A class may declare a plain mapping."""
 
     @property
     @abstractmethod
@@ -142,9 +169,25 @@ class RecordSource(ABC):
         return ()
 
     @property
+    def mean_record_bytes(self) -> float:
+        """The average bytes of a record: reads in order, conversions and loaders size their steps and caches by it."""
+        return self.nbytes / max(1, len(self))
+
+    # ---- what sources of files know better
+
+    @property
+    def files_per_record(self) -> int:
+        """How many files hold a record: several if each field has a file."""
+        return 1
+
+    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
+        """Return the stored bytes of these records, as far as known without reading them."""
+        return len(records) * self.mean_record_bytes
+
+    @property
     def single(self) -> bool:
-        """True if a record is one value."""
-        return tuple(self.spec) == (VALUE,)
+        """True if a record is one value, and not a dict: the batches of `read` are `single`."""
+        return tuple(self.spec) == (VALUE,) and self.read([]).single
 
     @property
     def spec_is_inferred(self) -> bool:
@@ -188,7 +231,13 @@ class RecordSource(ABC):
 
         The first record that `read` refuses raises the error of `read`, after all records before it.
         """
+        from dataformats.reading.scan import scan_by_reading
+
         return scan_by_reading(self, self.steps(), fields)
+
+    def read_record(self, index: int, fields: Fields = None) -> Any:
+        """Return one record, its index in `[0, len)`, as `self[index]` does; a source may know a shorter path to it."""
+        return self.read([index], fields)[0]
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         """Return the stored payloads of these records, decompressed and verified.
@@ -200,26 +249,15 @@ class RecordSource(ABC):
 
     def scan_bytes(self) -> Iterator[bytes]:
         """Yield the stored payloads of all records in order, as `read_bytes` returns them."""
-        for blobs in prefetch(read_parts(self.read_bytes, self.steps())):
-            yield from blobs
+        from dataformats.reading.scan import scan_bytes
+
+        return scan_bytes(self)
 
     def steps(self) -> Iterator[range]:
         """Yield ranges that cover all records, a few megabytes each."""
+        from dataformats.reading.scan import steps
+
         return steps(self, range(len(self)))
-
-    @property
-    def _mean_bytes(self) -> float:
-        """The average size of a record as stored."""
-        return self.nbytes / max(1, len(self))
-
-    @property
-    def _files_per_record(self) -> int:
-        """How many files hold a record: several if each field has a file."""
-        return 1
-
-    def _stored_bytes(self, records: range | NDArray[np.int64]) -> float:
-        """Return the bytes that a read of these records takes, as far as known without reading."""
-        return len(records) * self._mean_bytes
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
         """Return the errors of these records, record number to error; a sound record has none."""
@@ -270,11 +308,7 @@ class RecordSource(ABC):
         n = len(self)
         if not -n <= number < n:
             raise IndexError(f"index {index} is out of range for {n} records")
-        return self._read_record(number if number >= 0 else number + n, fields)
-
-    def _read_record(self, number: int, fields: Fields) -> Any:
-        """Return one record, its number in `[0, len)`: a source may know a shorter way to it."""
-        return self.read([number], fields)[0]
+        return self.read_record(number if number >= 0 else number + n, fields)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return the records at `indices`, read at once, as PyTorch's DataLoader asks."""
@@ -287,9 +321,9 @@ class RecordSource(ABC):
         for batch in self.scan():
             yield from batch
 
-    # ---- views: sources too, so their module imports this one
+    # ---- views
 
-    def select(self, *fields: str | Sequence[str]) -> RecordSource:
+    def select(self, *fields: str | Sequence[str]) -> DecodingSource:
         """Return a view with these fields, in this order; the others are not decoded. A list of names is accepted."""
         from dataformats.reading import views
 
@@ -298,13 +332,13 @@ class RecordSource(ABC):
             raise TypeError(f"select takes names of fields, found {names!r:.80}: take(indices) selects records")
         return views.SelectView(self, tuple(self.mask(names)))
 
-    def map(self, function: Callable[[Any], Any]) -> RecordSource:
+    def map(self, function: Callable[[Any], Any]) -> DecodingSource:
         """Return a view whose records are `function(record)`, computed at each read."""
         from dataformats.reading import views
 
         return views.MapView(self, function)
 
-    def take(self, indices: ArrayLike | range) -> RecordSource:
+    def take(self, indices: ArrayLike | range) -> DecodingSource:
         """Return a view of these records, in this order, repeats allowed.
 
         Raises:
@@ -314,7 +348,7 @@ class RecordSource(ABC):
 
         return views.take(self, indices)
 
-    def where(self, mask: ArrayLike | Callable[[Any], bool] | Condition) -> RecordSource:
+    def where(self, mask: ArrayLike | Callable[[Any], bool] | Condition) -> DecodingSource:
         """Return a view of the records for which the mask is true.
 
         Args:
@@ -325,7 +359,7 @@ class RecordSource(ABC):
 
         return views.where(self, mask)
 
-    def split(self, *fractions: float | Sequence[float], seed: int = 0) -> tuple[RecordSource, ...]:
+    def split(self, *fractions: float | Sequence[float], seed: int = 0) -> tuple[DecodingSource, ...]:
         """Return disjoint views of these shares, and one of the rest if they leave one; records keep their order.
 
         The partition depends on `len`, the fractions and the seed alone, on every machine and version.
@@ -338,7 +372,7 @@ class RecordSource(ABC):
 
         return views.split(self, _listed(fractions), seed)
 
-    def shard(self, index: int, count: int) -> RecordSource:
+    def shard(self, index: int, count: int) -> DecodingSource:
         """Return part `index` of `count` contiguous parts whose lengths differ by at most one."""
         if not 0 <= checked_int("index", index, 0) < checked_int("count", count, 1):
             raise ValueError(f"expected 0 <= index < count, found index {index} and count {count}")
@@ -418,6 +452,8 @@ class RecordSource(ABC):
             >>> stats["width"].mean, stats["image"].largest[0].text
             (315.5833333333333, 'JPEG image, 320 x 320, RGB')
         """
+        from dataformats.reading.stats import scan_stats
+
         name = VALUE if field is None and self.single else field
         [running] = deque(scan_stats(self, None if name is None else [name]), maxlen=1)
         found = running.snapshot()
