@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.batch import Blobs
-from dataformats.errors import SpecError
-from dataformats.interfaces import Codec
-from dataformats.registry import codecs
+from dataformats import SpecError
+from dataformats.interfaces import Blobs, Codec, Column, codecs
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -48,9 +46,10 @@ class Bits(Codec):
         # The length of the blob is checked before memory for the array is allocated.
         if len(blob) != self._n_bytes:
             raise ValueError(f"expected {self._n_bytes} bytes for shape {self._shape}, found {len(blob)}")
-        return self._unpacked(np.frombuffer(blob, np.uint8)[None])[0]
+        mask: Bools = self._unpacked(np.frombuffer(blob, np.uint8)[None])[0]
+        return mask
 
-    def decode_batch(self, blobs: Blobs) -> Bools | list[Any]:
+    def decode_batch(self, blobs: Blobs) -> Column:
         """Return a dense column (B, *shape) in one call: what `decode` gives, row by row."""
         if (blobs.lengths != self._n_bytes).any():
             return super().decode_batch(blobs)  # raises for the blob at fault

@@ -9,14 +9,22 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from struct import Struct
+from typing import Any, BinaryIO
 
 import numpy as np
 
 import dataformats
-from dataformats.errors import FormatError, TruncatedError
-from dataformats.indexing.indexed_reader import FileIndex, IndexedReader
-from dataformats.interfaces import BlobBackend, BlobWriter, OpenOptions, SniffResult, StoredFile
-from dataformats.storage.files import LocalFile
+from dataformats import FormatError, TruncatedError
+from dataformats.interfaces import (
+    BlobBackend,
+    BlobWriter,
+    FileIndex,
+    IndexedReader,
+    LocalFile,
+    OpenOptions,
+    SniffResult,
+    StoredFile,
+)
 
 MAGIC = b"LPREC\0\0\1"
 LENGTH = Struct("<I")
@@ -83,7 +91,7 @@ class LengthPrefixedWriter(BlobWriter):
             index = build_index(LocalFile(path), 2**32)
             self.n_records = len(index) - len(index.problems)
             self.n_bytes += self.n_records * LENGTH.size + int(index.length.sum())
-            self._file = path.open("r+b")
+            self._file: BinaryIO = path.open("r+b")
             self._file.truncate(self.n_bytes)
             self._file.seek(self.n_bytes)
         else:
@@ -130,13 +138,13 @@ class LengthPrefixed(BlobBackend):
             return SniffResult("damaged", "the magic number is cut")
         return SniffResult("no", f"the magic number is {found!r}")
 
-    def open(self, files: Sequence[StoredFile], options: OpenOptions) -> LengthPrefixedReader:
+    def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> LengthPrefixedReader:
         return LengthPrefixedReader(files, options.max_record_bytes)
 
-    def create(self, path: Path, *, resume: bool = False) -> LengthPrefixedWriter:
+    def create(self, path: Path, *, resume: bool = False, **_: Any) -> LengthPrefixedWriter:
         return LengthPrefixedWriter(path, resume=resume)
 
-    def shard_names(self, stem: str, count: int) -> list[str]:
+    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         return [f"{stem}-{number:05d}-of-{count:05d}.lp" for number in range(count)]
 
 

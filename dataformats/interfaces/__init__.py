@@ -1,5 +1,13 @@
-"""The contracts of backends, readers, file writers and codecs, and of a dataset's writer."""
+"""What an extension implements or calls: backends, readers, file writers, codecs, operations, sources, writers.
 
+The base classes of readers and files lie in higher rooms, and are imported at first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dataformats.batch import Blobs, Column
 from dataformats.interfaces.backend import (
     Backend,
     BlobBackend,
@@ -34,6 +42,13 @@ from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.salvage import Loss, Salvage, Salvages, StoredRecord
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
+from dataformats.registry import Registry, backends, codecs
+
+if TYPE_CHECKING:
+    from dataformats.indexing.file_index import FileIndex, RecordIndex
+    from dataformats.indexing.indexed_reader import IndexedReader
+    from dataformats.indexing.lookup import RecordsByFile, split_by_file
+    from dataformats.storage.files import LocalFile
 
 __all__ = [
     "AppendsInPlace",
@@ -41,9 +56,11 @@ __all__ = [
     "Backend",
     "BlobBackend",
     "BlobWriter",
+    "Blobs",
     "CachesIndexes",
     "Check",
     "Codec",
+    "Column",
     "Decode",
     "Extents",
     "FieldCodecs",
@@ -51,12 +68,15 @@ __all__ = [
     "Fields",
     "FieldsBackend",
     "FieldsWriter",
+    "FileIndex",
     "FileWriter",
     "FilesPerField",
     "Folder",
     "HasSidecars",
+    "IndexedReader",
     "KeepsFieldTypes",
     "KernelCheck",
+    "LocalFile",
     "Located",
     "Loss",
     "OnCorrupt",
@@ -66,8 +86,11 @@ __all__ = [
     "RecordChunk",
     "RecordCodec",
     "RecordCoder",
+    "RecordIndex",
     "RecordSource",
     "RecordWriter",
+    "RecordsByFile",
+    "Registry",
     "ResumesFinishedFiles",
     "Salvage",
     "Salvages",
@@ -76,6 +99,24 @@ __all__ = [
     "StoredFile",
     "StoredRecord",
     "WritesSingleValues",
+    "backends",
     "check_options",
+    "codecs",
     "natural_key",
+    "split_by_file",
 ]
+
+if not TYPE_CHECKING:  # type checkers read the imports above, and report unknown names
+
+    def __getattr__(name: str) -> Any:
+        if name in ("FileIndex", "RecordIndex"):
+            from dataformats.indexing import file_index as module
+        elif name == "IndexedReader":
+            from dataformats.indexing import indexed_reader as module
+        elif name in ("RecordsByFile", "split_by_file"):
+            from dataformats.indexing import lookup as module
+        elif name == "LocalFile":
+            from dataformats.storage import files as module
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(module, name)

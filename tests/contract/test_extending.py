@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dataformats.registry import backends, codecs
+from dataformats.interfaces import backends, codecs
 from dataformats.testing import BackendConformance, CodecCase, CodecConformance, FormatCase
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -122,6 +122,32 @@ def test_the_reference_has_every_public_name(module: str) -> None:
     assert [name for name in names if id(named(f"{module}.{name}")) not in documented] == []
 
 
+def imported(program: str) -> set[tuple[str, str]]:
+    """Return what a program imports from this package, and which names of it it uses: pairs of module and name."""
+    tree = ast.parse(program)
+    pairs = {
+        (str(node.module), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    pairs |= {("dataformats", name) for name in re.findall(r"\bdataformats\.(\w+)\(", program)}
+    whole = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    pairs |= {(name, "") for name in whole if name.startswith("dataformats.")}
+    return {(module, name) for module, name in pairs if module.split(".")[0] == "dataformats"}
+
+
+def test_extensions_need_only_public_names() -> None:
+    page = (DOCS / "extending.md").read_text("utf-8")
+    files = {CHECKOUT / "docs" / path for path in re.findall(r"\{literalinclude\} (\S+)", page)}
+    found = set().union(*(imported(program) for program in [*BLOCK.findall(page), *(f.read_text() for f in files)]))
+    assert len(found) > 20
+    public = ("dataformats", "dataformats.interfaces", "dataformats.testing")
+    documented = {id(named(path)) for path in REFERENCE}
+    assert [pair for pair in sorted(found) if pair[0] not in public] == []
+    assert [pair for pair in sorted(found) if id(named(".".join(pair))) not in documented] == []
+
+
 def test_the_readme_of_worker_processes_lists_every_file() -> None:
     folder = CHECKOUT / "loaders" / "processes"
     rows = [row for row in (folder / "README.md").read_text("utf-8").splitlines() if row.startswith("| `")]
