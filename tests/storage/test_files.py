@@ -33,6 +33,8 @@ def test_reading_by_position(path: Path) -> None:
         assert file.read_all(200) == bytes(range(200))
         with pytest.raises(FormatError, match="199"):
             file.read_all(199)
+        ranges = [(198, 10), (5, 3), (300, 10), (0, -1)]
+        assert file.pread_many(ranges) == [file.pread(*part) for part in ranges]
         file.release()
         assert file.pread(0, 2) == b"\0\1"
         file.release()

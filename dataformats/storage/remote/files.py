@@ -88,18 +88,30 @@ class FsspecFile(StoredFile):
 
     def read_into(self, offset: int, out: memoryview) -> int:
         length = max(0, min(len(out), self.size - offset))
-        if not length:
-            return 0
-        cache = self.cache or (_SHORT_READS if length <= _SHORT_BYTES else None)
-        if cache is not None:
-            cache.read([FileRange(self, offset, out[:length])])
-            return length
-        (answer,) = get_ranges(self.fs, [RangeRequest(self.path, self.name, offset, length)])
-        if isinstance(answer, Exception):
-            raise answer
-        self.check_unchanged([self])
-        out[:length] = answer
+        self._fill([FileRange(self, offset, out[:length])])
         return length
+
+    def pread_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        outs = [bytearray(max(0, min(length, self.size - offset))) for offset, length in ranges]
+        self._fill([FileRange(self, offset, memoryview(out)) for (offset, _), out in zip(ranges, outs, strict=True)])
+        return [bytes(out) for out in outs]
+
+    def _fill(self, ranges: Sequence[FileRange]) -> None:
+        """Fill the memory of each range, of which the file has all bytes."""
+        wanted = [part for part in ranges if len(part.out)]
+        if not wanted:
+            return
+        is_short = sum(len(part.out) for part in wanted) <= _SHORT_BYTES
+        cache = self.cache or (_SHORT_READS if is_short else None)
+        if cache is not None:
+            cache.read(wanted)
+            return
+        requests = [RangeRequest(self.path, self.name, part.offset, len(part.out)) for part in wanted]
+        for part, answer in zip(wanted, get_ranges(self.fs, requests), strict=True):
+            if isinstance(answer, Exception):
+                raise answer
+            part.out[:] = answer
+        self.check_unchanged([self])
 
     @staticmethod
     def check_unchanged(files: Sequence[FsspecFile]) -> None:
