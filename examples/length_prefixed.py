@@ -5,22 +5,21 @@ docs/extending.md explains it, and tests/contract/test_extending.py runs it thro
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 import dataformats
-from dataformats import FormatError, TruncatedError
+from dataformats import FormatError, SpecError, TruncatedError
 from dataformats.interfaces import (
+    AppendingWriter,
     BlobBackend,
     BlobWriter,
     FileIndex,
     IndexedReader,
-    LocalFile,
     OpenOptions,
     SniffResult,
     StoredFile,
@@ -81,44 +80,21 @@ class LengthPrefixedReader(IndexedReader):
 # ---- how a file is written
 
 
-class LengthPrefixedWriter(BlobWriter):
+class LengthPrefixedWriter(AppendingWriter, BlobWriter):
     """Appends records to one file; with `resume`, after the last record that is whole."""
 
-    def __init__(self, path: Path, *, resume: bool = False) -> None:
-        self._path = path
-        self.n_bytes = len(MAGIC)
-        if resume and path.exists() and path.stat().st_size >= len(MAGIC):
-            index = build_index(LocalFile(path), 2**32)
-            self.n_records = len(index) - len(index.problems)
-            self.n_bytes += self.n_records * LENGTH.size + int(index.length.sum())
-            self._file: BinaryIO = path.open("r+b")
-            self._file.truncate(self.n_bytes)
-            self._file.seek(self.n_bytes)
-        else:
-            self._file = path.open("wb")
-            self._file.write(MAGIC)
+    begin = MAGIC
+    extra = LENGTH.size
 
-    def append(self, blob: bytes) -> None:
-        self._file.write(LENGTH.pack(len(blob)) + blob)
-        self.n_records += 1
-        self.n_bytes += LENGTH.size + len(blob)
+    def frame(self, record: bytes) -> bytes:
+        return LENGTH.pack(len(record)) + record
 
-    def flush(self, *, sync: bool = False) -> None:
-        self._file.flush()
-        if sync:
-            os.fsync(self._file.fileno())
+    def check(self, record: bytes) -> None:
+        if len(record) >= 2**32:
+            raise SpecError(f"expected a record of less than 4 GiB, found {len(record)} bytes")
 
-    def close(self) -> None:
-        if not self._file.closed:
-            self.flush(sync=True)
-            self._file.close()
-
-    def suspend(self) -> None:
-        self._file.close()
-
-    def discard(self) -> None:
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+    def index(self, file: StoredFile) -> Iterator[FileIndex]:
+        yield build_index(file, 2**32)
 
 
 # ---- the format

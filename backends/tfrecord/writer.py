@@ -15,11 +15,12 @@ from dataformats.backends.tfrecord.layout import FRAMING, frames
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.compressed.decompressor import WBITS
+from dataformats.storage.files import LocalFile
+from dataformats.writing.appending_writer import LARGE_BYTES
 
 __all__ = ["TFRecordWriter"]
 
 _LEVEL = 6
-_LARGE_BYTES = 8 * 2**20  # longer frames are compressed part by part, without a copy
 _HELD_BACK_BYTES = 8 * 2**20  # zlib holds back at most 16,384 copies of 258 bytes, and 64 KB that it has not searched
 
 
@@ -52,13 +53,26 @@ class TFRecordWriter(FramedWriter):
     def _compressed(self, parts: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
         if self._compressor is None:
             return parts
-        joined = parts if sum(map(len, parts)) > _LARGE_BYTES else [b"".join(parts)]
+        joined = parts if sum(map(len, parts)) > LARGE_BYTES else [b"".join(parts)]
         return [bytes(self._compressor.compress(part)) for part in joined]
 
-    def _flushed(self, *, last: bool) -> bytes:
-        if self._compressor is None:
-            return b""
-        return bytes(self._compressor.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH))
+    def end(self) -> bytes:
+        """Return the end of the compressed data."""
+        return b"" if self._compressor is None else bytes(self._compressor.flush(zlib.Z_FINISH))
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Flush buffers to the operating system; the file can then be read up to here."""
+        self._open_file()
+        if self._compressor is not None:
+            self._write_pending()
+            self._write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
+            self._take_name()
+        super().flush(sync=sync)
+
+    def close(self, *, sync: bool = True) -> None:
+        """Complete the file and sync it; a second call is a no-op."""
+        super().close(sync=sync)
+        self._take_name()
 
     def _decompressed(self, stored: StoredFile) -> StoredFile:
         return decompressed(stored, self._compression)
@@ -76,14 +90,17 @@ class TFRecordWriter(FramedWriter):
         """
         self._fresh = self._path.with_name(f"{self._path.name}.partial")
         self._open(self._fresh)
+        stored = LocalFile(self._path)
         try:
-            for blobs in self._sound():
-                self._count(blobs)
-                self._write(*self._compressed([frames(list(blobs))]))
+            for chunk in self._sound(stored):
+                self._count(len(chunk.blobs), int(chunk.blobs.lengths.sum()))
+                self._write(*self._compressed([frames(list(chunk.blobs))]))
         except BaseException:
             self._open_file().close()
             self._fresh.unlink(missing_ok=True)
             raise
+        finally:
+            stored.release()
         self._replace_at = self.n_bytes + _HELD_BACK_BYTES
 
     def _write(self, *parts: bytes | memoryview) -> None:
@@ -92,6 +109,7 @@ class TFRecordWriter(FramedWriter):
             self._take_name()
 
     def _take_name(self) -> None:
+        """Give the new file its name; all its bytes so far are written."""
         if self._fresh is not None:
             atomic.sync(self._fresh)
             self._fresh.replace(self._path)
@@ -101,3 +119,4 @@ class TFRecordWriter(FramedWriter):
         super().discard()
         if self._fresh is not None:
             atomic.remove(self._fresh)
+            self._fresh = None

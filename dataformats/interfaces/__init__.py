@@ -1,6 +1,6 @@
 """What an extension implements or calls: backends, readers, file writers, codecs, operations, sources, writers.
 
-The base classes of readers and files lie in higher rooms, and are imported at first use.
+The base classes of readers, writers and files lie in higher rooms, and are imported at first use.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from dataformats.indexing.indexed_reader import IndexedReader
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
     from dataformats.storage.files import LocalFile
+    from dataformats.writing.appending_writer import AppendingWriter
 
 __all__ = [
+    "AppendingWriter",
     "AppendsInPlace",
     "ArrayCodec",
     "Backend",
@@ -117,6 +119,8 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report unknow
             from dataformats.indexing import lookup as module
         elif name == "LocalFile":
             from dataformats.storage import files as module
+        elif name == "AppendingWriter":
+            from dataformats.writing import appending_writer as module
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(module, name)

@@ -711,7 +711,7 @@ def test_records_are_bytes_and_are_copied(tmp_path: Path) -> None:
     buffer[:] = b"something"
     for wrong in ("text", 3, None, [1], {"a": 1}):
         with pytest.raises(TypeError, match="bytes"):
-            writer.append(wrong)  # type: ignore[arg-type]
+            writer.append(wrong)
     writer.close()
     assert read(opened(tmp_path / "x")) == [b"as it was", b"as it was"[::2]]
     assert writer.n_records == 2

@@ -56,6 +56,7 @@ LEVELS = {
 DEFERRED = {
     ("dataformats.interfaces", "indexing"),  # the list of public names has the base classes of readers
     ("dataformats.interfaces", "storage"),
+    ("dataformats.interfaces", "writing"),
     ("dataformats.interfaces.record_source", "reading"),  # a source makes views, and a view is a source
 }
 WINGS = {"backends", "codecs", "loaders"}

@@ -1,0 +1,261 @@
+"""AppendingWriter: the base class of file writers whose records lie one behind another, each in a frame."""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from dataformats.errors import FormatError
+from dataformats.indexing.file_index import FileIndex
+from dataformats.interfaces import FileWriter
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage import atomic
+from dataformats.storage.atomic import write_parts
+from dataformats.storage.files import LocalFile
+
+__all__ = ["LARGE_BYTES", "AppendingWriter"]
+
+_LOG = logging.getLogger("dataformats")
+_BUFFER_BYTES = 2**20
+_BUFFER_RECORDS = 4096
+LARGE_BYTES = 8 * 2**20
+"""A longer record is written by itself, without a copy."""
+
+
+class AppendingWriter(FileWriter):
+    r"""Writes one file whose records lie one behind another, each in a frame: implement `frame` and `index`.
+
+    It buffers records, continues a write that a full disk stopped, syncs, and resumes behind the last whole record that
+    the index of the format's own reader finds in the file. Inherit from `BlobWriter` or `FieldsWriter` as well.
+
+    Args:
+        path: The file.
+        resume: Keep the whole records at the front of the file, and append to them.
+
+    Attributes:
+        begin: The bytes that every file begins with.
+        extra: Bytes that a frame adds to its record, about.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from dataformats.indexing.indexed_reader import FileIndex
+        >>> from dataformats.interfaces import BlobWriter
+        >>> from dataformats.writing.appending_writer import AppendingWriter
+        >>> class Lines(AppendingWriter, BlobWriter):
+        ...     extra = 1
+        ...     def frame(self, blob):
+        ...         return blob + b"\n"
+        ...     def frame_end(self, offset, length):
+        ...         return offset + length + 1
+        ...     def index(self, file):
+        ...         lines = file.read_all(2**20).split(b"\n")[:-1]
+        ...         length = np.array([len(line) for line in lines], np.int64)
+        ...         yield FileIndex(np.cumsum(length + 1) - length - 1, length)
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.lines"
+        >>> path.write_bytes(b"one\ntwo\nthr")  # as an interrupted writer left it
+        11
+        >>> writer = Lines(path, resume=True)
+        >>> writer.append(b"three")
+        >>> writer.close()
+        >>> writer.n_records, path.read_bytes()
+        (3, b'one\ntwo\nthree\n')
+    """
+
+    begin: bytes = b""
+    extra: int = 0
+
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
+        self.n_records: int = 0
+        self.n_bytes: int = len(self.begin)
+        self._path = path
+        self._pending: list[Any] = []
+        self._pending_bytes = 0
+        self._unwritten: list[bytes | memoryview] = []  # what a write that failed has yet to write
+        self._end = 0  # bytes in the file
+        self._is_named = False  # True once the folder's entry of the file is on disk
+        self._file: FileIO | None = None
+        if resume and path.exists():
+            self._resume()
+        else:
+            self._open(path)
+
+    # ---- what a format implements
+
+    @abstractmethod
+    def frame(self, record: Any) -> bytes:
+        """Return the bytes of one record in the file: of its blob, or of a mapping from field to blobs."""
+
+    @abstractmethod
+    def index(self, file: StoredFile) -> Iterator[FileIndex]:
+        """Yield the index of a file that an interrupted writer left, as the reader builds it, in one part or several.
+
+        The first record with a problem and all behind it are truncated. If fields are stored apart, the extents are
+        those of whole records.
+        """
+
+    def frames(self, records: Sequence[Any]) -> Sequence[bytes | memoryview]:
+        """Return the bytes of several records; override it if that is faster at once."""
+        return [self.frame(record) for record in records]
+
+    def frame_end(self, offset: int, length: int) -> int:
+        """Return where the frame of a record ends whose blob lies there; by default, where the blob ends."""
+        return offset + length
+
+    def check(self, record: Any) -> None:
+        """Raise `SpecError` if the format cannot hold a record; called before it is buffered."""
+
+    def end(self) -> bytes:
+        """Return the bytes that complete the file, such as a table of its records; by default, none."""
+        return b""
+
+    # ---- the same for all formats
+
+    def append(self, record: Any, /) -> None:
+        """Append one record.
+
+        Raises:
+            TypeError: It is neither bytes, bytearray, memoryview nor a mapping.
+            SpecError: The format cannot hold it.
+        """
+        if isinstance(record, (bytearray, memoryview)):
+            record = bytes(record)
+        if not isinstance(record, (bytes, Mapping)):
+            kind = type(record).__name__
+            raise TypeError(f"cannot append a record to {str(self._path)!r}: expected bytes, found {kind}")
+        self.check(record)
+        n_bytes = _n_bytes(record)
+        if n_bytes > LARGE_BYTES:
+            self._write_pending()
+        self._hold([record], n_bytes)
+
+    def extend(self, records: Sequence[Any], /) -> None:
+        """Append several records, in order; up to the first that raises."""
+        if set(map(type, records)) != {bytes} or sum(map(len, records)) > LARGE_BYTES:
+            for record in records:
+                self.append(record)
+            return
+        n_sound = 0
+        try:
+            for record in records:
+                self.check(record)
+                n_sound += 1
+        finally:
+            sound = records if n_sound == len(records) else records[:n_sound]
+            self._hold(sound, sum(map(len, sound)))
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Flush buffers to the operating system; the file can then be resumed from here."""
+        file = self._open_file()
+        self._write_pending()
+        if sync:
+            os.fsync(file.fileno())
+            if not self._is_named:
+                atomic.sync(self._path.parent)
+                self._is_named = True
+
+    def close(self, *, sync: bool = True) -> None:
+        """Complete the file and sync it; a second call is a no-op."""
+        if self._file is None:
+            return
+        self._write_pending()
+        self._write(self.end())
+        if sync:
+            os.fsync(self._file.fileno())
+        self._file.close()
+        self._file = None
+
+    def suspend(self) -> None:
+        """Close the incomplete file, with every record that was appended if the disk takes them."""
+        if self._file is None:
+            return
+        try:
+            self.flush()
+        except OSError as error:
+            _LOG.warning("could not write the last records of %s: %s", self._path, error)
+        self._close_file()
+
+    def discard(self) -> None:
+        """Delete the file."""
+        self._pending = []
+        self._close_file()
+        atomic.remove(self._path)
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
+        try:
+            if file is not None:
+                file.close()
+        except OSError as error:
+            _LOG.warning("could not close %s, which may be incomplete: %s", self._path, error)
+
+    def _resume(self) -> None:
+        """Truncate the file behind the last whole record."""
+        n, end, stored = 0, len(self.begin), LocalFile(self._path)
+        try:
+            head = stored.pread(0, end)
+            has_begin = head == self.begin
+            if any(head) and not self.begin.startswith(head):  # a crash of the machine may leave zeros
+                raise FormatError(
+                    "the unfinished file begins otherwise than a new one",
+                    path=str(self._path),
+                    offset_bytes=0,
+                    expected=self.begin,
+                    found=head,
+                    remedy="Delete it, or pass the spec and the options that it was created with.",
+                )
+            for part in self.index(stored) if has_begin else ():
+                whole = min(part.problems, default=len(part))
+                if whole:
+                    n, end = n + whole, self.frame_end(int(part.offset[whole - 1]), int(part.length[whole - 1]))
+                if whole < len(part):
+                    break
+        finally:
+            stored.release()
+        self.n_records, self.n_bytes = n, end
+        self._open(self._path, end if has_begin else 0)
+
+    def _open(self, path: Path, end: int = 0) -> None:
+        """Open the file to write from byte `end` on; what is behind it is deleted."""
+        self._file, self._end = atomic.open_unbuffered(path), end
+        os.ftruncate(self._file.fileno(), end)
+        self._unwritten = [] if end else [self.begin]
+
+    def _open_file(self) -> FileIO:
+        if self._file is None:
+            raise ValueError(f"the writer of {str(self._path)!r} is closed")
+        return self._file
+
+    def _hold(self, records: Sequence[Any], n_bytes: int) -> None:
+        """Append records to those that are written together."""
+        self._open_file()
+        self._pending += records
+        self._pending_bytes += n_bytes
+        self._count(len(records), n_bytes)
+        if self._pending_bytes >= _BUFFER_BYTES or len(self._pending) >= _BUFFER_RECORDS:
+            self._write_pending()
+
+    def _count(self, n_records: int, n_bytes: int) -> None:
+        self.n_records += n_records
+        self.n_bytes += n_bytes + n_records * self.extra
+
+    def _write_pending(self) -> None:
+        parts = self.frames(self._pending) if self._pending else ()
+        self._pending, self._pending_bytes = [], 0
+        self._write(*parts)
+
+    def _write(self, *parts: bytes | memoryview) -> None:
+        """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
+        self._unwritten += parts
+        if self._unwritten:
+            self._end += write_parts(self._open_file().fileno(), self._unwritten, self._end)
+            self._unwritten = []
+
+
+def _n_bytes(record: Any) -> int:
+    return len(record) if isinstance(record, bytes) else sum(len(blob) for blobs in record.values() for blob in blobs)
