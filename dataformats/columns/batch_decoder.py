@@ -166,23 +166,19 @@ class _FieldwiseDecoder(BatchDecoder):
         self, name: str, read: Blobs | SplitBlobs, counts: NDArray[np.int64] | None, part: bool | range
     ) -> Column:
         field = self._fields.get(name) or self._bind(name)
-        if isinstance(part, range) and counts is not None:  # the reader applied it: dims may be fewer than declared
+        if (
+            isinstance(part, range) and counts is not None and not field.kind.optional
+        ):  # the reader applied it: dims may be fewer than declared
             kind = replace(field.kind, dims=(None, *field.kind.dims[1:]))
             return self._codecs.decode(kind, whole(read), counts, field=name)
-        column = self._decode_whole(field, name, read, counts)
-        return elements_of(column, part, name) if isinstance(part, range) else column
-
-    def _decode_whole(
-        self, field: FieldDecoder, name: str, read: Blobs | SplitBlobs, counts: NDArray[np.int64] | None
-    ) -> Column:
         if isinstance(read, SplitBlobs):
-            column = field.decode_split(read)
-            if column is not None:
-                return column
+            split = field.decode_split(read)
+            if split is not None:
+                return elements_of(split, part, name) if isinstance(part, range) else split
             self.hints.forget(name)
         blobs = whole(read)
-        column = field.decode(blobs, counts)
-        if counts is None and field.may_split:
+        column = field.decode(blobs, counts, part)
+        if counts is None and field.may_split and not field.kind.optional:
             self.hints.learn(name, len(blobs), lambda: field.value_slice(blobs))
         return column
 

@@ -12,6 +12,7 @@ import numpy as np
 from dataformats.batch import Blobs, Column, Ragged, StackedList
 from dataformats.batch.column_types import plain
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
+from dataformats.columns.masks import check_part, elements_of, spread
 from dataformats.columns.numbers import NumberCodec, Numbers, check_counts, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
 from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs
@@ -98,14 +99,27 @@ class FieldDecoder:
         self._name = name
         self._codec = codec
         self.may_split: bool = isinstance(codec, ArrayCodec) and not kind.dims
-        self._decode = column_decoder(codec, kind, name)
+        self._decode = column_decoder(codec, kind.required, name)
         self.value: Callable[[bytearray], Any] | None = None
         if self._declared is None:
             self.value = value_decoder(codec, kind)
 
-    def decode(self, blobs: Blobs, counts: NDArray[np.int64] | None) -> Column:
-        """Return the column of these blobs: see `FieldCodecs.decode` and `conform`."""
-        return self._conformed(self._decode(blobs, counts, self._name))
+    def decode(self, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range = True) -> Column:
+        """Return the column of these blobs: see `FieldCodecs.decode` and `conform`.
+
+        Args:
+            blobs: The blobs.
+            counts: How many each record has; of an optional type, 1 or 0.
+            part: The elements to take of each record.
+        """
+        if not self.kind.optional:
+            return _taken(self._conformed(self._decode(blobs, counts, self._name)), part, self._name)
+        present = np.ones(len(blobs), np.bool_) if counts is None else counts > 0
+        if isinstance(part, range):
+            check_part(part, np.where(present, np.iinfo(np.int64).max, 0), str(self._name))
+        with numbered(np.flatnonzero(present)):
+            column = _taken(self._conformed(self._decode(blobs, None, self._name)), part, self._name)
+        return spread(column, present, optional=True)
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
         """Return the slice to read apart from blobs like these."""
@@ -125,6 +139,10 @@ class FieldDecoder:
 
     def _conformed(self, column: Column) -> Column:
         return column if self._declared is None else conform(column, self._declared, field=self._name)
+
+
+def _taken(column: Column, part: bool | range, field: str | None) -> Column:
+    return elements_of(column, part, str(field)) if isinstance(part, range) else column
 
 
 def _decode_single(

@@ -22,6 +22,7 @@ from dataformats.interfaces.capabilities import (
     FilesPerField,
     HasSidecars,
     KeepsFieldTypes,
+    OptionalFields,
     ResumesFinishedFiles,
     WritesSingleValues,
 )
@@ -46,6 +47,7 @@ from dataformats.registry import Registry, backends, codecs
 
 if TYPE_CHECKING:
     from dataformats.indexing.file_index import FileIndex, RecordIndex
+    from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
     from dataformats.indexing.indexed_reader import IndexedReader
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
     from dataformats.storage.files import LocalFile
@@ -69,12 +71,14 @@ __all__ = [
     "FieldOperation",
     "Fields",
     "FieldsBackend",
+    "FieldsIndex",
     "FieldsWriter",
     "FileIndex",
     "FileWriter",
     "FilesPerField",
     "Folder",
     "HasSidecars",
+    "IndexedFieldsReader",
     "IndexedReader",
     "KeepsFieldTypes",
     "KernelCheck",
@@ -83,6 +87,7 @@ __all__ = [
     "Loss",
     "OnCorrupt",
     "OpenOptions",
+    "OptionalFields",
     "OutdatedIndexError",
     "Reader",
     "RecordChunk",
@@ -113,6 +118,8 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report unknow
     def __getattr__(name: str) -> Any:
         if name in ("FileIndex", "RecordIndex"):
             from dataformats.indexing import file_index as module
+        elif name in ("FieldsIndex", "IndexedFieldsReader"):
+            from dataformats.indexing import indexed_fields_reader as module
         elif name == "IndexedReader":
             from dataformats.indexing import indexed_reader as module
         elif name in ("RecordsByFile", "split_by_file"):

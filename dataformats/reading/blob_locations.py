@@ -82,10 +82,14 @@ class BlobLocations:
     def place(self, position: int, field: str | None = None) -> tuple[str, int]:
         """Return the file of a record's field (or of its first), and the byte at which its blob begins."""
         record = position if self.kept is None else int(self.kept[position])
-        located = self.located.get(field or "") or next(iter(self.located.values()))
-        counts, extents = located.counts, located.extents
-        blob = record if counts is None else int(counts[:record].sum())
-        blob = min(blob, len(extents) - 1)
+        first = self.located.get(field or "")
+        for located in self.located.values() if first is None else (first, *self.located.values()):
+            counts, extents = located.counts, located.extents
+            blob = record if counts is None else min(int(counts[:record].sum()), len(extents) - 1)
+            if blob >= 0:  # no record has the field
+                break
+        else:
+            return self.files[0].name, 0
         return self.files[extents.file[blob]].name, int(extents.offset[blob])
 
 

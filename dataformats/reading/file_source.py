@@ -317,9 +317,13 @@ class FileSource(DecodingSource):
         if found is None:
             return super().available(number)
         # Numbers of any length may be one blob: only the blob tells how many.
-        unknown = [name for name, kind in self.spec.items() if found[name] is True and kind.dims[:1] == (None,)]
+        unknown = [name for name, kind in self.spec.items() if found.get(name) is True and kind.dims[:1] == (None,)]
         columns = self.read([number], unknown).columns if unknown else {}
-        return {name: range(len(columns[name][0])) if name in columns else found[name] for name in self.spec}
+        return {
+            name: range(len(columns[name][0])) if name in columns else found[name]
+            for name in self.spec
+            if name in found
+        }
 
     # ---- sequential reading
 

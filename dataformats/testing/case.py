@@ -34,7 +34,8 @@ class FormatCase:
         indexed: True if random access needs an index that is kept in a sidecar.
         shard_names: The names of three shards of a dataset called `train`.
         ends: From the lengths of the stored records to the bytes that a file must have for each of them to be whole;
-            `None` if these are not known beforehand (compression).
+            `None` if these are not known beforehand (compression). If fields are stored apart, the length is that of
+            all blobs of a record.
         cut_refused: Endings of the files that must be whole for the data to be opened, or counted.
         read_once: Endings of the files that are read whole at the first use, and not again.
         flip_every: The distance in bits of the bits that `BackendDurability` flips: 1 is all of them; an odd number

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dataformats.converting
 from dataformats.batch import Nullable, Ragged
 from dataformats.errors import SpecError
 from dataformats.testing.dataset_fixture import DatasetFixture
@@ -39,6 +40,44 @@ class ColumnConformance:
             for name, kind in spec.items():
                 assert len(batch[name]) == len(asked)
                 _check_column(kind, batch[name])
+
+    def test_missing_fields(self, data: DatasetFixture) -> None:
+        """Records may lack a field of an optional type: in batches, masks, copies and Arrow tables."""
+        data.need_fields()
+        spec = {"id": "int64", "maybe": "int64?", "some": "int32[2]?"}
+        if not data.case.refuses.isdisjoint(spec.values()):
+            pytest.skip("every record of the format has every field")
+        some = [np.array([i, -i], np.int32) for i in range(6)]
+        records: list[dict[str, Any]] = [{"id": i, "maybe": i, "some": some[i]} for i in range(6)]
+        for lacking, names in ((0, ["maybe"]), (2, ["maybe", "some"]), (3, ["some"]), (5, ["some"])):
+            for name in names:
+                del records[lacking][name]
+        path = data.path()
+        with data.create(path, spec=spec) as writer:
+            writer.extend([records[0], {"maybe": None, "some": None, **records[1]}, {**records[2], "some": None}])
+            writer.extend(records[3:])
+        src = data.open(path)
+        batch = src.read([5, 2, 1, 0], ["maybe", "some"])
+        maybe = batch["maybe"]
+        assert isinstance(maybe, Nullable)
+        assert maybe.present.tolist() == [True, False, True, False]
+        assert (batch[1], batch[3]["some"].tolist()) == ({}, [0, 0])
+        second: dict[str, bool | range] = {"some": range(1, 2)}
+        assert [record["some"].tolist() for record in src.read([4, 0], second)] == [[-4], [0]]
+        with pytest.raises(IndexError):
+            src.read([4, 3], second)
+        assert {*src.available(2)} == {"id"}
+        dataformats.converting.convert(src[1:], data.path("copy"), data.case.format, **data.case.create_options)
+        for found, expected in ((src, records), (data.open(data.path("copy")), records[1:])):
+            assert found.spec == spec
+            for chosen in (list(found), list(found.read(range(len(expected))))):
+                assert all(same(one, record) for one, record in zip(chosen, expected, strict=True))
+        pytest.importorskip("pyarrow", reason="tables need pyarrow")
+        table = src.to_arrow()
+        assert table.column("maybe").to_pylist() == [None, 1, None, 3, 4, 5]
+        with data.create(data.path("table"), spec=spec) as writer:
+            writer.extend(table)
+        assert all(same(*pair) for pair in zip(data.open(data.path("table")), records, strict=True))
 
     def test_refused_types(self, data: DatasetFixture) -> None:
         """A type that the format cannot hold is refused before anything is written."""

@@ -109,6 +109,13 @@ class DatasetFixture:
         if self.case.documents:
             pytest.skip("the records of the format are documents, without a spec")
 
+    def need_sidecar(self, path: Path) -> Path:
+        """Return the sidecar of data; skip the test if there is none, because the files store their whole schema."""
+        sidecar = path.with_name(path.name + ".dataformats.json")
+        if not sidecar.exists():
+            pytest.skip("the files store their whole schema, without a sidecar")
+        return sidecar
+
     def need_bytes(self) -> None:
         """Skip the test if the format does not store records as one blob of arbitrary bytes."""
         if not self.case.blobs or self.case.documents:

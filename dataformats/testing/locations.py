@@ -118,7 +118,7 @@ class LocationConformance:
         data.check(data.open(f"{folder}/*"), range(12))
         declared = data.declared() if data.case.folder else {}  # the sidecar is that of the outer folder
         data.check(data.open([f"{folder}/*", folder], **declared), [*range(12), *range(12)])
-        data.folder.joinpath("train.dataformats.json").unlink()
+        data.folder.joinpath("train.dataformats.json").unlink(missing_ok=True)
         for found in (folder, f"{folder}/*"):
             data.check(data.open(found, **data.declared()), range(12))
         for missing in (folder / "nothing", f"{folder}/nothing*", "/nowhere/at/all"):

@@ -148,10 +148,10 @@ class WritingConformance:
         if "shard_bytes" in options:
             assert len(names) > 1
         assert _partial(data.folder) == []
-        facts = json.loads((data.folder / "train.dataformats.json").read_text("utf-8"))
+        assert verify(folder).ok
+        facts = json.loads(data.need_sidecar(folder).read_text("utf-8"))
         assert [entry["name"] for entry in facts["files"]] == sorted(names, key=natural_key)
         assert sum(entry["records"] for entry in facts["files"]) == 10
-        assert verify(folder).ok
 
     def test_shards_of_nothing(self, data: DatasetFixture) -> None:
         """Without records, one empty shard is written."""
@@ -192,7 +192,7 @@ class WritingConformance:
     def test_the_sidecar(self, data: DatasetFixture) -> None:
         """The sidecar holds spec and payload; the arguments of a call override them."""
         path = data.write(3)
-        sidecar = path.with_name(path.name + ".dataformats.json")
+        sidecar = data.need_sidecar(path)
         facts = json.loads(sidecar.read_text("utf-8"))
         assert (facts["version"], facts.get("spec"), facts["format"]) == (1, data.spec, data.case.format)
         (entry,) = facts["files"]
@@ -219,6 +219,7 @@ class WritingConformance:
     def test_other_files_than_were_written(self, data: DatasetFixture) -> None:
         """`verify` compares the files with the sidecar."""
         path = data.write(3)
+        sidecar = data.need_sidecar(path)
         other = data.write(5, "other", first=1)
         data.move(other, path)
         report = verify(path, **data.case.open_options)
@@ -227,7 +228,6 @@ class WritingConformance:
         with pytest.raises(FormatError, match=r"the sidecar .*dataformats\.json.* (lists|describes)"):
             data.open(path)
         assert len(data.open(path, **data.declared())) == 5
-        sidecar = path.with_name(path.name + ".dataformats.json")
         sidecar.write_text(json.dumps({"version": 1, **data.declared()}))
         assert verify(path, **data.case.open_options).ok
 

@@ -44,9 +44,7 @@ class AppendingWriter(FileWriter):
     Example:
         >>> import pathlib, tempfile
         >>> import numpy as np
-        >>> from dataformats.indexing.indexed_reader import FileIndex
-        >>> from dataformats.interfaces import BlobWriter
-        >>> from dataformats.writing.appending_writer import AppendingWriter
+        >>> from dataformats.interfaces import AppendingWriter, BlobWriter, FileIndex
         >>> class Lines(AppendingWriter, BlobWriter):
         ...     extra = 1
         ...     def frame(self, blob):

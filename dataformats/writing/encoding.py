@@ -58,6 +58,7 @@ class FieldsEncoder:
         for kind in given.values():
             codecs.codec(kind)  # raises for an unknown one before anything is written
         self._encoders = {name: _field_encoder(name, kind, stored[name], codecs) for name, kind in given.items()}
+        self._optional = {name for name, kind in given.items() if kind.optional and stored[name].optional}
         self._batch = {name: _batch_encoder(kind, stored[name], codecs) for name, kind in given.items()}
 
     def __call__(self, record: Any) -> dict[str, list[bytes]]:
@@ -70,6 +71,7 @@ class FieldsEncoder:
         if type(record) is not dict or record.keys() != self._encoders.keys():
             _check_mapping(record)
             self._check_names(record)
+            return {name: encode(record.get(name)) for name, encode in self._encoders.items()}
         return {name: encode(record[name]) for name, encode in self._encoders.items()}
 
     def rows(self, format: str, records: Sequence[Any]) -> tuple[StoredRecords, BaseException | None]:
@@ -126,8 +128,9 @@ class FieldsEncoder:
             if name not in self._encoders:
                 raise SpecError("the spec has no such field", field=str(name))
         for name in self._encoders:
-            if name not in record:
-                raise SpecError("the record lacks this field; every record needs every field", field=name)
+            if name not in record and name not in self._optional:
+                what = "the record lacks this field; every record needs every field whose type has no '?'"
+                raise SpecError(what, field=name)
 
 
 def _field_encoder(name: str, given: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], list[bytes]]:
@@ -135,7 +138,7 @@ def _field_encoder(name: str, given: Type, stored: Type, codecs: CodecResolver) 
     if given == stored or given.dtype is None:
         return codecs.encoder(given, name)
     encode = codecs.encoder(stored, name)
-    return lambda value: encode(exact(given, value, field=name))
+    return lambda value: encode(None if value is None and given.optional else exact(given, value, field=name))
 
 
 def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable[[Column], Blobs | None]:

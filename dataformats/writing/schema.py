@@ -16,6 +16,7 @@ from dataformats.interfaces import (
     BlobWriter,
     FieldsBackend,
     FieldsWriter,
+    OptionalFields,
     RecordCodec,
     WritesSingleValues,
     check_options,
@@ -85,6 +86,7 @@ class WriteSchema:
             self.payload = None
             if self.stored is None:
                 self.stored = backend.stored_spec(self.spec, **self.options)
+                _check_optional(backend, self.spec)
             self._create = functools.partial(backend.create, stored=self.stored)
             self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
         elif isinstance(backend, WritesSingleValues):
@@ -140,6 +142,14 @@ class WriteSchema:
         spec = {} if self.spec is None else {"spec": self.spec.to_json()}
         payload = {} if self.payload is None else {"payload": self.payload}
         return {"format": self.backend.name, **payload, **spec}
+
+
+def _check_optional(backend: FieldsBackend, spec: Spec) -> None:
+    """Raise `SpecError` for optional types if records of the format cannot lack a field."""
+    wrong = [] if isinstance(backend, OptionalFields) else [name for name, kind in spec.items() if kind.optional]
+    if wrong:
+        what = f"every {backend.name} record has every field"
+        raise SpecError.of(SpecError(f"{what}, found the type {spec[name]}", field=name) for name in wrong)
 
 
 def format_of(path: object) -> str:
