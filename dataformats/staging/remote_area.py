@@ -9,22 +9,22 @@ import re
 import secrets
 import shutil
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, TargetExistsError, TargetInUseError
+from dataformats.errors import FormatError, TargetExistsError
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
-from dataformats.indexing.sidecar_check import compare_entry, is_name
+from dataformats.indexing.sidecar_check import compare_entry
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.staging.area import Publication, StagingArea, check_encoding, name_is_taken
 from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
 from dataformats.staging.foreign_files import unrelated_object
+from dataformats.staging.objects import Objects
+from dataformats.staging.redo_log import LogObject, RedoLog
 from dataformats.storage import atomic
 from dataformats.storage.remote.errors import errors_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder
@@ -34,12 +34,7 @@ from dataformats.storage.threads import concurrent_map
 
 __all__ = ["RemoteArea"]
 
-_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
-"""Schemes whose objects appear whole: a write that fails leaves the old object, or none."""
-_PATIENCE_S = 10.0  # for another writer that is publishing; without a heartbeat it counts as killed then
-_POLL_S = 0.2
 _FACTS = "facts.json"
-_HEARTBEAT = "heartbeat"
 _ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -64,15 +59,14 @@ class RemoteArea(StagingArea):
         self._path = path.rstrip("/")
         self.name: str = url
         self._id = writer
-        self._log = f"{self._path}.partial{SIDECAR_SUFFIX}"
+        self._objects = Objects(fs)
+        self._log = LogObject(self._objects, self._path, url)
         self._overwrite = self._is_sharded = self._is_taken = False
         self._folder: Path | None = None
         self._extended: dict[str, Any] | None = None
-        self._unmoved: dict[str, Any] | None = None  # the log of a killed writer, which may be resumed
+        self._unmoved: RedoLog | None = None  # the log of a killed writer, which may be resumed
         self._pending: dict[int, tuple[Callable[[], None], Future[None] | None]] = {}
         self._sizes: dict[str, int] = {}  # of the objects of this writer, by the last listing
-        protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
-        self._is_object_store = bool(protocols & _OBJECT_STORES)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self._fs, self._path, self._id)
@@ -122,23 +116,23 @@ class RemoteArea(StagingArea):
         text = json.dumps(facts)
         with errors_as_os_error(self.name):
             self._id = self._resumed(json.loads(text)) if resume else secrets.token_hex(8)
-            self._write(f"{self._prefix}/{_FACTS}", text.encode())  # which shows that this may be done
-            if self._unmoved is not None and self._unmoved["id"] == self._id:
-                self._delete([self._log])  # this writer publishes the same objects again
+            self._objects.write(f"{self._prefix}/{_FACTS}", text.encode())  # which shows that this may be done
+            if self._unmoved is not None and self._unmoved.id == self._id:
+                self._log.delete()  # this writer publishes the same objects again
             elif self._unmoved is not None:
                 self._redo(self._unmoved)
 
     def _resumed(self, facts: dict[str, Any]) -> str:
         """Return the ID of the interrupted writer with these facts that has most shards, or that of a new one."""
         writers: dict[str, dict[str, Any]] = {}
-        for path in self._find(f"{self._path}.partial"):
+        for path in self._objects.find(f"{self._path}.partial"):
             inside = path.rpartition(f"{self._path}.partial/")[2]
             if inside.count("/") == 1 and inside.endswith(f"/{_FACTS}"):
                 writers[inside.removesuffix(f"/{_FACTS}")] = json.loads(self._fs.cat_file(path))
         equal = [writer for writer, saved in writers.items() if saved == facts]
         for writer, saved in writers.items() if not equal else ():
             check_encoding(saved, facts, f"{self.name}.partial/{writer}/{_FACTS}")
-        objects = {writer: len(self._find(f"{self._path}.partial/{writer}")) for writer in equal}
+        objects = {writer: len(self._objects.find(f"{self._path}.partial/{writer}")) for writer in equal}
         # The parts of a conversion begin at once, and agree on a name for what they write together.
         common = hashlib.sha256(str(facts).encode()).hexdigest()[:16]
         return max(equal, key=lambda writer: (objects[writer], writer), default=common)
@@ -168,12 +162,14 @@ class RemoteArea(StagingArea):
 
     def send(self, shard: Path) -> None:
         with errors_as_os_error(self.name):
-            self._put({f"{self._prefix}/{path.relative_to(shard.parent).as_posix()}": path for path in _files(shard)})
+            self._objects.send(
+                {f"{self._prefix}/{path.relative_to(shard.parent).as_posix()}": path for path in _files(shard)}
+            )
         atomic.remove(shard)
 
     def write_entry(self, number: int, entry: ShardEntry) -> None:
         with errors_as_os_error(self.name):
-            self._write(f"{self._prefix}/{entry_name(number)}", entry.pack())
+            self._objects.write(f"{self._prefix}/{entry_name(number)}", entry.pack())
 
     def add(self, number: int, entry: ShardEntry, shard: Path) -> None:
         """Send the shard and commit it in a thread."""
@@ -201,7 +197,7 @@ class RemoteArea(StagingArea):
 
     def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:
         with errors_as_os_error(self.name):
-            found = self._find(self._prefix)
+            found = self._objects.find(self._prefix)
             self._sizes = {path.rpartition(f"{self._prefix}/")[2]: about["size"] for path, about in found.items()}
             known = [name.removesuffix(ENTRY_SUFFIX) for name in self._sizes if name.endswith(ENTRY_SUFFIX)]
             listed = {int(name) for name in known if name.isdecimal()}
@@ -217,13 +213,13 @@ class RemoteArea(StagingArea):
     def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
         kept = {name for number, entry in entries.items() for name in (*entry.sizes, entry_name(number))}
         with errors_as_os_error(self.name):
-            self._delete(f"{self._prefix}/{name}" for name in self._sizes.keys() - kept - {_FACTS})
+            self._objects.delete(f"{self._prefix}/{name}" for name in self._sizes.keys() - kept - {_FACTS})
 
     def discard(self) -> None:
         self.release()
         with errors_as_os_error(self.name):
-            if self._id and self._log_of(self._id) is None:  # else the next writer ends what was published in part
-                self._remove(self._prefix)
+            if self._id and self._log.read(self._id) is None:  # else the next writer ends what was published in part
+                self._objects.remove(self._prefix)
 
     @property
     def _prefix(self) -> str:
@@ -238,7 +234,7 @@ class RemoteArea(StagingArea):
         """
         self.settle()
         with errors_as_os_error(self.name):
-            log = self._log_of(self._id)
+            log = self._log.read(self._id)
             if log is None and not self._is_taken:
                 log = self._new_log(new)
                 self._take(log)
@@ -246,26 +242,29 @@ class RemoteArea(StagingArea):
             if not is_ended and not self._is_there(new.facts):  # another writer has ended or undone it
                 raise self._replaced()
 
-    def _new_log(self, new: Publication) -> dict[str, Any]:
+    def _new_log(self, new: Publication) -> RedoLog:
         """Return the log of a publication, after sending what is still here."""
         before = self._read_sidecar()
         same = [name for name, now in new.kept.items() if name == now]
-        log: dict[str, Any] = {
-            "id": self._id,
-            "facts": new.facts,
-            "keep": new.keep,
-            "previous": new.previous or self.facts_of_data()[0],
-            "before": None if before is None else before.decode(),
-            "beside": [f"{self._parent}/{name}" for name in new.beside],
-            "kept": [path for name in same for path in self._find(f"{self._path}/{name}")],
-        }
-        old = self._old_objects(log)
-        moves = self._moves(new)
+        previous = new.previous or self.facts_of_data()[0]
+        beside = [f"{self._parent}/{name}" for name in new.beside]
+        old, moves = self._old_objects(beside), self._moves(new)
         replaces = bool(old & moves.keys())
         # Old data whose objects stay are readable until all new objects are there; so is one object that is replaced.
-        is_one = self._is_object_store and len(moves) == 1 and old <= moves.keys()
-        is_seamless = is_one or not old or ("files" in (log["previous"] or {}) and not replaces)
-        return {**log, "moves": moves, "replaces": replaces, "is_seamless": is_seamless}
+        is_one = self._objects.appear_whole and len(moves) == 1 and old <= moves.keys()
+        is_seamless = is_one or not old or ("files" in (previous or {}) and not replaces)
+        return RedoLog(
+            id=self._id,
+            facts=new.facts,
+            keep=new.keep,
+            previous=previous,
+            before=None if before is None else before.decode(),
+            beside=beside,
+            kept=[path for name in same for path in self._objects.find(f"{self._path}/{name}")],
+            moves=moves,
+            replaces=replaces,
+            is_seamless=is_seamless,
+        )
 
     def _local_objects(self, new: Publication) -> dict[str, Path]:
         """Return final name to local path of the files of a single file or folder, and of those beside it."""
@@ -281,15 +280,15 @@ class RemoteArea(StagingArea):
         if new.shards is None:
             objects = self._local_objects(new)
             staged = {name: f"{self._prefix}/{name.removeprefix(f'{self._parent}/')}" for name in objects}
-            self._put({staged[name]: path for name, path in objects.items()})
+            self._objects.send({staged[name]: path for name, path in objects.items()})
             return staged
         inside: dict[str, list[str]] = {}
-        for path in self._find(self._prefix):
+        for path in self._objects.find(self._prefix):
             inside.setdefault(path.removeprefix(f"{self._prefix}/").partition("/")[0], []).append(path)
         shards = {name: (f"{self._prefix}/{staged}", inside.get(staged, [])) for name, staged in new.shards.items()}
         for name, now in new.kept.items():
             if name != now:
-                shards[name] = f"{self._path}/{now}", [*self._find(f"{self._path}/{now}")]
+                shards[name] = f"{self._path}/{now}", [*self._objects.find(f"{self._path}/{now}")]
         if not all(paths for _, paths in shards.values()):
             raise self._replaced()
         return {
@@ -298,25 +297,28 @@ class RemoteArea(StagingArea):
             for path in paths
         }
 
-    def _take(self, log: Mapping[str, Any]) -> None:
+    def _take(self, log: RedoLog) -> None:
         """Create the log, so that no other writer publishes; end what another one left.
 
         Raises:
             TargetExistsError: Another writer has published since this one began.
         """
-        text = json.dumps(log).encode()
-        while not self._create(self._log, text):
+        while not self._log.create(log):
             if self._finish_other():
                 break  # it is the log of this writer: the answer was lost
         try:
-            with self._heartbeats(self._id):
-                lacking = {*log["moves"].values()} - self._find(self._prefix).keys() - self._find(self._path).keys()
+            with self._log.heartbeats(self._id):
+                lacking = (
+                    {*log.moves.values()}
+                    - self._objects.find(self._prefix).keys()
+                    - self._objects.find(self._path).keys()
+                )
                 if lacking or (self._extended is not None and self._extended != self._contents()):
                     raise self._replaced()
                 if not self._overwrite and self.exists():
                     raise name_is_taken(self.name)
         except BaseException:
-            self._delete([self._log])
+            self._log.delete()
             raise
         self._is_taken = True
 
@@ -324,15 +326,6 @@ class RemoteArea(StagingArea):
         """Return the error that another writer has published, and deleted or extended what this one needs."""
         what = f"{self.name!r} was written, replaced or extended by another writer meanwhile"
         return TargetExistsError(what, remedy="Append to the data that are there, or write to another name")
-
-    def _create(self, path: str, text: bytes) -> bool:
-        """Create an object; return False if it exists."""
-        try:
-            self._make_folders([path])
-            self._fs.pipe_file(path, text, mode="create")
-        except FileExistsError:
-            return False
-        return True
 
     def _finish_other(self, *, keeps_unmoved: bool = False) -> bool:
         """Wait for a writer that is publishing, and do its work if it was killed; return True if it is this one.
@@ -343,19 +336,10 @@ class RemoteArea(StagingArea):
         Raises:
             TargetInUseError: It is publishing still.
         """
-        writer, heartbeat, deadline = "", None, 0.0
-        while (log := self._log_of()) is not None:
-            if log["id"] == self._id:
+        while (log := self._log.wait(self._id)) is not None:
+            if log.id == self._id:
                 return True
-            if log["id"] != writer:
-                writer, deadline = log["id"], time.monotonic() + _PATIENCE_S
-                heartbeat = self._read(self._heartbeat_of(writer))
-            if time.monotonic() < deadline:
-                time.sleep(_POLL_S)
-            elif self._read(self._heartbeat_of(writer)) != heartbeat:
-                what = f"another writer is publishing {self.name!r}"
-                raise TargetInUseError(what, remedy="Wait until it has ended; then call again")
-            elif self._can_undo(log):
+            if self._can_undo(log):
                 self._undo(log, keeps_staged=keeps_unmoved)
             elif keeps_unmoved and self._is_unmoved(log):
                 self._unmoved = log
@@ -364,18 +348,18 @@ class RemoteArea(StagingArea):
                 self._redo(log)
         return False
 
-    def _is_unmoved(self, log: Mapping[str, Any]) -> bool:
+    def _is_unmoved(self, log: RedoLog) -> bool:
         """Return True if some staged objects may not have their names yet."""
-        if not log["moves"] or log.get("moved"):
+        if not log.moves or log.is_moved:
             return False
-        return log["replaces"] or not self._is_there(log["facts"])  # an old object may have the size of the new one
+        return log.replaces or not self._is_there(log.facts)  # an old object may have the size of the new one
 
-    def _can_undo(self, log: Mapping[str, Any]) -> bool:
+    def _can_undo(self, log: RedoLog) -> bool:
         """Return True if readers have not seen the new data, and the old ones are whole."""
-        before = None if log["before"] is None else log["before"].encode()
-        return self._is_unmoved(log) and (not log["replaces"] or self._read_sidecar() == before)
+        before = None if log.before is None else log.before.encode()
+        return self._is_unmoved(log) and (not log.replaces or self._read_sidecar() == before)
 
-    def _undo(self, log: Mapping[str, Any], *, keeps_staged: bool) -> None:
+    def _undo(self, log: RedoLog, *, keeps_staged: bool) -> None:
         """Leave the old data, or none.
 
         Args:
@@ -384,143 +368,84 @@ class RemoteArea(StagingArea):
                 of it fails that the other writer requested and the store has not made yet.
         """
         if not keeps_staged:
-            self._remove(f"{self._path}.partial/{log['id']}")
-        if not log["replaces"]:
-            self._delete(log["moves"])
+            self._objects.remove(f"{self._path}.partial/{log.id}")
+        if not log.replaces:
+            self._objects.delete(log.moves)
         self._end_as(log, is_there=False)
-        self._delete([self._log])
+        self._log.delete()
 
-    def _log_of(self, writer: str | None = None) -> dict[str, Any] | None:
-        """Return the log, if there is one, of this writer or of any.
-
-        Raises:
-            TargetExistsError: Something else has its name.
-        """
-        text = self._read(self._log)
-        log = None if text is None else self._parsed(text)
-        return log if log is None or writer in (None, log["id"]) else None
-
-    def _parsed(self, text: bytes) -> dict[str, Any]:
-        """Return a log of objects of this name: one from elsewhere could have any object replaced."""
-        log: dict[str, Any] = {}
-        try:
-            log = json.loads(text)
-            final = (f"{self._path}/", f"{self._parent}/{Path(self._path).stem}.")
-            staged = (f"{self._path}/", f"{self._path}.partial/")
-            names = [*log["moves"], *log["kept"], *log["beside"]]
-            is_ours = all(name == self._path or name.startswith(final) for name in names)
-            is_ours = is_ours and all(name.startswith(staged) for name in log["moves"].values())
-            is_ours = is_ours and is_name(log["id"]) and isinstance(log["facts"]["files"], list)
-            is_ours = is_ours and {"before", "previous", "keep", "is_seamless", "replaces"} <= log.keys()
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            is_ours = False
-        if not is_ours:
-            what = f"{self.name + '.partial' + SIDECAR_SUFFIX!r} is in the way: no writer of this name left it"
-            raise TargetExistsError(what, remedy="Delete or rename it")
-        return log
-
-    def _redo(self, log: Mapping[str, Any]) -> bool:
+    def _redo(self, log: RedoLog) -> bool:
         """Do what a log says: all of it, or what an interrupted writer had left.
 
         Returns False if another writer has ended or undone it meanwhile.
         """
-        facts, moves = log["facts"], log["moves"]
-        with self._heartbeats(log["id"]):
-            new, old = {*moves, *log["kept"]}, self._old_objects(log)
-            if not log.get("moved"):
+        facts, moves = log.facts, log.moves
+        with self._log.heartbeats(log.id):
+            new, old = {*moves, *log.kept}, self._old_objects(log.beside)
+            if not log.is_moved:
                 moved: list[str] = []
                 try:
                     self._describe(log, new)
                     self._move(log, moved)
                 except BaseException:
-                    if not self._is_current(log):
+                    if not self._log.is_current(log):
                         return False
                     if not moved:
                         self._is_taken = False
                         with suppress(Exception):
                             self._end_as(log, is_there=False)
-                            self._delete([self._log])
+                            self._log.delete()
                     raise
             # Another writer has ended this if this process stood still for longer than the other waits.
-            if moves and not log.get("moved") and self._is_current(log):
-                self._write(self._log, json.dumps({**log, "moved": True}).encode())  # what was moved may be deleted
-            if new and self._is_current(log):
-                self._delete(old - new)
+            if moves and not log.is_moved and self._log.is_current(log):
+                self._log.set_moved(log)  # what was moved may be deleted
+            if new and self._log.is_current(log):
+                self._objects.delete(old - new)
             # An old object may have the size of the new one.
             is_there = self._is_there(facts) if moves else self.holds(facts["files"])
-        if not self._is_current(log):
+        if not self._log.is_current(log):
             return False
         if new and not is_there:
             what = "the data are not as they were written: another program deleted or replaced objects"
             raise FormatError(what, path=self.name, remedy="Write them again")
         self._end_as(log, is_there=is_there)
         self._clean_up()
-        if self._is_current(log):
-            self._delete([self._log])
+        if self._log.is_current(log):
+            self._log.delete()
         return True
 
-    @contextmanager
-    def _heartbeats(self, writer: str) -> Iterator[None]:
-        """Rewrite the heartbeat of a writer in a thread, so that no other one takes it for killed."""
-        ended = threading.Event()
-
-        def rewrite() -> None:
-            while not ended.wait(_PATIENCE_S / 5):
-                with suppress(Exception):
-                    self._write(self._heartbeat_of(writer), secrets.token_bytes(8))
-                    self._beat_s = time.monotonic()
-
-        self._beat_s = time.monotonic()
-        thread = threading.Thread(target=rewrite, name="dataformats-heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    def _heartbeat_of(self, writer: str) -> str:
-        return f"{self._path}.partial/{writer}/{_HEARTBEAT}"
-
-    def _is_current(self, log: Mapping[str, Any]) -> bool:
-        """Return False if another writer has done what a log says, and deleted it."""
-        return self._log_of(log["id"]) is not None
-
-    def _describe(self, log: Mapping[str, Any], new: set[str]) -> None:
+    def _describe(self, log: RedoLog, new: set[str]) -> None:
         """Write the sidecar for the time in which objects get their names."""
-        if log["keep"] or log["before"] is not None or len(new) > 1:
-            facts = log["facts"]
-            is_seamless = log["is_seamless"]
+        if log.keep or log.before is not None or len(new) > 1:
+            facts = log.facts
+            is_seamless = log.is_seamless
             self._write_sidecar(
-                sidecar_bytes(facts, log["previous"]) if is_seamless else sidecar_bytes({**facts, "incomplete": True})
+                sidecar_bytes(facts, log.previous) if is_seamless else sidecar_bytes({**facts, "incomplete": True})
             )
 
-    def _move(self, log: Mapping[str, Any], moved: list[str]) -> None:
+    def _move(self, log: RedoLog, moved: list[str]) -> None:
         """Give objects their final names; `moved` gets the names that have changed."""
-        moves = log["moves"]
+        moves = log.moves
 
         def move(name: str) -> None:
-            if time.monotonic() > self._beat_s + _PATIENCE_S / 2 and not self._is_current(log):
+            if self._log.is_lost(log):
                 raise self._replaced()
-            if self._is_object_store:
-                self._fs.cp_file(moves[name], name)
-            elif self._fs.exists(moves[name]):  # else an interrupted writer has moved it
-                self._fs.mv(moves[name], name)
+            self._objects.move(moves[name], name)
             moved.append(name)
 
         is_folder = self._fs.isdir(self._path)
         if moves and is_folder == (self._path in moves) and self._fs.exists(self._path):
             moved.append(self._path)  # a file replaces a folder, or reverse
             self._fs.rm(self._path, recursive=is_folder)
-        self._make_folders(moves)
+        self._objects.make_folders(moves)
         concurrent_map(move, list(moves), local=False)
 
-    def _end_as(self, log: Mapping[str, Any], *, is_there: bool) -> None:
+    def _end_as(self, log: RedoLog, *, is_there: bool) -> None:
         """Leave the sidecar of the new data if they are there, else that of the old ones."""
         if is_there:
-            self._end(log["facts"], log["keep"])
+            self._end(log.facts, log.keep)
         else:
-            self._write_sidecar(None if log["before"] is None else log["before"].encode())
+            self._write_sidecar(None if log.before is None else log.before.encode())
 
     def _is_there(self, facts: Mapping[str, Any]) -> bool:
         """Return True if the name has objects of the listed sizes, perhaps beside others."""
@@ -533,12 +458,12 @@ class RemoteArea(StagingArea):
 
     def _clean_up(self) -> None:
         """Delete what this and other writers have sent to `NAME.partial/`; other objects there stay."""
-        inside = (path.rpartition(f"{self._path}.partial/")[2] for path in self._find(f"{self._path}.partial"))
+        inside = (path.rpartition(f"{self._path}.partial/")[2] for path in self._objects.find(f"{self._path}.partial"))
         for writer in {name.partition("/")[0] for name in inside}:
             if _ID.fullmatch(writer):
-                self._remove(f"{self._path}.partial/{writer}")
-        if not self._find(f"{self._path}.partial"):
-            self._remove(f"{self._path}.partial")  # of a file system that has folders
+                self._objects.remove(f"{self._path}.partial/{writer}")
+        if not self._objects.find(f"{self._path}.partial"):
+            self._objects.remove(f"{self._path}.partial")  # of a file system that has folders
 
     # ---- objects
 
@@ -546,11 +471,11 @@ class RemoteArea(StagingArea):
         return (FsspecFolder if self._fs.isdir(self._path) else FsspecFile)(self._fs, self._path)
 
     def _read_sidecar(self) -> bytes | None:
-        return self._read(self._path + SIDECAR_SUFFIX)
+        return self._objects.read(self._path + SIDECAR_SUFFIX)
 
     def _write_sidecar(self, content: bytes | None) -> None:
         name = self._path + SIDECAR_SUFFIX
-        self._delete([name]) if content is None else self._write(name, content)
+        self._objects.delete([name]) if content is None else self._objects.write(name, content)
 
     @property
     def _parent(self) -> str:
@@ -558,51 +483,13 @@ class RemoteArea(StagingArea):
 
     def _contents(self) -> dict[str, Any]:
         """Return the objects of the finished data, with their versions, and the sidecar."""
-        found = self._find(self._path)
+        found = self._objects.find(self._path)
         return {path: identity_of(about) for path, about in found.items()} | {"": self._read_sidecar()}
 
-    def _old_objects(self, log: Mapping[str, Any]) -> set[str]:
-        """Return the objects of the data that have the name, and the files beside them."""
-        inside = {path for path in self._find(self._path) if not path.endswith("/")}
-        return inside | {name for name in log["beside"] if self._fs.exists(name)}
-
-    def _find(self, path: str) -> dict[str, Any]:
-        """Return the objects under a name, and what the file system says of each."""
-        self._fs.invalidate_cache(path)
-        found: dict[str, Any] = self._fs.find(path, detail=True) if self._fs.exists(path) else {}
-        return found
-
-    def _read(self, path: str) -> bytes | None:
-        self._fs.invalidate_cache(path)
-        try:
-            return bytes(patiently(lambda: self._fs.cat_file(path)))
-        except FileNotFoundError:
-            return None
-
-    def _write(self, path: str, content: bytes) -> None:
-        self._make_folders([path])
-        self._fs.pipe_file(path, content)
-
-    def _put(self, objects: Mapping[str, Path]) -> None:
-        """Send files under these names, several at once."""
-        self._make_folders(objects)
-        concurrent_map(lambda pair: self._fs.put_file(str(pair[1]), pair[0]), list(objects.items()), local=False)
-
-    def _make_folders(self, names: Iterable[str]) -> None:
-        # An object store has none, and its `makedirs` may create a bucket.
-        for folder in {self._fs._parent(name) for name in names if not self._is_object_store}:
-            self._fs.makedirs(folder, exist_ok=True)
-
-    def _delete(self, names: Iterable[str]) -> None:
-        """Delete the objects that exist, several at once."""
-        present = [name for name in names if self._fs.isfile(name)]
-        concurrent_map(self._fs.rm_file, present, local=False)
-
-    def _remove(self, folder: str) -> None:
-        """Delete a folder with all objects in it."""
-        self._fs.invalidate_cache(folder)
-        if self._fs.exists(folder):
-            self._fs.rm(folder, recursive=True)
+    def _old_objects(self, beside: Iterable[str]) -> set[str]:
+        """Return the objects of the data that have the name, and these beside them, if they exist."""
+        inside = {path for path in self._objects.find(self._path) if not path.endswith("/")}
+        return inside | {name for name in beside if self._fs.exists(name)}
 
 
 def _files(path: Path) -> list[Path]:

@@ -192,8 +192,8 @@ def test_abort_leaves_nothing(remote: Remote) -> None:
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_two_writers_do_not_mix(overwrite: bool, remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one closes while the first one makes a change, at each of them."""
-    monkeypatch.setattr("dataformats.staging.remote_area._PATIENCE_S", 5.0)
-    monkeypatch.setattr("dataformats.staging.remote_area._POLL_S", 0.01)
+    monkeypatch.setattr("dataformats.staging.redo_log._PATIENCE_S", 5.0)
+    monkeypatch.setattr("dataformats.staging.redo_log._POLL_S", 0.01)
     at = 0
     for at in itertools.count():
         remote.memory.rm("/bucket", recursive=True) if remote.memory.exists("/bucket") else None
@@ -324,8 +324,8 @@ def test_log_from_elsewhere_is_not_believed(text: bytes, remote: Remote) -> None
 
 
 def test_writer_with_a_heartbeat_is_not_taken_for_killed(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.staging.remote_area._PATIENCE_S", 0.4)
-    monkeypatch.setattr("dataformats.staging.remote_area._POLL_S", 0.01)
+    monkeypatch.setattr("dataformats.staging.redo_log._PATIENCE_S", 0.4)
+    monkeypatch.setattr("dataformats.staging.redo_log._POLL_S", 0.01)
     writers = create(shard_records=None), create(shard_records=None, overwrite=True)
     for number, writer in enumerate(writers):
         writer.extend(rows(100 * number, 100 * number + 18))

@@ -22,7 +22,7 @@ class Remote:
     """The file system in memory, whose `at`-th change fails; if that `stays`, all later ones too."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("dataformats.staging.remote_area._PATIENCE_S", 0.05)
+        monkeypatch.setattr("dataformats.staging.redo_log._PATIENCE_S", 0.05)
         self.memory = fsspec.filesystem("memory")
         self.memory.store.clear()
         self.memory.pseudo_dirs[:] = [""]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import dataformats
-from dataformats.staging import remote_area
+from dataformats.staging import redo_log
 from dataformats.storage.remote import range_requests
 from tests.deep.remote.kills.calls import SPEC, record
 from tests.deep.remote.kills.scenarios import Dataset
@@ -161,7 +161,7 @@ def prepare_forks() -> None:
     asyncio.run(_make_client())
     retries.delay_exponential = lambda *arguments, **named: 0.01
     importlib.import_module("s3fs").S3FileSystem.retries = 2
-    remote_area._PATIENCE_S, remote_area._POLL_S = 0.5, 0.05
+    redo_log._PATIENCE_S, redo_log._POLL_S = 0.5, 0.05
     range_requests._WAITS_S = (0.01, 0.01, 0.02, 0.02)
     os.environ["AWS_MAX_ATTEMPTS"] = "3"
 

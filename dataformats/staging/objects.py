@@ -1,0 +1,88 @@
+"""Objects: reads, writes and deletes the objects of one fsspec file system, several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dataformats.storage.remote.range_requests import patiently
+from dataformats.storage.threads import concurrent_map
+
+__all__ = ["Objects"]
+
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
+"""Schemes whose objects appear whole: a write that fails leaves the old object, or none."""
+
+
+class Objects:
+    """The objects of one fsspec file system. Each method asks the system itself, not its cache.
+
+    Args:
+        fs: The fsspec file system.
+
+    Attributes:
+        fs: As given.
+        appear_whole: True for an object store, whose objects have no folders, and which has no rename.
+    """
+
+    def __init__(self, fs: Any) -> None:
+        self.fs = fs
+        protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
+        self.appear_whole = bool(protocols & _OBJECT_STORES)
+
+    def find(self, folder: str) -> dict[str, Any]:
+        """Return the objects in a folder, and what the file system says of each."""
+        self.fs.invalidate_cache(folder)
+        found: dict[str, Any] = self.fs.find(folder, detail=True) if self.fs.exists(folder) else {}
+        return found
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content; `None` if there is no such object."""
+        self.fs.invalidate_cache(name)
+        try:
+            return bytes(patiently(lambda: self.fs.cat_file(name)))
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write an object, or replace it."""
+        self.make_folders([name])
+        self.fs.pipe_file(name, content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object that does not exist; return False if it does."""
+        try:
+            self.make_folders([name])
+            self.fs.pipe_file(name, content, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def send(self, files: Mapping[str, Path]) -> None:
+        """Send local files under these names."""
+        self.make_folders(files)
+        concurrent_map(lambda pair: self.fs.put_file(str(pair[1]), pair[0]), list(files.items()), local=False)
+
+    def move(self, present: str, name: str) -> None:
+        """Give an object a name; in an object store it keeps the present one, too."""
+        if self.appear_whole:
+            self.fs.cp_file(present, name)
+        elif self.fs.exists(present):  # else an interrupted writer has moved it
+            self.fs.mv(present, name)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete the objects that exist."""
+        concurrent_map(self.fs.rm_file, [name for name in names if self.fs.isfile(name)], local=False)
+
+    def remove(self, folder: str) -> None:
+        """Delete a folder with all objects in it."""
+        self.fs.invalidate_cache(folder)
+        if self.fs.exists(folder):
+            self.fs.rm(folder, recursive=True)
+
+    def make_folders(self, names: Iterable[str]) -> None:
+        """Make the folders of objects, in a file system that has folders."""
+        # In an object store, `makedirs` may create a bucket.
+        for folder in {self.fs._parent(name) for name in names if not self.appear_whole}:
+            self.fs.makedirs(folder, exist_ok=True)
