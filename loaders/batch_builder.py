@@ -31,7 +31,7 @@ from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["BatchBuilder", "DamagePolicy"]
 
-DamagePolicy = Literal["raise", "skip", "quarantine"]
+DamagePolicy = Literal["raise", "omit", "quarantine"]
 """What happens with a damaged record: raise its error, leave it out, or leave it out and remember it."""
 
 Numbers = NDArray[np.int64]
@@ -67,8 +67,8 @@ class BatchBuilder:
     cache: BlockCache | None = None
 
     def __post_init__(self) -> None:
-        if self.on_corrupt not in ("raise", "skip", "quarantine"):
-            raise ValueError(f"on_corrupt: expected 'raise', 'skip' or 'quarantine', found {self.on_corrupt!r}")
+        if self.on_corrupt not in ("raise", "omit", "quarantine"):
+            raise ValueError(f"on_corrupt: expected 'raise', 'omit' or 'quarantine', found {self.on_corrupt!r}")
 
     def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
         has_functions = bool(self.functions)
@@ -121,7 +121,7 @@ class BatchBuilder:
             _add_note(
                 error,
                 f"raised while reading positions {positions[0]} to {positions[-1]}; "
-                "pass on_corrupt='skip' to leave damaged records out",
+                "pass on_corrupt='omit' to leave damaged records out",
             )
             raise
         waited = IO_WAIT.seconds - waited

@@ -84,7 +84,7 @@ class Loader:
             numbers depend on seed and position alone. Fields of the source keep the types of their columns.
         batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with that of the first position.
         collate: Makes the columns of a batch from a list of records; see `dataformats.pad` and `dataformats.pack`.
-        on_corrupt: `"raise"` the error of a damaged record, `"skip"` it, or skip it and list it in
+        on_corrupt: `"raise"` the error of a damaged record, `"omit"` the record, or omit it and list it in
             `loader.quarantined` (`"quarantine"`).
         quarantine: The list of an earlier run, `(path, index, reason)` each; these records are left out unread.
         to: `"numpy"`, `"torch"` or `"jax"`.

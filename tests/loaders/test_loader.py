@@ -325,7 +325,7 @@ def test_on_corrupt(damaged: Any) -> None:
         list(Loader(damaged, 8))
     assert caught.value.index in (7, 8, 30)
     assert any("on_corrupt" in note for note in caught.value.__notes__)
-    loader = Loader(damaged, 8, on_corrupt="skip", shuffle=False)
+    loader = Loader(damaged, 8, on_corrupt="omit", shuffle=False)
     batches = list(loader)
     assert indices(batches) == [i for i in range(40) if i not in (7, 8, 30)]
     assert [batch.positions.tolist() for batch in batches] == [batch["index"].tolist() for batch in batches]
@@ -704,13 +704,13 @@ def test_a_batch_of_damaged_records_keeps_its_columns(damaged: Any) -> None:
     ]
     for option in options:
         for quarantine in ((), [("", 7, ""), ("", 8, "")]):
-            loader = Loader(damaged, 1, on_corrupt="skip", shuffle=False, quarantine=quarantine, **option)
+            loader = Loader(damaged, 1, on_corrupt="omit", shuffle=False, quarantine=quarantine, **option)
             batches = list(loader)
             assert [len(batch["index"]) for batch in batches] == [i not in (7, 8, 30) for i in range(40)]
-        loader = Loader(damaged, 2, rank=3, world_size=5, on_corrupt="skip", shuffle=False, pad_last=True, **option)
+        loader = Loader(damaged, 2, rank=3, world_size=5, on_corrupt="omit", shuffle=False, pad_last=True, **option)
         first = next(iter(loader))
         assert first.padding.tolist() == [True, False] or first.positions.tolist() == [6, 6]
-        loader = Loader(damaged, 1, rank=7, world_size=10, on_corrupt="skip", shuffle=False, pad_last=True, **option)
+        loader = Loader(damaged, 1, rank=7, world_size=10, on_corrupt="omit", shuffle=False, pad_last=True, **option)
         first = next(iter(loader))
         assert first["index"].tolist() == [0]
         assert first.padding.tolist() == [True]

@@ -103,7 +103,7 @@ def test_a_view_is_described_and_verified() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_loader(workers: int) -> None:
     loader = dataformats.Loader(
-        Own(damaged=True), batch_size=8, shuffle=True, seed=3, on_corrupt="skip", workers=workers
+        Own(damaged=True), batch_size=8, shuffle=True, seed=3, on_corrupt="omit", workers=workers
     )
     seen = [n for batch in loader for n in batch["n"].tolist()]
     assert sorted(seen) == [n for n in range(N) if n != 7]
