@@ -86,8 +86,8 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats convert 'digits-*.tfrecord' digits.tfrecord.gz",
         "dataformats convert photos.tfrecord photos --format granular --spec image=jpg --spec name=utf8",
         "dataformats convert photos.tfrecord names.syr --fields name,width --rename name=title",
-        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle 7 --limit 500 --shard-records 100",
-        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle 7 --limit 500 --shard-records 100"
+        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle-seed 7 --limit 500 --shard-records 100",
+        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle-seed 7 --limit 500 --shard-records 100"
         " --resume",
     ),
     repair: (

@@ -23,7 +23,7 @@ from dataformats.cli.options import (
     FromSpec,
     Limit,
     Renames,
-    Shuffle,
+    ShuffleSeed,
     SpecTexts,
     Where,
     checked_format,
@@ -139,7 +139,7 @@ def convert(
     generation: Generation = None,
     where: Where = None,
     mapped: Mapped = None,
-    shuffle: Shuffle = None,
+    shuffle_seed: ShuffleSeed = None,
     limit: Limit = None,
     on_corrupt: CorruptRecords = OnCorrupt.raise_,
     workers: Workers = None,
@@ -176,7 +176,7 @@ def convert(
         raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
     source = reading_source(from_format, from_payload, from_spec)
     options = _content(fields, rename, spec, payload, where, mapped) | {
-        "shuffle": shuffle,
+        "shuffle_seed": shuffle_seed,
         "limit": limit,
         "on_corrupt": on_corrupt.value,
         "shard_records": shard_records,

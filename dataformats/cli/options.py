@@ -27,7 +27,7 @@ __all__ = [
     "Paths",
     "Payload",
     "Renames",
-    "Shuffle",
+    "ShuffleSeed",
     "SpecTexts",
     "Where",
     "checked_format",
@@ -112,9 +112,9 @@ Where = Annotated[
         "function of a record in Python; or a .npy file with one bool for each record.",
     ),
 ]
-Shuffle = Annotated[int | None, typer.Option(metavar="SEED", help="Shuffle all records.")]
+ShuffleSeed = Annotated[int | None, typer.Option(metavar="SEED", help="Shuffle all records.")]
 Limit = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Only the first N records, after --where and --shuffle.")
+    int | None, typer.Option(min=0, metavar="N", help="Only the first N records, after --where and --shuffle-seed.")
 ]
 Count = Annotated[int, typer.Option("-n", min=0, metavar="N", help="How many records.")]
 FieldNames = Annotated[str | None, typer.Option("--fields", metavar="A,B", help="Only these fields.")]

@@ -20,7 +20,7 @@ from dataformats.cli.options import (
     Paths,
     Payload,
     Renames,
-    Shuffle,
+    ShuffleSeed,
     SpecTexts,
     Where,
     one_or_all,
@@ -62,7 +62,7 @@ def verify(
     fields: FieldNames = None,
     rename: Renames = None,
     where: Where = None,
-    shuffle: Shuffle = None,
+    shuffle_seed: ShuffleSeed = None,
     limit: Limit = None,
     from_format: FromFormat = None,
     from_payload: FromPayload = None,
@@ -80,8 +80,8 @@ def verify(
     1. Fields that no codec decodes are read and listed.
 
     With --against, record i must be equal to record i of SOURCE: in its stored bytes, or in every value. The first ten
-    differences of each field are reported, and all are counted. --fields, --rename, --where, --shuffle and --limit are
-    those of the conversion.
+    differences of each field are reported, and all are counted. --fields, --rename, --where, --shuffle-seed and --limit
+    are those of the conversion.
     """
     from dataformats.inspecting import verify as verified
 
@@ -89,7 +89,7 @@ def verify(
         "fields": split_names(fields),
         "rename": parsed_rename(rename),
         "where": condition(where),
-        "shuffle": shuffle,
+        "shuffle_seed": shuffle_seed,
         "limit": limit,
         "source_options": reading_source(from_format, from_payload, from_spec),
     }

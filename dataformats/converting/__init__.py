@@ -43,7 +43,7 @@ def convert(
     rename: Mapping[str, str] | None = None,
     where: Callable[[Any], bool] | Condition | None = None,
     map: Callable[[Any], Any] | None = None,  # noqa: A002  # as the method of a source
-    shuffle: int | None = None,
+    shuffle_seed: int | None = None,
     limit: int | None = None,
     on_corrupt: OnCorrupt = "raise",
     shard_records: int | None = None,
@@ -90,8 +90,8 @@ def convert(
             record, before the conversion starts. Or a condition, such as `interop.duckdb.SqlCondition("label = 3")`.
         map: A function from a record (of the taken fields) to a new one, whose fields have the types in `spec`, by
             default those of the source. Worker processes receive it: it must be picklable.
-        shuffle: The seed of a global shuffle; `None` keeps the order. The same seed gives the same order.
-        limit: Convert only so many records, the first ones after `where` and `shuffle`.
+        shuffle_seed: The seed of a global shuffle; `None` keeps the order. The same seed gives the same order.
+        limit: Convert only so many records, the first ones after `where` and `shuffle_seed`.
         on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records, and count them.
         shard_records: As in `create`. With workers, shards are written in parallel.
         shard_bytes: As in `create`.
@@ -143,7 +143,7 @@ def convert(
         >>> digits = dataformats.open(folder / "digits.ffr")
         >>> even = lambda record: record["label"] % 2 == 0
         >>> report = dataformats.convert(
-        ...     digits, folder / "even", "granular", where=even, shuffle=7, limit=500, shard_records=200
+        ...     digits, folder / "even", "granular", where=even, shuffle_seed=7, limit=500, shard_records=200
         ... )
         >>> report.records, report.files
         (500, 3)
@@ -164,7 +164,7 @@ def convert(
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
     read_types = wanted if map is None else None  # with `map`, they are those of its results
     with opened_source(source, {"codecs": codecs, **(source_options or {})}, read_types, renamed) as given:
-        selection = Selection(given, where, shuffle, limit, on_corrupt)
+        selection = Selection(given, where, shuffle_seed, limit, on_corrupt)
         chosen = given if fields is None else selected(given, fields, wanted)
         mapped = chosen if map is None else chosen.map(map)
         if isinstance(path, RecordWriter):

@@ -24,7 +24,7 @@ class Selection:
     Args:
         source: The records.
         where: A function of a record, or a condition; it is evaluated here, for every record. `None` takes all records.
-        shuffle: The seed of a global shuffle; `None` keeps the order. It takes no memory.
+        shuffle_seed: The seed of a global shuffle; `None` keeps the order. It takes no memory.
         limit: At most so many records; `None` is all of them.
         on_corrupt: With `"omit"`, damaged records are selected, and left out when they are converted.
     """
@@ -33,7 +33,7 @@ class Selection:
         self,
         source: RecordSource,
         where: Callable[[Any], bool] | Condition | None,
-        shuffle: int | None,
+        shuffle_seed: int | None,
         limit: int | None,
         on_corrupt: OnCorrupt,
     ) -> None:
@@ -42,9 +42,9 @@ class Selection:
         self._matching = None if where is None else np.flatnonzero(evaluate(source, where, on_corrupt))
         self._n_matching = len(source) if self._matching is None else len(self._matching)
         self._n = self._n_matching if limit is None else min(limit, self._n_matching)
-        self._key = None if shuffle is None else _key(shuffle)
+        self._key = None if shuffle_seed is None else _key(shuffle_seed)
         chosen = {} if self._matching is None else {"where": f"{name_of(where)}, {crc32(self._matching.tobytes()):08x}"}
-        given = {"shuffle": shuffle, "limit": limit}
+        given = {"shuffle_seed": shuffle_seed, "limit": limit}
         self.facts: dict[str, Any] = chosen | {name: value for name, value in given.items() if value is not None}
 
     def __len__(self) -> int:

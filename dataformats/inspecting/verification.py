@@ -90,7 +90,7 @@ def verify(
     fields: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
     where: Callable[[Any], bool] | Condition | None = None,
-    shuffle: int | None = None,
+    shuffle_seed: int | None = None,
     limit: int | None = None,
     source_options: Mapping[str, Any] | None = None,
     executor: Executor | None = None,
@@ -114,7 +114,7 @@ def verify(
         fields: The fields to compare, by their names in `against`; `None` compares all fields of both.
         rename: Name in `against` to name in the dataset.
         where: As in `convert`, and likewise:
-        shuffle: The seed.
+        shuffle_seed: The seed.
         limit: The number of records.
         source_options: Arguments of `open`, if `against` is a path.
         executor: Checks the records in parts: any `concurrent.futures.Executor`. The findings are the same for each.
@@ -148,13 +148,15 @@ def verify(
         True
     """
     begin = time.perf_counter()
-    if against is None and (rename or source_options or any(x is not None for x in (fields, where, shuffle, limit))):
-        raise TypeError("fields=, rename=, where=, shuffle=, limit= and source_options= need against=")
+    if against is None and (
+        rename or source_options or any(x is not None for x in (fields, where, shuffle_seed, limit))
+    ):
+        raise TypeError("fields=, rename=, where=, shuffle_seed=, limit= and source_options= need against=")
     with chosen_executor(executor, workers) as used:
         if against is None:
             return _Verification(path, options, used, bool(workers), progress, max_findings).report()
         with opened_source(against, source_options or {}, None, {}) as source:
-            selection = Selection(source, where, shuffle, limit, "omit")
+            selection = Selection(source, where, shuffle_seed, limit, "omit")
             chosen = as_numbers(selection.records(0, len(selection))) if selection.facts else None
             compare = functools.partial(
                 Comparison, source=source, fields=fields, rename=rename or {}, chosen=chosen, limit=max_findings

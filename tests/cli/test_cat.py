@@ -103,7 +103,7 @@ def test_records_that_do_not_fit_the_spec_are_reported(run: Run, tmp_path: Path)
 
 def test_sample_is_that_of_convert(run: Run, tmp_path: Path, rules: str) -> None:
     result = run("sample", DIGITS, "-n", 20, "--seed", 7, "--json")
-    assert run("convert", DIGITS, tmp_path / "x.ffr", "--shuffle", 7, "--limit", 20).code == 0
+    assert run("convert", DIGITS, tmp_path / "x.ffr", "--shuffle-seed", 7, "--limit", 20).code == 0
     with dataformats.open(tmp_path / "x.ffr") as source:
         assert [record["label"] for record in result.json["records"]] == [record["label"] for record in source]
     digits = dataformats.open(DIGITS)

@@ -53,7 +53,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_selection(run: Run, functions: str) -> None:
-    options = ("--where", f"{functions}:Labels.is_eight", "--shuffle", 7, "--limit", 20)
+    options = ("--where", f"{functions}:Labels.is_eight", "--shuffle-seed", 7, "--limit", 20)
     result = run("convert", DIGITS, "eights.ffr", *options)
     assert (result.code, result.facts["records"], result.facts["files"]) == (0, "20", "1")
     assert {record["label"] for record in dataformats.open("eights.ffr")} == {8}

@@ -108,7 +108,7 @@ def test_where_map_shuffle_limit(source: dataformats.RecordSource, tmp_path: Pat
     def is_even(found: dict[str, Any]) -> bool:
         return bool(found["n"] % 2 == 0)
 
-    chosen: dict[str, Any] = {"where": is_even, "shuffle": 5, "limit": 20, "map": halved}
+    chosen: dict[str, Any] = {"where": is_even, "shuffle_seed": 5, "limit": 20, "map": halved}
     for name, options in TWO_WAYS:
         assert dataformats.convert(source, tmp_path / name, **chosen, **options).records == 20
     numbers = [found["n"] for found in dataformats.open(tmp_path / "a.ffr")]
@@ -120,7 +120,7 @@ def test_where_map_shuffle_limit(source: dataformats.RecordSource, tmp_path: Pat
 
 
 def test_a_shuffle_is_a_permutation_that_never_changes(source: dataformats.RecordSource, tmp_path: Path) -> None:
-    dataformats.convert(source, tmp_path / "a.ffr", shuffle=0)
+    dataformats.convert(source, tmp_path / "a.ffr", shuffle_seed=0)
     numbers = [found["n"] for found in dataformats.open(tmp_path / "a.ffr")]
     assert sorted(numbers) == list(range(100))
     assert numbers[:6] == [9, 21, 0, 19, 71, 29]  # frozen: an interrupted conversion must be resumed in this order
@@ -128,7 +128,7 @@ def test_a_shuffle_is_a_permutation_that_never_changes(source: dataformats.Recor
 
 def test_no_records(source: dataformats.RecordSource, tmp_path: Path) -> None:
     for name, options in TWO_WAYS:
-        assert dataformats.convert(source, tmp_path / name, limit=0, shuffle=1, **options).records == 0
+        assert dataformats.convert(source, tmp_path / name, limit=0, shuffle_seed=1, **options).records == 0
         assert len(dataformats.open(tmp_path / name)) == 0
 
 

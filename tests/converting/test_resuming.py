@@ -92,7 +92,7 @@ def test_compressed_bytes_do_not_depend_on_time(
 ) -> None:
     for name, seconds in (("fast", 1000.0), ("slow", -1.0)):
         monkeypatch.setattr(dataformats.converting.run, "_CHECKPOINT_S", seconds)
-        dataformats.convert(source, tmp_path / name, "tfrecord", compression="gzip", shuffle=1)
+        dataformats.convert(source, tmp_path / name, "tfrecord", compression="gzip", shuffle_seed=1)
     assert (tmp_path / "fast").read_bytes() == (tmp_path / "slow").read_bytes()
 
 
@@ -106,7 +106,7 @@ def test_checkpoints_follow_synced_data(
     backend = {"tfrecord": FramedWriter, "ofrecord": FramedWriter, "granular": GranularWriter}
     spy(monkeypatch, steps, backend.get(format, JournaledFileWriter), "flush")
     spy(monkeypatch, steps, LocalArea, "write_entry")
-    dataformats.convert(source, tmp_path / "new", format, shuffle=1)
+    dataformats.convert(source, tmp_path / "new", format, shuffle_seed=1)
     at_checkpoints = "".join("e" if step.startswith("write_entry") else "f" if "True" in step else "" for step in steps)
     assert at_checkpoints.startswith("fefefe")
     assert "ee" not in at_checkpoints
@@ -132,7 +132,7 @@ def test_without_resume_it_starts_again(source: dataformats.RecordSource, tmp_pa
 
 CHANGES: dict[str, dict[str, Any]] = {
     "limit": {"limit": 59},
-    "shuffle": {"shuffle": 1},
+    "shuffle_seed": {"shuffle_seed": 1},
     "where": {"where": lambda found: found["n"] != 3},
     "spec": {"fields": ["n", "image"]},
     "map": {"map": lambda found: found},

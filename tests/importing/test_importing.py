@@ -244,7 +244,7 @@ def test_folders_of_images(tmp_path: Path) -> None:
     assert source.read(range(8))["label"].tolist() == [0] * 4 + [1] * 4
     assert {**source[7], "image": None} == {"image": None, "path": "dog/more/9.png", "label": 1, "label_name": "dog"}
     target = tmp_path / "y"
-    report = dataformats.convert(tmp_path / "photos", target, "ffrecord", shard_records=3, shuffle=1)
+    report = dataformats.convert(tmp_path / "photos", target, "ffrecord", shard_records=3, shuffle_seed=1)
     assert (report.records, report.files) == (8, 3)
     found = dataformats.open(target)
     assert sorted(record["path"] for record in found) == sorted(record["path"] for record in source)

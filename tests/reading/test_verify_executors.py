@@ -60,7 +60,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "against": ("copy.ffr", {"against": "source.tfrecord"}),
     "against damaged": ("copy.ffr", {"against": "damaged.tfrecord"}),
     "fields": ("copy.ffr", {"against": "source.tfrecord", "fields": ["text"]}),
-    "shuffled": ("copy.ffr", {"against": "source.tfrecord", "shuffle": 3}),
+    "shuffled": ("copy.ffr", {"against": "source.tfrecord", "shuffle_seed": 3}),
     "where": ("copy.ffr", {"against": "damaged.tfrecord", "where": lambda record: record["n"] % 2 == 0}),
     "limit": ("copy.ffr", {"against": "source.tfrecord", "limit": 50}),
 }

@@ -74,7 +74,7 @@ def main(folder: Path) -> None:
         )
         found |= {"records": report.records, "files": report.files, "nodes_left": 1 - len(second)}
         found["differences"] = dataformats.verify(
-            folder / "cluster", against=DIGITS, shuffle=1, executor=executor
+            folder / "cluster", against=DIGITS, shuffle_seed=1, executor=executor
         ).differences
         try:
             dataformats.convert(DIGITS, folder / "failing", map=fails, executor=executor, **OPTIONS)

@@ -26,7 +26,7 @@ if __name__ == "__main__":
         executor = client.get_executor()
         workers = {*client.run(os.getpid).values()}
         report = dataformats.convert(source, target, "granular", shard_records=200, executor=executor)
-        checked = dataformats.verify(target, against=source, shuffle=1, executor=executor)
+        checked = dataformats.verify(target, against=source, shuffle_seed=1, executor=executor)
         found = {"records": report.records, "files": report.files, "differences": checked.differences}
         print(json.dumps(found | {"others": len(workers - {os.getpid()})}))
 """
@@ -49,7 +49,7 @@ def test_a_cluster_converts_and_verifies(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     dataformats.convert(DIGITS, tmp_path / "alone", "granular", shard_records=200)
-    expected = dataformats.verify(tmp_path / "alone", against=DIGITS, shuffle=1).differences
+    expected = dataformats.verify(tmp_path / "alone", against=DIGITS, shuffle_seed=1).differences
     assert found == {"records": 1797, "files": 9, "differences": expected, "others": 2}
     for path in (path for path in (tmp_path / "alone").rglob("*") if path.is_file()):
         assert (tmp_path / "cluster" / path.relative_to(tmp_path / "alone")).read_bytes() == path.read_bytes()

@@ -57,7 +57,7 @@ def test_a_cluster_that_loses_a_worker_and_a_node(tmp_path: Path) -> None:
     for alone in (tmp_path / "alone").iterdir():
         assert (tmp_path / "cluster" / alone.name).read_bytes() == alone.read_bytes()
     assert sorted(path.name for path in (tmp_path / "cluster").iterdir()) == sorted(os.listdir(tmp_path / "alone"))
-    shuffled = dataformats.verify(tmp_path / "cluster", against=DIGITS, shuffle=1)
+    shuffled = dataformats.verify(tmp_path / "cluster", against=DIGITS, shuffle_seed=1)
     assert found["differences"] == shuffled.differences
     assert found["differences"]["label"] > 1000
     assert "no such record" in found["error"]
