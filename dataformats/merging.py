@@ -32,7 +32,7 @@ def merge(
     sources: Sequence[Any] | Any,
     path: Any,
     *,
-    parts: int | None = None,
+    shards: int | None = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     source_options: Mapping[str, Any] | None = None,
@@ -45,9 +45,9 @@ def merge(
 
     Args:
         sources: Paths as in `open`, or datasets that `open` returned; one or more.
-        path: The new file, or for Granular datasets the new folder; with `parts` a folder of shards. A TFRecord is
+        path: The new file, or for Granular datasets the new folder; with `shards` a folder of shards. A TFRecord is
             compressed if the name ends in `.gz` or `.zlib`, and shards if the sources are.
-        parts: The number of shards, whose sizes differ by one record at most; 1 to the number of records.
+        shards: The number of shards, whose sizes differ by one record at most; 1 to the number of records.
         overwrite: Replace an existing file or folder of that name, at the end.
         progress: Called with (records done, records in all).
         source_options: Arguments of `open`, if the sources are paths.
@@ -58,7 +58,7 @@ def merge(
     Raises:
         FormatError: A record is damaged.
         SpecError: The sources differ in format, payload, spec, or in the options of the format; or `path` is a name of
-            another format; or there are fewer records than `parts`.
+            another format; or there are fewer records than `shards`.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
         TypeError: A source has no files: it is a view, or computed. Use `convert`.
 
@@ -68,20 +68,20 @@ def merge(
         >>> merged = dataformats.merge("tests/golden/real/digits-*.tfrecord", folder / "digits.tfrecord")
         >>> list(merged.values())
         [1797]
-        >>> shards = dataformats.merge(["tests/golden/real/digits-*.tfrecord"], folder / "digits", parts=2)
-        >>> {pathlib.Path(path).name: records for path, records in shards.items()}
+        >>> files = dataformats.merge(["tests/golden/real/digits-*.tfrecord"], folder / "digits", shards=2)
+        >>> {pathlib.Path(path).name: records for path, records in files.items()}
         {'digits-00000-of-00002.tfrecord': 898, 'digits-00001-of-00002.tfrecord': 899}
     """
     with _opened(sources, source_options) as opened:
-        return _copy(opened, path, parts, overwrite=overwrite, progress=progress)
+        return _copy(opened, path, shards, overwrite=overwrite, progress=progress)
 
 
 def split(
     source: Any,
     path: Any,
     *,
-    records: int | None = None,
-    parts: int | None = None,
+    shards: int | None = None,
+    shard_records: int | None = None,
     where: ArrayLike | Callable[[Any], bool] | Condition | None = None,
     rest: Any = None,
     overwrite: bool = False,
@@ -91,13 +91,13 @@ def split(
     """Copy the records of a dataset into shards of one size, or into two datasets by a condition.
 
     Records keep their order, and are verified and copied as `merge` does. Shards are the files (or folders) of one new
-    dataset, and each of them is a dataset by itself. Pass `records`, `parts`, or `where` and `rest`.
+    dataset, and each of them is a dataset by itself. Pass `shards`, `shard_records`, or `where` and `rest`.
 
     Args:
         source: A path as in `open`, or a dataset that `open` returned.
         path: The new folder of shards; with `where` the dataset of the records for which it is true.
-        records: The records of each shard; the last one may have fewer.
-        parts: The number of shards: see `merge`.
+        shards: The number of shards: see `merge`.
+        shard_records: The records of each shard; the last one may have fewer.
         where: bool[len(source)], or a function of a record, or a condition: see `RecordSource.where`. Only the latter
             two make records be decoded, before anything is written.
         rest: With `where`, the dataset of all other records. The two datasets are published one after the other.
@@ -110,49 +110,51 @@ def split(
 
     Raises:
         FormatError: A record is damaged.
-        SpecError: `path` or `rest` is a name of another format, or there are fewer records than `parts`.
+        SpecError: `path` or `rest` is a name of another format, or there are fewer records than `shards`.
         TargetExistsError: As in `merge`.
-        TypeError: As in `merge`; or not exactly one of `records`, `parts` and `where`; or `where` without `rest`.
+        TypeError: As in `merge`; or not exactly one of `shards`, `shard_records` and `where`; or `where` without
+            `rest`.
 
     Example:
         >>> import dataformats, tempfile, pathlib
         >>> folder, digits = pathlib.Path(tempfile.mkdtemp()), dataformats.open("tests/golden/real/digits-*.tfrecord")
-        >>> shards = dataformats.split(digits, folder / "shards", records=1000)
-        >>> list(shards.values()), len(dataformats.open(folder / "shards"))
+        >>> files = dataformats.split(digits, folder / "shards", shard_records=1000)
+        >>> list(files.values()), len(dataformats.open(folder / "shards"))
         ([1000, 797], 1797)
         >>> eights, others = folder / "eights.tfrecord", folder / "others.tfrecord"
         >>> two = dataformats.split(digits, eights, where=lambda record: record["label"] == 8, rest=others)
         >>> list(two.values()), dataformats.open(eights)[0]["label"]
         ([174, 1623], 8)
     """
-    given = sum(one is not None for one in (records, parts, where))
+    given = sum(one is not None for one in (shards, shard_records, where))
     if given != 1 or (where is None) != (rest is None):
-        raise TypeError("expected one of records=, parts=, or where= with rest=")
+        raise TypeError("expected one of shards=, shard_records=, or where= with rest=")
     with _opened(source, source_options) as opened:
         if where is not None:
             return _divide(opened, where, path, rest, overwrite=overwrite, progress=progress)
-        return _copy(opened, path, parts, records, overwrite=overwrite, progress=progress)
+        return _copy(opened, path, shards, shard_records, overwrite=overwrite, progress=progress)
 
 
 def _copy(
     sources: Sequence[FileSource],
     path: Any,
-    parts: int | None,
-    records: int | None = None,
+    shards: int | None,
+    shard_records: int | None = None,
     *,
     overwrite: bool,
     progress: _Progress,
 ) -> dict[str, int]:
-    """Copy all records to one file, or to a number of shards, or to shards of `records`; return path to records."""
+    """Copy all records to one file, or to shards by number or size; return path to records."""
     ends: list[int] = []  # of all shards but the last one
-    if parts is not None:
+    if shards is not None:
         n = sum(map(len, sources))
-        if not 1 <= parts <= max(1, n):
-            raise SpecError(f"expected 1 to {max(1, n)} parts, one for each record, found {parts}")
-        ends, records = [part * n // parts for part in range(parts - 1, 0, -1)], max(1, -(-n // parts))
-    done, schema = 0, _schema(sources, named=records is None)
+        if not 1 <= shards <= max(1, n):
+            raise SpecError(f"expected 1 to {max(1, n)} shards, one for each record, found {shards}")
+        ends = [shard * n // shards for shard in range(shards - 1, 0, -1)]
+        shard_records = max(1, -(-n // shards))
+    done, schema = 0, _schema(sources, named=shard_records is None)
     check_copy_name(path, schema.backend.name)
-    with writer(path, schema, refuse, shard_records=records, overwrite=overwrite) as out:
+    with writer(path, schema, refuse, shard_records=shard_records, overwrite=overwrite) as out:
         for stored in _stored(sources, progress):
             left, done = stored, done + len(stored)
             while ends and ends[-1] < done:
@@ -162,7 +164,7 @@ def _copy(
                 left = left[here:]
             out.append_stored(left)
         files = out.complete()
-    if records is None:
+    if shard_records is None:
         return {str(path): done}
     return {f"{path}/{file['name']}": file["records"] for file in files}
 

@@ -86,9 +86,10 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats convert 'digits-*.tfrecord' digits.tfrecord.gz",
         "dataformats convert photos.tfrecord photos --format granular --spec image=jpg --spec name=utf8",
         "dataformats convert photos.tfrecord names.syr --fields name,width --rename name=title",
-        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle-seed 7 --limit 500 --shard-records 100",
-        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle-seed 7 --limit 500 --shard-records 100"
-        " --resume",
+        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle-seed 7 --limit 500"
+        " --shard-records 100",
+        "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle-seed 7 --limit 500"
+        " --shard-records 100 --resume",
     ),
     repair: (
         "dataformats repair photos.tfrecord repaired.tfrecord --dry-run",
@@ -97,11 +98,11 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     ),
     merge: (
         "dataformats merge 'digits-*.tfrecord' digits.tfrecord",
-        "dataformats merge 'digits-*.tfrecord' digits --parts 2",
+        "dataformats merge 'digits-*.tfrecord' digits --shards 2",
     ),
     split: (
-        "dataformats split photos.tfrecord shards --parts 4",
-        "dataformats split photos.tfrecord thousands --records 1000",
+        "dataformats split photos.tfrecord shards --shards 4",
+        "dataformats split photos.tfrecord thousands --shard-records 1000",
         "dataformats split photos.tfrecord wide.tfrecord --where 'width > height' --rest narrow.tfrecord",
     ),
 }

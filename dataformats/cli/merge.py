@@ -11,12 +11,12 @@ from dataformats.cli.options import AsJson, FromFormat, FromPayload, reading
 from dataformats.cli.output import fact, print_json
 from dataformats.cli.progress import bar
 
-__all__ = ["Parts", "merge", "print_counts"]
+__all__ = ["Shards", "merge", "print_counts"]
 
 Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="The new file; a new folder with --parts, and for Granular datasets.")
+    str, typer.Argument(metavar="TARGET", help="The new file; a new folder with --shards, and for Granular datasets.")
 ]
-Parts = Annotated[
+Shards = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Write N shards whose sizes differ by one record at most.")
 ]
 
@@ -24,7 +24,7 @@ Parts = Annotated[
 def merge(
     sources: Sources,
     target: Target,
-    parts: Parts = None,
+    shards: Shards = None,
     overwrite: Overwrite = False,
     from_format: FromFormat = None,
     from_payload: FromPayload = None,
@@ -41,7 +41,7 @@ def merge(
         raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
     options = reading(from_format, from_payload, None)
     with bar("merging") as progress:
-        counts = merged(sources, target, parts=parts, overwrite=overwrite, progress=progress, source_options=options)
+        counts = merged(sources, target, shards=shards, overwrite=overwrite, progress=progress, source_options=options)
     print_counts(counts, as_json)
 
 

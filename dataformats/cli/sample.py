@@ -56,8 +56,8 @@ def sample(
 ) -> None:
     """Show random records.
 
-    Each is shown at most once, as `head` shows the first ones. They are the first ones of `convert --shuffle-seed S`, in
-    its order. Only they are read, besides the fields that --where needs. A damaged record is reported on standard
+    Each is shown at most once, as `head` shows the first ones. They are the first ones of `convert --shuffle-seed S`,
+    in its order. Only they are read, besides the fields that --where needs. A damaged record is reported on standard
     error, and the exit code is 1.
     """
     check_images(images, as_json)

@@ -8,7 +8,7 @@ import typer
 
 from dataformats.cli.convert import Overwrite, Sources
 from dataformats.cli.functions import calls, condition
-from dataformats.cli.merge import Parts, print_counts
+from dataformats.cli.merge import Shards, print_counts
 from dataformats.cli.options import AsJson, FromFormat, FromPayload, Where, one_or_all, reading
 from dataformats.cli.progress import bar
 
@@ -18,15 +18,15 @@ Target = Annotated[
     str,
     typer.Argument(metavar="TARGET", help="The new folder of shards; with --where the dataset of matching records."),
 ]
-Records = Annotated[int | None, typer.Option(min=1, metavar="N", help="Write shards of N records.")]
+ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Write shards of N records.")]
 Rest = Annotated[str | None, typer.Option(metavar="PATH", help="With --where, the dataset of all other records.")]
 
 
 def split(
     sources: Sources,
     target: Target,
-    records: Records = None,
-    parts: Parts = None,
+    shards: Shards = None,
+    shard_records: ShardRecords = None,
     where: Where = None,
     rest: Rest = None,
     overwrite: Overwrite = False,
@@ -44,11 +44,11 @@ def split(
 
     if not sources:  # as in `convert`
         raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
-    if sum(option is not None for option in (records, parts, where)) != 1 or (where is None) != (rest is None):
-        raise typer.BadParameter("expected one of --records, --parts, or --where with --rest")
+    if sum(option is not None for option in (shards, shard_records, where)) != 1 or (where is None) != (rest is None):
+        raise typer.BadParameter("expected one of --shards, --shard-records, or --where with --rest")
     options: dict[str, Any] = {
-        "records": records,
-        "parts": parts,
+        "shards": shards,
+        "shard_records": shard_records,
         "where": condition(where),
         "rest": rest,
         "overwrite": overwrite,

@@ -30,9 +30,14 @@ class MergingConformance:
         """Shards of one size, or a number of them; each can be opened, and all together."""
         source, path = data.write(10), data.folder / "train"
         steps: list[tuple[int, int]] = []
-        for parts, records, expected in ((3, None, [3, 3, 4]), (None, 4, [4, 4, 2])):
+        for shards, shard_records, expected in ((3, None, [3, 3, 4]), (None, 4, [4, 4, 2])):
             counts = split(
-                source, path, parts=parts, records=records, overwrite=True, progress=lambda *step: steps.append(step)
+                source,
+                path,
+                shards=shards,
+                shard_records=shard_records,
+                overwrite=True,
+                progress=lambda *step: steps.append(step),
             )
             assert (list(counts.values()), steps.pop()) == (expected, (10, 10))
             assert sorted(path.iterdir()) == sorted(map(path.parent.joinpath, counts))
@@ -43,8 +48,8 @@ class MergingConformance:
         again = data.path("again")
         assert merge(path, again) == {str(again): 10}
         data.check(data.open(again), range(10))
-        with pytest.raises(SpecError, match="1 to 10 parts"):
-            split(source, path, parts=11, overwrite=True)
+        with pytest.raises(SpecError, match="1 to 10 shards"):
+            split(source, path, shards=11, overwrite=True)
 
     def test_two_datasets_by_a_condition(self, data: DatasetFixture) -> None:
         """Records for which a function is true, and the others."""

@@ -722,9 +722,9 @@ def test_merge_and_split(run: Run, tmp_path: Path) -> None:
     files = sorted(REAL.glob("digits-*.tfrecord"))
     merged, shards = tmp_path / "digits.tfrecord", tmp_path / "shards"
     assert run("merge", *files, merged).facts == {str(merged): "1797 records"}
-    result = run("split", merged, shards, "--parts", "4", "--json")
+    result = run("split", merged, shards, "--shards", "4", "--json")
     assert [file["records"] for file in result.json["files"]] == [449, 449, 449, 450]
-    assert list(run("split", merged, shards, "--records", "1000", "--overwrite").facts.values()) == [
+    assert list(run("split", merged, shards, "--shard-records", "1000", "--overwrite").facts.values()) == [
         "1000 records",
         "797 records",
     ]
@@ -755,9 +755,9 @@ def test_split_by_a_condition(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
         result = run("split", DIGITS, "x.tfrecord", "--where", where, "--rest", "y.tfrecord")
         assert (result.code, found in result.err) == (2, True), result.err
     assert run("split", DIGITS, "x", "--where", "mask.npy").code == 2
-    assert run("split", DIGITS, "x", "--parts", "2", "--records", "3").code == 2
-    assert run("split", DIGITS, "x", "--parts", "5000").code == 2
-    assert run("split", "x", "--parts", "2").code == 2
+    assert run("split", DIGITS, "x", "--shards", "2", "--shard-records", "3").code == 2
+    assert run("split", DIGITS, "x", "--shards", "5000").code == 2
+    assert run("split", "x", "--shards", "2").code == 2
     assert not any(path.name.startswith(("x", "y")) for path in tmp_path.iterdir())
 
 

@@ -47,7 +47,7 @@ def test_frames_are_copied(tmp_path: Path, files: list[Path]) -> None:
     dataformats.merge(files, merged, source_options={"payload": "bytes"})
     whole = b"".join(file.read_bytes() for file in files)
     assert merged.read_bytes() == whole
-    shards = dataformats.split(merged, tmp_path / "shards", parts=7)
+    shards = dataformats.split(merged, tmp_path / "shards", shards=7)
     assert max(shards.values()) - min(shards.values()) <= 1
     assert b"".join(Path(shard).read_bytes() for shard in shards) == whole
 
@@ -60,10 +60,10 @@ def test_compressed_files_have_the_same_frames(tmp_path: Path) -> None:
     assert plain.read_bytes() == whole
     dataformats.merge(plain, merged)
     assert gzip.decompress(merged.read_bytes()) == whole
-    shards = dataformats.split(merged, tmp_path / "shards", parts=2)
+    shards = dataformats.split(merged, tmp_path / "shards", shards=2)
     assert b"".join(gzip.decompress(Path(shard).read_bytes()) for shard in shards) == whole
     with pytest.raises(dataformats.SpecError, match=r"differ in compression: gzip and none\. Convert"):
-        dataformats.merge(raw[:2], tmp_path / "other", parts=2)
+        dataformats.merge(raw[:2], tmp_path / "other", shards=2)
 
 
 def test_checksums_of_ffrecord_are_copied(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ def test_spec_and_payload_go_into_the_sidecar(tmp_path: Path) -> None:
         with dataformats.create(tmp_path / f"{number}.ffr", "ffrecord", spec=spec) as writer:
             writer.extend({"image": np.full((8, 8), i, np.uint8), "label": i} for i in range(number, 9))
     shards = [
-        *dataformats.split(tmp_path / "0.ffr", tmp_path / "parts", parts=2),
-        *dataformats.split(tmp_path / "1.ffr", tmp_path / "records", records=2),
+        *dataformats.split(tmp_path / "0.ffr", tmp_path / "parts", shards=2),
+        *dataformats.split(tmp_path / "1.ffr", tmp_path / "records", shard_records=2),
     ]
     for shard in shards:
         source = dataformats.open(shard)
@@ -182,7 +182,7 @@ def test_many_small_files(tmp_path: Path) -> None:
     small.mkdir()
     for number in range(300):
         (small / f"x-{number}.tfrecord").write_bytes(frames(*(b"%d-%d" % (number, i) for i in range(number % 4))))
-    counts = dataformats.merge(small, tmp_path / "large", parts=10)
+    counts = dataformats.merge(small, tmp_path / "large", shards=10)
     assert list(counts.values()) == [45] * 10
     merged = [blob for path in counts for blob in dataformats.open(path)]
     assert merged == [b"%d-%d" % (number, i) for number in range(300) for i in range(number % 4)]
@@ -193,7 +193,7 @@ def test_an_empty_dataset(tmp_path: Path) -> None:
         (tmp_path / f"{number}.tfrecord").write_bytes(b"")
     files = [tmp_path / "0.tfrecord", tmp_path / "1.tfrecord"]
     assert list(dataformats.merge(files, tmp_path / "all.tfrecord").values()) == [0]
-    assert list(dataformats.split(files, tmp_path / "shards", parts=1).values()) == [0]
+    assert list(dataformats.split(files, tmp_path / "shards", shards=1).values()) == [0]
     assert len(dataformats.open(tmp_path / "shards")) == 0
 
 
@@ -238,7 +238,7 @@ def test_damage(tmp_path: Path, name: str) -> None:
     assert (found.path, found.offset_bytes) == (wanted.path, wanted.offset_bytes)
     assert (found.index, type(found)) == (n + (wanted.index or 0), type(wanted))
     with pytest.raises(dataformats.FormatError):
-        dataformats.split(damaged, tmp_path / "shards", records=2)
+        dataformats.split(damaged, tmp_path / "shards", shard_records=2)
     mask = np.ones(len(dataformats.open(damaged)), bool)
     with pytest.raises(dataformats.FormatError):
         dataformats.split(damaged, tmp_path / "a.tfrecord", where=mask, rest=tmp_path / "b.tfrecord")
@@ -247,12 +247,12 @@ def test_damage(tmp_path: Path, name: str) -> None:
 
 def test_arguments(tmp_path: Path) -> None:
     mask, x = np.ones(599, bool), tmp_path / "x"
-    wrong: list[dict[str, Any]] = [{}, {"records": 1, "parts": 1}, {"where": mask}, {"parts": 2, "rest": x}]
+    wrong: list[dict[str, Any]] = [{}, {"shard_records": 1, "shards": 1}, {"where": mask}, {"shards": 2, "rest": x}]
     for options in wrong:
-        with pytest.raises(TypeError, match="expected one of records="):
+        with pytest.raises(TypeError, match="expected one of shards="):
             dataformats.split(DIGITS[0], tmp_path / "shards", **options)
     with pytest.raises(ValueError, match="found 0"):
-        dataformats.split(DIGITS[0], tmp_path / "shards", records=0)
+        dataformats.split(DIGITS[0], tmp_path / "shards", shard_records=0)
     with pytest.raises(ValueError, match=r"expected bool\[599\]"):
         dataformats.split(DIGITS[0], tmp_path / "a.tfrecord", where=np.ones(5, bool), rest=tmp_path / "b.tfrecord")
     with pytest.raises(dataformats.TargetExistsError):

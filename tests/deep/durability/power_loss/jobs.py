@@ -316,7 +316,7 @@ def _conversion(
 
 
 def _is_sharded(options: Mapping[str, Any]) -> bool:
-    return any(name in options for name in ("shard_records", "shard_bytes", "parts", "records"))
+    return any(name in options for name in ("shard_records", "shard_bytes", "shards"))
 
 
 def _convert(place: Place, case: FormatCase, target: Target, **options: Any) -> None:
@@ -357,7 +357,7 @@ def _parts(case: FormatCase) -> Job:
 
 
 def _merges(case: FormatCase) -> Iterator[Job]:
-    new, shards = contents(case), {"parts": 3}
+    new, shards = contents(case), {"shards": 3}
     names = [f"a{case.suffix}", f"b{case.suffix}"]
 
     def prepare(place: Place, name: str, old: Contents | None) -> None:
@@ -369,7 +369,7 @@ def _merges(case: FormatCase) -> Iterator[Job]:
     def call(name: str, options: Mapping[str, Any], place: Place, notes: Notes) -> None:
         dataformats.merge([place.source / part for part in names], place.data / name, **options)
 
-    for ending, options in (("", {}), ("-parts", shards)):
+    for ending, options in (("", {}), ("-shards", shards)):
         for old in (None, contents(case, 5, FIRST_OTHER)):
             given = {**options, **({} if old is None else {"overwrite": True})}
             name = "data" if options else f"data{case.suffix}"
@@ -396,7 +396,7 @@ def _splits(case: FormatCase) -> Iterator[Job]:
         paths = [place.data / name for name in both]
         dataformats.split(place.source / source, paths[0], where=[i % 3 == 0 for i in range(N)], rest=paths[1])
 
-    for name, options in (("split-parts", {"parts": 3}), ("split-records", {"records": 5})):
+    for name, options in (("split-shards", {"shards": 3}), ("split-shard-records", {"shard_records": 5})):
         yield Job(
             "split", f"{case.name}/{name}", (Target("data", new),), prepare, (functools.partial(shards, options),)
         )
