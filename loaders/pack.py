@@ -20,14 +20,19 @@ __all__ = ["Pack", "pack"]
 
 
 def pack(
-    *fields: str, to: int, rows: int | None = None, value: Any = 0, truncate: bool = False, documents: str | None = None
+    *fields: str,
+    length: int,
+    rows: int | None = None,
+    value: Any = 0,
+    truncate: bool = False,
+    documents: str | None = None,
 ) -> Pack:
-    """Return a collate function that packs the documents of a batch into rows of `to` tokens.
+    """Return a collate function that packs the documents of a batch into rows of `length` tokens.
 
-    The batch gets, in place of the fields, arrays of n rows: each field `(n, to, ...)` in its dtype, `segment_ids`
-    int32[n, to] (1, 2, ... in each row, 0 for padding) and `positions` int32[n, to] (0, 1, ... in each segment, 0 for
-    padding). A document longer than `to` becomes several segments, all but the last one full, so that no token is lost.
-    Segments are placed longest first, each into the row that it fills best.
+    The batch gets, in place of the fields, arrays of n rows: each field `(n, length, ...)` in its dtype, `segment_ids`
+    int32[n, length] (1, 2, ... in each row, 0 for padding) and `positions` int32[n, length] (0, 1, ... in each segment,
+    0 for padding). A document longer than `length` becomes several segments, all but the last one full, so that no
+    token is lost. Segments are placed longest first, each into the row that it fills best.
 
     The rows hold the documents of that batch and no others: each document comes once an epoch, and a run resumes
     exactly, also with other ranks, workers or batch size. So `batch_size` counts documents, and the number of rows
@@ -39,19 +44,19 @@ def pack(
     Args:
         *fields: Names of fields that hold sequences of numbers, or of arrays of one shape. In each document, all of
             them are equally long.
-        to: The length of every row, at least 1.
+        length: The length of every row, at least 1.
         rows: The number of rows of every batch: missing ones are padding, and documents that need more rows raise.
             `None`: as many as the documents need. A rank without documents in the last step gets no rows either way.
         value: The padding value; the fields' dtypes must hold it.
-        truncate: Cut documents at `to` tokens, instead of splitting them.
-        documents: Adds a column int32[n, to] of this name, the place of each token's document in the batch, or -1.
+        truncate: Cut documents at `length` tokens, instead of splitting them.
+        documents: Adds a column int32[n, length] of this name, the place of each token's document in the batch, or -1.
 
     Raises:
         ValueError: No field is named, or an argument is out of range.
 
     Example:
         >>> import dataformats
-        >>> collate = dataformats.pack("tokens", to=4)
+        >>> collate = dataformats.pack("tokens", length=4)
         >>> batch = collate([{"tokens": [7, 8, 9]}, {"tokens": [5]}, {"tokens": [3, 4]}])
         >>> batch["tokens"]
         array([[7, 8, 9, 5],
@@ -61,7 +66,7 @@ def pack(
     """
     check_text("documents", documents, "the name of a column of its own", refused=("segment_ids", "positions"))
     rows = None if rows is None else checked_int("rows", rows, 1)
-    return Pack(field_names(fields, "pack"), checked_int("to", to, 1), rows, value, truncate, documents)
+    return Pack(field_names(fields, "pack"), checked_int("length", length, 1), rows, value, truncate, documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Pack:
 
     Attributes:
         fields: The names of the fields to pack.
-        to: The length of every row.
+        length: The length of every row.
         rows: The number of rows; `None`: as many as needed.
         value: The padding value.
         truncate: True if longer documents are cut.
@@ -78,7 +83,7 @@ class Pack:
     """
 
     fields: tuple[str, ...]
-    to: int
+    length: int
     rows: int | None
     value: Any
     truncate: bool
@@ -110,9 +115,9 @@ class Pack:
 
     def _packed(self, split: Split, indices: Indices) -> dict[str, Any]:
         self._check_lengths(split.sequences, indices)
-        segments = _segments(split.sequences[self.fields[0]].lengths, self.to, truncate=self.truncate)
+        segments = _segments(split.sequences[self.fields[0]].lengths, self.length, truncate=self.truncate)
         n_rows = self._count(int(segments.rows.max(initial=-1)) + 1)
-        added = self._added(segments, (n_rows, self.to))
+        added = self._added(segments, (n_rows, self.length))
         if taken := [name for name in added if name in split.others or name in split.sequences]:
             raise SpecError(
                 "pack gives a column the name of this field", field=taken[0], remedy="Rename it in transform="
@@ -127,7 +132,7 @@ class Pack:
         """Return the number of rows of a batch whose documents need so many."""
         if self.rows is not None and n_needed > self.rows:
             raise SpecError(
-                f"the documents of this batch need {n_needed} rows of {self.to}, more than rows={self.rows}",
+                f"the documents of this batch need {n_needed} rows of {self.length}, more than rows={self.rows}",
                 field=self.fields[0],
                 remedy="Pass a smaller batch_size, or a larger rows=",
             )
@@ -149,10 +154,10 @@ class Pack:
 
     def _rows(self, name: str, sequence: Ragged, segments: _Segments, n_rows: int) -> NDArray[Any]:
         values: Any = sequence.values
-        rows = np.full((n_rows, self.to, *values.shape[1:]), fill_value(name, self.value, sequence), values.dtype)
-        flat = rows.reshape(n_rows * self.to, *values.shape[1:])
+        rows = np.full((n_rows, self.length, *values.shape[1:]), fill_value(name, self.value, sequence), values.dtype)
+        flat = rows.reshape(n_rows * self.length, *values.shape[1:])
         starts = (sequence.offsets[segments.documents] + segments.begins).tolist()
-        for at, start, length in zip(segments.places(self.to), starts, segments.lengths.tolist(), strict=True):
+        for at, start, length in zip(segments.places(self.length), starts, segments.lengths.tolist(), strict=True):
             flat[at : at + length] = values[start : start + length]
         return rows
 
@@ -163,10 +168,10 @@ class Pack:
         documents = np.full(shape if self.documents is not None else 0, -1, np.int32)
         if self.documents is not None:
             added[self.documents] = documents
-        columns, ramp = [column.reshape(-1) for column in added.values()], np.arange(self.to, dtype=np.int32)
+        columns, ramp = [column.reshape(-1) for column in added.values()], np.arange(self.length, dtype=np.int32)
         numbers = zip(segments.numbers.tolist(), segments.documents.tolist(), strict=True)
         for at, length, (number, document) in zip(
-            segments.places(self.to), segments.lengths.tolist(), numbers, strict=True
+            segments.places(self.length), segments.lengths.tolist(), numbers, strict=True
         ):
             columns[0][at : at + length] = number
             columns[1][at : at + length] = ramp[:length]
@@ -197,24 +202,24 @@ class _Segments(NamedTuple):
     columns: NDArray[np.int64]
     numbers: NDArray[np.int64]
 
-    def places(self, to: int) -> list[int]:
-        """Return the place of each in the rows of `to` tokens, one after the other."""
-        places: list[int] = (self.rows * to + self.columns).tolist()
+    def places(self, length: int) -> list[int]:
+        """Return the place of each in the rows of `length` tokens, one after the other."""
+        places: list[int] = (self.rows * length + self.columns).tolist()
         return places
 
 
-def _segments(lengths: NDArray[np.int64], to: int, *, truncate: bool) -> _Segments:
+def _segments(lengths: NDArray[np.int64], length: int, *, truncate: bool) -> _Segments:
     """Return the segments of documents of these lengths, with their places."""
-    lengths = np.minimum(lengths, to) if truncate else lengths
-    n_parts = -(-lengths // to)
+    lengths = np.minimum(lengths, length) if truncate else lengths
+    n_parts = -(-lengths // length)
     documents = np.repeat(np.arange(len(lengths)), n_parts)
-    begins = (np.arange(len(documents)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * to
-    parts = np.minimum(lengths[documents] - begins, to)
+    begins = (np.arange(len(documents)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * length
+    parts = np.minimum(lengths[documents] - begins, length)
     order = np.argsort(-parts, kind="stable")
-    return _Segments(documents[order], begins[order], parts[order], *_best_fit(parts[order].tolist(), to))
+    return _Segments(documents[order], begins[order], parts[order], *_best_fit(parts[order].tolist(), length))
 
 
-def _best_fit(lengths: list[int], to: int) -> NDArray[np.int64]:
+def _best_fit(lengths: list[int], row_length: int) -> NDArray[np.int64]:
     """Return rows, columns and numbers, int64[3, s]: each segment goes into the fullest row that has room for it."""
     places: list[tuple[int, int, int]] = []
     free: list[tuple[int, int]] = []  # free columns and number of each row that is not full
@@ -224,10 +229,10 @@ def _best_fit(lengths: list[int], to: int) -> NDArray[np.int64]:
         if fullest < len(free):
             space, row = free.pop(fullest)
         else:
-            space, row = to, len(counts)
+            space, row = row_length, len(counts)
             counts.append(0)
         counts[row] += 1
-        places.append((row, to - space, counts[row]))
+        places.append((row, row_length - space, counts[row]))
         if space > length:
             insort(free, (space - length, row))
     return np.array(places, np.int64).reshape(-1, 3).T

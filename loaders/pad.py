@@ -17,14 +17,16 @@ from dataformats.loaders.sequences import Indices, SequenceFields, Split, check_
 __all__ = ["Pad", "pad"]
 
 
-def pad(*fields: str, to: int | None = None, value: Any = 0, truncate: bool = False, lengths: str | None = None) -> Pad:
-    """Return a collate function that pads these fields to arrays `(B, to, ...)`; other fields are not affected.
+def pad(
+    *fields: str, length: int | None = None, value: Any = 0, truncate: bool = False, lengths: str | None = None
+) -> Pad:
+    """Return a collate function that pads these fields to arrays `(B, length, ...)`; other fields are not affected.
 
     Args:
         *fields: Names of fields that hold sequences of numbers, or of arrays of one shape.
-        to: The length of every row; `None` takes the longest one of each batch.
+        length: The length of every row; `None` takes the longest one of each batch.
         value: The padding value; the field's dtype must hold it.
-        truncate: Cut rows longer than `to`, which otherwise raise.
+        truncate: Cut rows longer than `length`, which otherwise raise.
         lengths: A suffix: adds, for each field, a column int64[B] under the field's name with this suffix, the length
             of each row before padding.
 
@@ -33,7 +35,7 @@ def pad(*fields: str, to: int | None = None, value: Any = 0, truncate: bool = Fa
 
     Example:
         >>> import dataformats
-        >>> collate = dataformats.pad("tokens", to=4, lengths="_length")
+        >>> collate = dataformats.pad("tokens", length=4, lengths="_length")
         >>> batch = collate([{"tokens": [7, 8, 9], "label": 1}, {"tokens": [5], "label": 0}])
         >>> batch["tokens"]
         array([[7, 8, 9, 0],
@@ -41,11 +43,11 @@ def pad(*fields: str, to: int | None = None, value: Any = 0, truncate: bool = Fa
         >>> batch["tokens_length"], batch["label"]
         (array([3, 1]), array([1, 0]))
     """
-    if truncate and to is None:
-        raise ValueError("truncate=True needs a length to cut at, found to=None. Pass to=")
+    if truncate and length is None:
+        raise ValueError("truncate=True needs a length to cut at, found length=None. Pass length=")
     check_text("lengths", lengths, "a suffix such as '_length'")
-    to = None if to is None else checked_int("to", to, 1)
-    return Pad(field_names(fields, "pad"), to, value, truncate, lengths)
+    length = None if length is None else checked_int("length", length, 1)
+    return Pad(field_names(fields, "pad"), length, value, truncate, lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,14 @@ class Pad:
 
     Attributes:
         fields: The names of the fields to pad.
-        to: The length of every row; `None`: the longest of the batch.
+        length: The length of every row; `None`: the longest of the batch.
         value: The padding value.
         truncate: True if longer rows are cut.
         lengths: The suffix of the columns of lengths, or `None`.
     """
 
     fields: tuple[str, ...]
-    to: int | None
+    length: int | None
     value: Any
     truncate: bool
     lengths: str | None
@@ -104,35 +106,35 @@ class Pad:
         return merged
 
     def _rows(self, field: str, ragged: Ragged, indices: Indices) -> dict[str, Any]:
-        if self.to is not None and int(ragged.lengths.max(initial=0)) > self.to:
+        if self.length is not None and int(ragged.lengths.max(initial=0)) > self.length:
             if not self.truncate:
-                raise _too_long(field, ragged, self.to, indices)
-            ragged = _cut(ragged, self.to)
+                raise _too_long(field, ragged, self.length, indices)
+            ragged = _cut(ragged, self.length)
         value = fill_value(field, self.value, ragged)
-        columns: dict[str, Any] = {field: ragged.pad(self.to, value)}
+        columns: dict[str, Any] = {field: ragged.pad(self.length, value)}
         if self.lengths is not None:
             columns[field + self.lengths] = ragged.lengths
         return columns
 
 
-def _cut(ragged: Ragged, to: int) -> Ragged:
-    """Return items of at most `to` values."""
+def _cut(ragged: Ragged, length: int) -> Ragged:
+    """Return items of at most `length` values."""
     first, last = int(ragged.offsets[0]), int(ragged.offsets[-1])
     within = np.arange(first, last) - np.repeat(ragged.offsets[:-1], ragged.lengths)
-    lengths = np.minimum(ragged.lengths, to)
+    lengths = np.minimum(ragged.lengths, length)
     values: Any = ragged.values
-    return Ragged(values[first:last][within < to], np.cumsum([0, *lengths], dtype=np.int64))
+    return Ragged(values[first:last][within < length], np.cumsum([0, *lengths], dtype=np.int64))
 
 
 # ---- errors
 
 
-def _too_long(field: str, ragged: Ragged, to: int, indices: Indices) -> SpecError:
+def _too_long(field: str, ragged: Ragged, length: int, indices: Indices) -> SpecError:
     lengths = ragged.lengths
-    row, others = int(lengths.argmax()), int((lengths > to).sum()) - 1
+    row, others = int(lengths.argmax()), int((lengths > length).sum()) - 1
     return SpecError(
-        f"{row_name(indices, row)} has {lengths[row]} values, more than to={to}"
+        f"{row_name(indices, row)} has {lengths[row]} values, more than length={length}"
         + (f", as have {others} more of this batch" if others else ""),
         field=field,
-        remedy="Pass a larger to=, truncate=True, or to=None for the longest of each batch",
+        remedy="Pass a larger length=, truncate=True, or length=None for the longest of each batch",
     )

@@ -124,24 +124,24 @@ class Ragged:
         present = None if self.present is None else self.present[positions]
         return Ragged(take_column(self.values, inner), offsets, self.item, present)
 
-    def pad(self, to: int | None = None, value: Any = 0) -> NDArray[Any]:
-        """Return a dense array `(B, to, ...)`; short items are filled up with `value`.
+    def pad(self, length: int | None = None, value: Any = 0) -> NDArray[Any]:
+        """Return a dense array `(B, length, ...)`; short items are filled up with `value`.
 
         Args:
-            to: The length of every row; `None` is that of the longest item.
+            length: The length of every row; `None` is that of the longest item.
             value: The filler, of the values' dtype.
 
         Raises:
-            ValueError: An item is longer than `to`, or the values are not an array.
+            ValueError: An item is longer than `length`, or the values are not an array.
         """
         if not isinstance(self.values, np.ndarray):
             raise ValueError(
                 f"cannot pad a Ragged over {type(self.values).__name__}: expected an array. Pad its values first."
             )
         longest = int(self.lengths.max(initial=0))
-        width = longest if to is None else to
+        width = longest if length is None else length
         if longest > width:
-            raise ValueError(f"item {int(self.lengths.argmax())} has {longest} values, more than to={width}")
+            raise ValueError(f"item {int(self.lengths.argmax())} has {longest} values, more than length={width}")
         dense = np.full((len(self), width, *self.values.shape[1:]), value, self.values.dtype)
         bounds = self.offsets.tolist()
         if bounds[-1] - bounds[0] < _LONG * len(self):

@@ -286,7 +286,7 @@ def shuffled(data: Data, *, packed: bool) -> Work:
     path, n = made(data, TOKENS)
     title = f"Loader, {n:,} Examples {{{TOKENS.what}}}, a shuffled epoch"
     if packed:
-        collate = dataformats.pack("tokens", to=ROW)
+        collate = dataformats.pack("tokens", length=ROW)
         sides = {
             "dataformats": lambda: our_epochs(
                 path, collate, lambda batch: packed_facts(batch["tokens"], batch["segment_ids"])

@@ -48,24 +48,24 @@ LENGTHS = st.lists(st.integers(0, 9), max_size=12)
 
 
 @given(LENGTHS, st.integers(1, 7), st.booleans())
-def test_nothing_is_lost(lengths: list[int], to: int, truncate: bool) -> None:
+def test_nothing_is_lost(lengths: list[int], length: int, truncate: bool) -> None:
     column = column_of(lengths)
-    batch = pack("tokens", to=to, value=-7, truncate=truncate, documents="of").of_columns({"tokens": column})
+    batch = pack("tokens", length=length, value=-7, truncate=truncate, documents="of").of_columns({"tokens": column})
 
     found: dict[int, list[int]] = {}
     for document, tokens in sorted(segments_of(batch), key=lambda each: each[1][0]):
-        assert len(tokens) == to or len(tokens) == lengths[document] % to
+        assert len(tokens) == length or len(tokens) == lengths[document] % length
         found.setdefault(document, []).extend(tokens.tolist())
-    wanted = {i: item.tolist()[: to if truncate else None] for i, item in enumerate(column) if len(item)}
+    wanted = {i: item.tolist()[: length if truncate else None] for i, item in enumerate(column) if len(item)}
     assert found == wanted
-    assert len(batch["tokens"]) <= sum(-(-len(tokens) // to) for tokens in wanted.values())
+    assert len(batch["tokens"]) <= sum(-(-len(tokens) // length) for tokens in wanted.values())
 
 
 @given(LENGTHS, st.integers(1, 7))
-def test_records_and_columns_agree(lengths: list[int], to: int) -> None:
+def test_records_and_columns_agree(lengths: list[int], length: int) -> None:
     column, labels = column_of([3, *lengths], np.int16), np.arange(len(lengths))
     cut = Ragged(column.values, column.offsets[1:])
-    collate = pack("tokens", to=to, documents="of")
+    collate = pack("tokens", length=length, documents="of")
     found = collate.of_columns({"label": labels, "tokens": cut})
     records = [{"label": label, "tokens": tokens} for label, tokens in zip(labels, cut, strict=True)]
 
@@ -76,7 +76,7 @@ def test_records_and_columns_agree(lengths: list[int], to: int) -> None:
 
 
 def test_the_fullest_row_that_has_room() -> None:
-    batch = pack("tokens", to=6).of_columns({"tokens": column_of([2, 4, 1, 5, 13])})
+    batch = pack("tokens", length=6).of_columns({"tokens": column_of([2, 4, 1, 5, 13])})
 
     assert batch["tokens"].tolist() == [
         [4000, 4001, 4002, 4003, 4004, 4005],
@@ -91,39 +91,39 @@ def test_the_fullest_row_that_has_room() -> None:
 
 def test_several_fields() -> None:
     columns = {"tokens": column_of([2, 3]), "mask": Ragged(np.ones((5, 2), np.float32), np.array([0, 2, 5]))}
-    batch = pack("tokens", "mask", to=4, value=9).of_columns(columns)
+    batch = pack("tokens", "mask", length=4, value=9).of_columns(columns)
 
     assert batch["tokens"].tolist() == [[1000, 1001, 1002, 9], [0, 1, 9, 9]]
     assert batch["mask"].dtype == np.float32
     assert batch["mask"][:, :, 1].tolist() == [[1, 1, 1, 9], [1, 1, 9, 9]]
     columns["mask"] = Ragged(np.ones(4), np.array([0, 2, 4]))
     with pytest.raises(dataformats.SpecError, match="field 'mask': row 1 has 2 values, but 3 of 'tokens'"):
-        pack("tokens", "mask", to=4).of_columns(columns)
+        pack("tokens", "mask", length=4).of_columns(columns)
 
 
 def test_a_given_number_of_rows() -> None:
-    collate = pack("tokens", to=4, rows=3)
+    collate = pack("tokens", length=4, rows=3)
     assert collate.of_columns({"tokens": column_of([4, 3, 1])})["segment_ids"].tolist()[1:] == [[1, 1, 1, 2], [0] * 4]
     with pytest.raises(dataformats.SpecError, match=r"need 4 rows of 4, more than rows=3\. Pass a smaller batch_size"):
         collate.of_columns({"tokens": column_of([13])})
 
 
 def test_no_tokens() -> None:
-    empty = pack("tokens", to=4).of_columns({"tokens": column_of([0, 0], np.int32), "label": np.arange(2)})
+    empty = pack("tokens", length=4).of_columns({"tokens": column_of([0, 0], np.int32), "label": np.arange(2)})
     assert empty["tokens"].shape == (0, 4)
     assert empty["tokens"].dtype == np.int32
     assert empty["label"].tolist() == [0, 1]
-    assert pack("tokens", to=4)([]) == {}
+    assert pack("tokens", length=4)([]) == {}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"to": 0}, "to: expected a whole number .* found 0"),
-        ({"to": None}, "found None"),
-        ({"to": 4, "rows": True}, "rows: expected a whole number .* found True"),
-        ({"to": 4, "documents": ""}, "documents: expected the name of a column"),
-        ({"to": 4, "documents": "positions"}, "documents: expected the name of a column"),
+        ({"length": 0}, "length: expected a whole number .* found 0"),
+        ({"length": None}, "found None"),
+        ({"length": 4, "rows": True}, "rows: expected a whole number .* found True"),
+        ({"length": 4, "documents": ""}, "documents: expected the name of a column"),
+        ({"length": 4, "documents": "positions"}, "documents: expected the name of a column"),
     ],
 )
 def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
@@ -133,19 +133,19 @@ def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
 
 def test_fields_that_cannot_be_packed() -> None:
     with pytest.raises(ValueError, match=r"expected the names of the fields to pack, found \(\)"):
-        pack(to=4)
+        pack(length=4)
     with pytest.raises(dataformats.SpecError, match="expected a field of the records to pack, found only a"):
-        pack("tokens", to=4)([{"a": 1}])
+        pack("tokens", length=4)([{"a": 1}])
     with pytest.raises(dataformats.SpecError, match="expected sequences of numbers to pack, found a str"):
-        pack("tokens", to=4)([{"tokens": "abc"}])
+        pack("tokens", length=4)([{"tokens": "abc"}])
     with pytest.raises(dataformats.SpecError, match="field 'positions': pack gives a column the name of this field"):
-        pack("tokens", to=4)([{"tokens": [1], "positions": 3}])
+        pack("tokens", length=4)([{"tokens": [1], "positions": 3}])
     with pytest.raises(dataformats.SpecError, match="value=-1 does not fit uint8"):
-        pack("tokens", to=4, value=-1)([{"tokens": np.zeros(2, np.uint8)}])
+        pack("tokens", length=4, value=-1)([{"tokens": np.zeros(2, np.uint8)}])
 
 
 def test_it_pickles() -> None:
-    collate = pack("tokens", to=4, rows=2, value=1, truncate=True, documents="of")
+    collate = pack("tokens", length=4, rows=2, value=1, truncate=True, documents="of")
     assert isinstance(collate, Pack)
     assert pickle.loads(pickle.dumps(collate)) == collate
 
@@ -163,7 +163,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def loader_of(path: Path, batch_size: int, **options: Any) -> dataformats.Loader:
-    return dataformats.Loader(dataformats.open(path), batch_size, seed=3, collate=pack("tokens", to=10), **options)
+    return dataformats.Loader(dataformats.open(path), batch_size, seed=3, collate=pack("tokens", length=10), **options)
 
 
 def tokens_in(batch: Any) -> list[int]:

@@ -44,7 +44,7 @@ def test_the_longest_of_the_batch() -> None:
 
 
 def test_a_given_length_and_value() -> None:
-    batch = pad("tokens", to=4, value=-1, lengths="_length")(RECORDS)
+    batch = pad("tokens", length=4, value=-1, lengths="_length")(RECORDS)
 
     assert list(batch) == ["tokens", "tokens_length", "label"]
     assert batch["tokens"].tolist() == [[1, 2, 3, -1], [-1] * 4, [4, 5, -1, -1]]
@@ -53,7 +53,7 @@ def test_a_given_length_and_value() -> None:
 
 
 def test_lengths_after_truncation() -> None:
-    batch = pad("tokens", to=2, truncate=True, lengths=".n")(RECORDS)
+    batch = pad("tokens", length=2, truncate=True, lengths=".n")(RECORDS)
 
     assert batch["tokens"].tolist() == [[1, 2], [0, 0], [4, 5]]
     assert batch["tokens.n"].tolist() == [2, 0, 2]
@@ -62,21 +62,23 @@ def test_lengths_after_truncation() -> None:
 @pytest.mark.parametrize("numbers", [None, np.array([30, 10, 20])])
 def test_too_long(numbers: Any) -> None:
     named = "row 0" if numbers is None else "record 30"
-    message = rf"field 'tokens': {named} has 3 values, more than to=1, as have 1 more of this batch\. .*truncate=True"
+    message = (
+        rf"field 'tokens': {named} has 3 values, more than length=1, as have 1 more of this batch\. .*truncate=True"
+    )
     columns = {"tokens": column_of([record["tokens"] for record in RECORDS])}
     with pytest.raises(dataformats.SpecError, match=message):
-        pad("tokens", to=1)(RECORDS, numbers)
+        pad("tokens", length=1)(RECORDS, numbers)
     with pytest.raises(dataformats.SpecError, match=message):
-        pad("tokens", to=1).of_columns(columns, numbers)
+        pad("tokens", length=1).of_columns(columns, numbers)
 
 
 ITEMS = st.lists(st.lists(st.integers(-5, 5), max_size=6).map(lambda item: np.array(item, np.int16)), min_size=1)
 
 
 @given(ITEMS, st.sampled_from([None, 2, 6, 9]), st.integers(-3, 3), st.integers(0, 3))
-def test_records_and_columns_agree(items: list[np.ndarray], to: int | None, value: int, first: int) -> None:
+def test_records_and_columns_agree(items: list[np.ndarray], length: int | None, value: int, first: int) -> None:
     """Also for a column whose values do not begin at 0, such as a slice."""
-    collate = pad("tokens", to=to, value=value, truncate=to is not None, lengths="_n")
+    collate = pad("tokens", length=length, value=value, truncate=length is not None, lengths="_n")
     whole = column_of([np.full(first, 99, np.int16), *items])
     column = Ragged(whole.values, whole.offsets[1:])
     labels = np.arange(len(items))
@@ -85,7 +87,7 @@ def test_records_and_columns_agree(items: list[np.ndarray], to: int | None, valu
     found = collate.of_columns({"label": labels, "tokens": column})
 
     assert_equal(found, collate(records))
-    width = max(map(len, items)) if to is None else to
+    width = max(map(len, items)) if length is None else length
     wanted = [[*item.tolist()[:width], *[value] * (width - len(item))] for item in items]
     assert found["tokens"].tolist() == wanted
 
@@ -106,7 +108,7 @@ def test_records_and_columns_agree(items: list[np.ndarray], to: int | None, valu
 )
 def test_columns_of_every_kind(column: Any) -> None:
     batch = RecordBatch({"x": column, "y": np.arange(3)}, np.arange(3))
-    collate = pad("x", to=5, lengths="_n")
+    collate = pad("x", length=5, lengths="_n")
 
     found = collate.of_columns(batch.columns)
 
@@ -162,7 +164,7 @@ def test_a_padding_value_that_does_not_fit(value: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.1, 3])
 def test_padding_values_of_floats(value: float) -> None:
-    found = pad("x", to=2, value=value)([{"x": np.zeros(1, np.float32)}])["x"]
+    found = pad("x", length=2, value=value)([{"x": np.zeros(1, np.float32)}])["x"]
 
     np.testing.assert_array_equal(found, np.array([[0, value]], np.float32))
 
@@ -191,10 +193,10 @@ def test_records_without_fields() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"to": 0}, "to: expected a whole number .* found 0"),
-        ({"to": 2.0}, "found 2.0"),
-        ({"to": True}, "found True"),
-        ({"truncate": True}, "truncate=True needs a length .*Pass to="),
+        ({"length": 0}, "length: expected a whole number .* found 0"),
+        ({"length": 2.0}, "found 2.0"),
+        ({"length": True}, "found True"),
+        ({"truncate": True}, "truncate=True needs a length .*Pass length="),
         ({"lengths": ""}, "lengths: expected a suffix"),
         ({"lengths": True}, "lengths: expected a suffix"),
     ],
@@ -212,7 +214,7 @@ def test_no_fields() -> None:
 
 
 def test_it_pickles() -> None:
-    collate = pad("tokens", to=4, value=1, lengths="_n")
+    collate = pad("tokens", length=4, value=1, lengths="_n")
 
     assert pickle.loads(pickle.dumps(collate)) == collate
     assert isinstance(collate, Pad)
@@ -223,7 +225,7 @@ def test_a_source(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.tfrecord", "tfrecord", spec=spec) as writer:
         writer.extend({"tokens": np.arange(index % 4), "label": index} for index in range(10))
     src = dataformats.open(tmp_path / "x.tfrecord")
-    collate = pad("tokens", to=3, lengths="_n")
+    collate = pad("tokens", length=3, lengths="_n")
     indices = [3, 9, 4, 0]
 
     assert_equal(collate.of_columns(src.read(indices).columns), collate([src[index] for index in indices]))
