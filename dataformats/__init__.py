@@ -8,148 +8,38 @@
     with dataformats.create("out.ffr", "ffrecord", spec=src.spec) as writer:
         writer.extend(src)
 
-What stands here is the public interface. It is imported piece by piece, at first use.
+The public names stand in `__init__.pyi`. Each is imported at its first use.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from dataformats.batch import Nullable, Ragged, RecordBatch
-    from dataformats.columns.codec_resolver import register_codec
-    from dataformats.converting import ConvertReport, convert
-    from dataformats.errors import (
-        ChecksumError,
-        CodecError,
-        CorruptRecordError,
-        DataFormatsError,
-        FormatError,
-        MissingExtraError,
-        SpecError,
-        StateMismatchError,
-        TargetExistsError,
-        TargetInUseError,
-        TruncatedError,
-        UnknownNameError,
-        WorkerError,
-    )
-    from dataformats.inspecting import Finding, Info, VerifyReport, info, verify
-    from dataformats.interfaces.record_source import RecordSource
-    from dataformats.interfaces.record_writer import RecordWriter
-    from dataformats.loaders.batch import Batch
-    from dataformats.loaders.loader import Loader
-    from dataformats.loaders.mixture import Mixture, mix
-    from dataformats.loaders.pack import pack
-    from dataformats.loaders.pad import pad
-    from dataformats.merging import merge, split
-    from dataformats.reading.concat import concat
-    from dataformats.reading.field_operations import DecodingSource
-    from dataformats.reading.opening import open, register_backend
-    from dataformats.reading.stats import FieldStats
-    from dataformats.repairing import RepairReport, repair
-    from dataformats.spec import Spec, Type
-    from dataformats.writing.creating import create
 
 __version__ = "0.1.0"
 
-_ROOMS = {
-    "batch": ("Nullable", "Ragged", "RecordBatch"),
-    "converting": ("ConvertReport", "convert"),
-    "errors": (
-        "ChecksumError",
-        "CodecError",
-        "CorruptRecordError",
-        "DataFormatsError",
-        "FormatError",
-        "MissingExtraError",
-        "SpecError",
-        "StateMismatchError",
-        "TargetExistsError",
-        "TargetInUseError",
-        "TruncatedError",
-        "UnknownNameError",
-        "WorkerError",
-    ),
-    "columns.codec_resolver": ("register_codec",),
-    "inspecting": ("Finding", "Info", "VerifyReport", "info", "verify"),
-    "merging": ("merge", "split"),
-    "reading.field_operations": ("DecodingSource",),
-    "reading.opening": ("open", "register_backend"),
-    "interfaces.record_source": ("RecordSource",),
-    "repairing": ("RepairReport", "repair"),
-    "reading.stats": ("FieldStats",),
-    "spec": ("Spec", "Type"),
-    "reading.concat": ("concat",),
-    "loaders.batch": ("Batch",),
-    "loaders.loader": ("Loader",),
-    "loaders.mixture": ("Mixture", "mix"),
-    "loaders.pack": ("pack",),
-    "loaders.pad": ("pad",),
-    "interfaces.record_writer": ("RecordWriter",),
-    "writing.creating": ("create",),
-}
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
-
-__all__ = [
-    "Batch",
-    "ChecksumError",
-    "CodecError",
-    "ConvertReport",
-    "CorruptRecordError",
-    "DataFormatsError",
-    "DecodingSource",
-    "FieldStats",
-    "Finding",
-    "FormatError",
-    "Info",
-    "Loader",
-    "MissingExtraError",
-    "Mixture",
-    "Nullable",
-    "Ragged",
-    "RecordBatch",
-    "RecordSource",
-    "RecordWriter",
-    "RepairReport",
-    "Spec",
-    "SpecError",
-    "StateMismatchError",
-    "TargetExistsError",
-    "TargetInUseError",
-    "TruncatedError",
-    "Type",
-    "UnknownNameError",
-    "VerifyReport",
-    "WorkerError",
-    "concat",
-    "convert",
-    "create",
-    "info",
-    "merge",
-    "mix",
-    "open",
-    "pack",
-    "pad",
-    "register_backend",
-    "register_codec",
-    "repair",
-    "split",
-    "verify",
-]
+_MODULE_OF: dict[str, str] = {}  # of each public name; read at first use
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _ROOM_OF:
+def __getattr__(name: str) -> object:
+    if not _MODULE_OF:
+        _MODULE_OF.update(_read_stub())
+    if name == "__all__":
+        return sorted(_MODULE_OF, key=lambda public: (public.islower(), public))
+    if name not in _MODULE_OF:
         from dataformats.near_names import MODULE
 
         remedy = f"; instead: {MODULE[name]}" if name in MODULE else ""
         raise AttributeError(f"module 'dataformats' has no attribute {name!r}{remedy}")
-    value = getattr(importlib.import_module(f"dataformats.{_ROOM_OF[name]}"), name)
+    value: object = getattr(importlib.import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__getattr__("__all__"), "__version__"])
+
+
+def _read_stub() -> dict[str, str]:
+    """Return the module of each public name: a line of the stub is `from MODULE import NAME as NAME`."""
+    stub = __loader__.get_data(f"{__path__[0]}/__init__.pyi").decode()  # in a zip file, too
+    return {line.split()[3]: line.split()[1] for line in stub.splitlines() if line.startswith("from ")}

@@ -11,6 +11,7 @@ from typing import Any
 
 import dataformats
 from dataformats.errors import DataFormatsError
+from dataformats.writing.dataset_writer import DatasetWriter
 from tests.deep.soak.datasets import CASES, Datasets, check_records, records, spec_of
 
 __all__ = ["Writing"]
@@ -122,7 +123,7 @@ class Writing:
                 return
             raise AssertionError(f"{damaged.path} was converted")
 
-    def _create(self, path: Path, name: str, **options: Any) -> dataformats.DatasetWriter:
+    def _create(self, path: Path, name: str, **options: Any) -> DatasetWriter:
         case = CASES[name]
         return dataformats.create(path, case.format, spec=spec_of(name), **case.create_options, **options)
 

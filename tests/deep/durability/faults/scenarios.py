@@ -13,6 +13,7 @@ import numpy as np
 import dataformats
 from dataformats.testing import FormatCase
 from dataformats.testing.records import blob, same
+from dataformats.writing.dataset_writer import DatasetWriter
 from tests.cases import FORMATS
 
 __all__ = ["SCENARIOS", "Contents", "Scenario"]
@@ -168,7 +169,7 @@ class Scenario:
         """Return where a conversion reads from: beside the folder, where no fault happens."""
         return folder.with_name("source")
 
-    def _flush(self, writer: dataformats.DatasetWriter) -> None:
+    def _flush(self, writer: DatasetWriter) -> None:
         try:
             writer.flush(sync=True)
         except OSError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dataformats
+from dataformats.writing.dataset_writer import DatasetWriter
 
 __all__ = [
     "ADDED",
@@ -96,7 +97,7 @@ def create_file(name: str, format: str, numbers: Sequence[int], *, retries: bool
     return call
 
 
-def _close_twice(writer: dataformats.DatasetWriter, numbers: Sequence[int], place: Place) -> None:
+def _close_twice(writer: DatasetWriter, numbers: Sequence[int], place: Place) -> None:
     """Close a writer again if it fails, once the fault has passed; report if the error names a folder that is there."""
     writer.extend([record(n) for n in numbers])
     try:
