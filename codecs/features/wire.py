@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dataformats.display.protobuf_text import read_varint
+from dataformats.protobuf_wire import DELIMITED, fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,6 @@ __all__ = [
     "varint",
 ]
 
-_DELIMITED = 2
 _MAX_VARINT = 10
 _LAST_BITS = np.uint64(0x7F)
 _CONTINUED = np.uint8(0x80)
@@ -43,7 +42,7 @@ def varint(value: int) -> bytes:
 
 def delimited(number: int, payload: bytes) -> bytes:
     """Return a field whose value is a message or bytes: tag, length, payload."""
-    return varint(number << 3 | _DELIMITED) + varint(len(payload)) + payload
+    return varint(number << 3 | DELIMITED) + varint(len(payload)) + payload
 
 
 def map_entry(number: int, name: bytes, value: bytes) -> bytes:
@@ -87,11 +86,7 @@ def top_level(blob: bytes) -> Iterator[tuple[int, bytes]]:
     Raises:
         ValueError: The message does not parse, or has a field that is not length-delimited.
     """
-    at = 0
-    while at < len(blob):
-        tag, at = read_varint(blob, at)
-        length, at = read_varint(blob, at)
-        if tag & 7 != _DELIMITED or tag >> 3 == 0 or length > len(blob) - at:
-            raise ValueError(f"expected a length-delimited field at byte {at}")
-        yield tag >> 3, blob[at : at + length]
-        at += length
+    for number, wire_type, value in fields(blob):
+        if wire_type != DELIMITED or isinstance(value, int):
+            raise ValueError(f"expected a length-delimited field {number}, found wire type {wire_type}")
+        yield number, value

@@ -22,7 +22,6 @@ from dataformats.cli.index import index
 from dataformats.cli.info import info
 from dataformats.cli.installation import version
 from dataformats.cli.merge import merge
-from dataformats.cli.output import printable
 from dataformats.cli.repair import repair
 from dataformats.cli.sample import sample
 from dataformats.cli.schema import schema
@@ -31,6 +30,7 @@ from dataformats.cli.stats import stats
 from dataformats.cli.verify import verify
 from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
+from dataformats.display.text import printable
 
 __all__ = ["COMMANDS", "app", "main"]
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dataformats.cli.output import printable
+from dataformats.display.text import printable
 from dataformats.errors import CodecError, DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.storage.descriptors import is_shortage
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import Any
 
+from dataformats.display.text import printable
 from dataformats.registry import codecs
 from dataformats.spec import Type
 
-__all__ = ["can_print", "counted", "fact", "print_json", "printable", "why_opaque"]
-
+__all__ = ["can_print", "counted", "fact", "print_json", "why_opaque"]
 
 _NAME = 5000  # characters, more than a path has; a name in data may have megabytes
-_UNUSUAL = re.compile(r"[^ -~]")
 
 
 def fact(name: str, value: object) -> None:
@@ -26,11 +24,6 @@ def fact(name: str, value: object) -> None:
 def print_json(value: Any) -> None:
     """Print one JSON document, in ASCII."""
     print(json.dumps(value, indent=1, allow_nan=False))
-
-
-def printable(text: str) -> str:
-    """Return text with control characters and line breaks escaped."""
-    return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
 
 
 def can_print(text: str) -> bool:
@@ -54,8 +47,3 @@ def why_opaque(kind: Type) -> str:
 def counted(n: int, what: str) -> str:
     """Return `1 record` or `2 records`."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
-    return character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()

@@ -13,7 +13,8 @@ import typer
 
 from dataformats.cli.exit_codes import FINDING, in_lines
 from dataformats.cli.functions import matches
-from dataformats.cli.output import can_print, fact, print_json, printable, why_opaque
+from dataformats.cli.output import can_print, fact, print_json, why_opaque
+from dataformats.display.text import printable
 from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from dataformats.cli.output import printable
+from dataformats.display.text import printable
 
 __all__ = ["warnings_in_one_line"]
 

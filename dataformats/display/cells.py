@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from dataformats.display.json_values import as_json
 from dataformats.display.media import as_image, image_facts, media_of
+from dataformats.display.text import array_type, text_of
 
-__all__ = ["DETAIL", "TABLE", "Cell", "Limits", "cell", "short_text"]
+__all__ = ["DETAIL", "TABLE", "Cell", "Limits", "as_download", "cell", "short_text"]
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=as_json)  # writes a long value only as far as it is shown
 
@@ -70,6 +71,17 @@ def short_text(value: Any) -> str:
     return (value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))[:100]
 
 
+def as_download(value: Any) -> tuple[bytes, str, str]:
+    """Return a whole value as bytes, their MIME type and the suffix of a file: media, or else bytes without a type."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        blob = bytes(value)
+        media = media_of(blob)
+        return (blob, "application/octet-stream", "bin") if media is None else (blob, media.mime, media.name.lower())
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass"), "application/octet-stream", "txt"
+    return json.dumps(as_json(value)).encode(), "application/octet-stream", "json"
+
+
 def _cut(text: str, limits: Limits) -> Cell:
     return {"text": text[: limits.characters], "length": len(text), "cut": len(text) > limits.characters}
 
@@ -78,7 +90,7 @@ def _of_bytes(blob: bytes, limits: Limits) -> Cell:
     media = media_of(blob)
     if media is not None:
         return {"kind": media.kind, "name": media.name, "length": len(blob)} | _of_image(blob, media.kind)
-    text = _as_text(blob, limits)
+    text = text_of(blob, limits.characters)
     if text is not None:
         return {"kind": "text", "text": text, "length": len(blob), "bytes": True, "cut": len(blob) > limits.characters}
     return {"kind": "bytes", "hex": blob[: limits.characters // 4].hex(), "length": len(blob)}
@@ -95,25 +107,13 @@ def _of_image(blob: bytes, kind: str) -> Cell:
     return {"width": facts.width, "height": facts.height, "mode": facts.mode}
 
 
-def _as_text(blob: bytes, limits: Limits) -> str | None:
-    """Return the beginning of bytes that are UTF-8 text; `None` if they are not."""
-    start = blob[: limits.characters]
-    try:
-        text = start.decode()
-    except UnicodeDecodeError as error:
-        if error.start < len(start) - 3 or len(start) == len(blob):  # no character that the limit cuts
-            return None
-        text = start[: error.start].decode()
-    return text if all(character.isprintable() or character in "\n\r\t" for character in text) else None
-
-
 def _of_array(array: NDArray[Any], limits: Limits) -> Cell:
     shape = list(array.shape)
     facts = {"dtype": str(array.dtype), "shape": shape, "length": int(array.size)}
     image = as_image(array)
     if image is not None:
         size = {"width": image.shape[1], "height": image.shape[0]}
-        return {"kind": "image", "name": f"{array.dtype}[{','.join(map(str, shape))}]", "length": array.nbytes, **size}
+        return {"kind": "image", "name": array_type(array), "length": array.nbytes, **size}
     first = array.reshape(-1)[: limits.values] if array.size else array[:0]
     facts |= {"kind": "array", "values": [_short(value) for value in first.reshape(-1)]}
     if array.dtype.kind not in "biuf" or array.size < 2:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from PIL import Image
     from PIL.ImageFile import ImageFile
 
-__all__ = ["ImageFacts", "Media", "as_image", "image_facts", "media_of", "thumbnail"]
+__all__ = ["ImageFacts", "Media", "as_image", "image_facts", "media_of", "media_text", "thumbnail"]
 
 _LEAST_BYTES, _HEAD_BYTES = 16, 2048
 _MEMORY = 2**27  # bytes for a thumbnail
 _PIXEL_BYTES = {"WebP": 12}  # WebP's decoder keeps three copies; others have the pixels, and perhaps converted ones
 _MOST_PIXEL_BYTES, _BUFFERED_BYTES = 5, 8  # a JPEG in several scans keeps the coefficients of all pixels
 _MAX_SCANS = 32  # each takes time for every pixel
+_DARK = 64  # arrays whose numbers are all below this, such as masks of classes, are brightened
 _LARGE = 64  # pixels on a side, from which on a thumbnail is a JPEG
 
 
@@ -165,10 +166,22 @@ def image_facts(blob: bytes | bytearray | memoryview) -> ImageFacts:
     return ImageFacts(name, image.width, image.height, image.mode)
 
 
+def media_text(blob: bytes | bytearray | memoryview) -> str:
+    """Return what `image_facts` says of an image, or `MP4 video`; `""` for other bytes."""
+    media = media_of(blob)
+    if media is None or media.kind != "image":
+        return "" if media is None else f"{media.name} {media.kind}"
+    try:
+        return str(image_facts(blob))
+    except ValueError as error:
+        return str(error)
+
+
 def thumbnail(value: Any, size: int = 128) -> bytes:
     """Return a small picture of an image: a JPEG, or a PNG if it has transparency or few pixels.
 
-    It takes at most 128 MiB of memory. Of an animation it shows the first picture; EXIF orientation is not applied.
+    It takes at most 128 MiB of memory. Of an animation it shows the first picture; EXIF orientation is not applied. An
+    array of small numbers, such as a mask of classes, is brightened.
 
     Args:
         value: The bytes of a JPEG, PNG, WebP or GIF, or an array that `as_image` accepts.
@@ -187,7 +200,10 @@ def thumbnail(value: Any, size: int = 128) -> bytes:
         pixels = as_image(value)
         if pixels is None:
             raise ValueError(f"expected an array shaped like an image, found {value.dtype}{list(value.shape)}")
-        return _saved(_reduced(_of_array(pixels, size), size))
+        pixels = _strided(pixels, size)
+        top = int(pixels.max())
+        bright = pixels * np.uint8(255 // top) if 0 < top < _DARK else pixels
+        return _saved(_reduced(_of_array(bright, size), size))
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise ValueError(f"expected bytes or an array, found {type(value).__name__}")
     name, image = _opened(value)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dataformats.display.media import media_of, thumbnail
+from dataformats.display.text import printable
 from dataformats.display.value_text import as_text
 from dataformats.spec import VALUE
 
@@ -90,7 +91,5 @@ def _picture(value: Any) -> str | None:
 
 
 def _text(text: str, most: int = _CHARACTERS) -> str:
-    """Return text cut and escaped; surrogates, and characters that change the direction of text, as backslashes."""
-    cut = text if len(text) <= most else f"{text[:most]}..."
-    shown = (one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in cut)
-    return html.escape("".join(shown))
+    """Return text cut and escaped."""
+    return html.escape(printable(text if len(text) <= most else f"{text[:most]}..."))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
-__all__ = ["protobuf_text", "read_varint"]
+from dataformats.display.text import quoted, text_of
+from dataformats.protobuf_wire import FIXED32, FIXED64, fields
+
+__all__ = ["protobuf_text"]
 
 _LEAST_BYTES, _MAX_FIELDS, _MAX_NUMBER = 4, 10_000, 2**14
 _SHOWN, _LEVELS, _CHARACTERS = 6, 5, 40
-_LAYOUT = str.maketrans("", "", "\t\n\r")
-_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
-_FIXED = {_FIXED64: struct.Struct("<d"), _FIXED32: struct.Struct("<f")}
-
-_Field = tuple[int, int, "int | bytes"]
+_FLOATS = {FIXED64: struct.Struct("<d"), FIXED32: struct.Struct("<f")}
 
 
 def protobuf_text(blob: bytes) -> str | None:
@@ -28,7 +26,7 @@ def protobuf_text(blob: bytes) -> str | None:
         >>> protobuf_text(b"any text") is None
         True
     """
-    return None if _as_text(blob) is not None else _message(blob, _LEVELS)
+    return None if text_of(blob, len(blob)) is not None else _message(blob, _LEVELS)
 
 
 def _message(blob: bytes, levels: int) -> str | None:
@@ -36,8 +34,10 @@ def _message(blob: bytes, levels: int) -> str | None:
         return None
     try:
         shown, n = [], 0
-        for number, wire_type, value in _fields(blob):
+        for number, wire_type, value in fields(blob):
             n += 1
+            if number >= _MAX_NUMBER or n > _MAX_FIELDS:
+                return None
             if n <= _SHOWN:
                 shown.append(f"{number}: {_value(wire_type, value, levels)}")
     except ValueError:
@@ -48,67 +48,9 @@ def _message(blob: bytes, levels: int) -> str | None:
 def _value(wire_type: int, value: int | bytes, levels: int) -> str:
     if isinstance(value, int):
         return f"varint {value}"
-    if wire_type in _FIXED:
-        return f"fixed{8 * len(value)} {_FIXED[wire_type].unpack(value)[0]:.6g} or {int.from_bytes(value, 'little')}"
-    text = _as_text(value)
+    if wire_type in _FLOATS:
+        return f"fixed{8 * len(value)} {_FLOATS[wire_type].unpack(value)[0]:.6g} or {int.from_bytes(value, 'little')}"
+    text = text_of(value, len(value))
     if text is not None:
-        return repr(text) if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]!r}... ({len(text)} characters)"
+        return quoted(text, _CHARACTERS)
     return _message(value, levels - 1) or f"{len(value)} bytes"
-
-
-def _as_text(blob: bytes) -> str | None:
-    """Return the bytes as text; `None` if they are no printable UTF-8."""
-    try:
-        text = blob.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if text.translate(_LAYOUT).isprintable() else None
-
-
-def _fields(blob: bytes) -> Iterator[_Field]:
-    """Yield number, wire type and value of each field.
-
-    Raises:
-        ValueError: The bytes do not parse, or have numbers or so many fields as messages hardly have.
-    """
-    at = 0
-    for _ in range(_MAX_FIELDS):
-        if at == len(blob):
-            return
-        tag, at = read_varint(blob, at)
-        number, wire_type = tag >> 3, tag & 7
-        if not 0 < number < _MAX_NUMBER:
-            raise ValueError(number)
-        if wire_type == _VARINT:
-            value, at = read_varint(blob, at)
-            yield number, wire_type, value
-            continue
-        if wire_type == _DELIMITED:
-            length, at = read_varint(blob, at)
-        elif wire_type in _FIXED:
-            length = _FIXED[wire_type].size
-        else:
-            raise ValueError(wire_type)
-        if length > len(blob) - at:
-            raise ValueError(length)
-        yield number, wire_type, blob[at : at + length]
-        at += length
-    raise ValueError(_MAX_FIELDS)
-
-
-def read_varint(blob: bytes, at: int) -> tuple[int, int]:
-    """Return the varint at a byte, and the byte behind it.
-
-    Raises:
-        ValueError: The bytes end within it, or it has more than ten.
-    """
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(blob):
-            break
-        byte = blob[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError(f"expected a varint at byte {at}")

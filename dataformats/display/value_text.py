@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.display.media import image_facts, media_of
+from dataformats.display.media import media_text
 from dataformats.display.protobuf_text import protobuf_text
+from dataformats.display.text import array_type, quoted
 
 __all__ = ["as_text"]
 
@@ -27,7 +28,7 @@ def _text(value: Any, levels: int) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _text_bytes(bytes(value))
     if isinstance(value, str):
-        return _cut(value)
+        return quoted(value, _CHARACTERS)
     if isinstance(value, np.ndarray):
         return _text_array(value)
     if isinstance(value, Mapping):
@@ -47,22 +48,17 @@ def _items(value: Sequence[Any], levels: int) -> list[str]:
 
 
 def _text_bytes(blob: bytes) -> str:
-    media = media_of(blob)
-    if media is None:
-        message = protobuf_text(blob)
-        if message is not None:
-            return f"{len(blob)} bytes, perhaps protobuf {message}"
-        return repr(blob) if len(blob) <= _BYTES else f"{len(blob)} bytes: {blob[:_BYTES]!r}..."
-    if media.kind != "image":
-        return f"{media.name} {media.kind}, {len(blob)} bytes"
-    try:
-        return f"{image_facts(blob)}, {len(blob)} bytes"
-    except ValueError as error:
-        return f"{error}, {len(blob)} bytes"
+    media = media_text(blob)
+    if media:
+        return f"{media}, {len(blob)} bytes"
+    message = protobuf_text(blob)
+    if message is not None:
+        return f"{len(blob)} bytes, perhaps protobuf {message}"
+    return repr(blob) if len(blob) <= _BYTES else f"{len(blob)} bytes: {blob[:_BYTES]!r}..."
 
 
 def _text_array(array: np.ndarray[Any, Any]) -> str:
-    kind = f"{array.dtype}[{','.join(map(str, array.shape))}]"
+    kind = array_type(array)
     if not array.size:
         return kind
     values = " ".join(str(value) for value in array.reshape(-1)[:_VALUES].tolist())
@@ -72,10 +68,6 @@ def _text_array(array: np.ndarray[Any, Any]) -> str:
 def _text_other(value: Any) -> str:
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}..."
-
-
-def _cut(text: str) -> str:
-    return repr(text) if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]!r}... ({len(text)} characters)"
 
 
 def _some(texts: Sequence[str], n: int) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.display.differences import differing
+from dataformats.display.text import array_type
 from dataformats.errors import Remedy
 from dataformats.inspecting.finding import Finding, cut
 from dataformats.spec import Type
@@ -67,7 +68,7 @@ def _typed(value: Any) -> str:
 
 
 def _shape(array: NDArray[Any]) -> str:
-    return f"{array.dtype}[{','.join(map(str, array.shape))}]" if array.ndim else f"{array.dtype} {array}"
+    return array_type(array) if array.ndim else f"{array.dtype} {array}"
 
 
 def _texts_of_arrays(expected: NDArray[Any], found: NDArray[Any]) -> tuple[str, str]:

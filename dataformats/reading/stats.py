@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, RecordBatch, take_column
-from dataformats.display.media import image_facts, media_of
+from dataformats.display.media import media_text
 from dataformats.errors import CodecError, FormatError
 from dataformats.reading.accumulators import (
     Frequencies,
@@ -212,7 +212,7 @@ class _FieldStats:
     def _add_ragged(self, column: Ragged, rows: NDArray[np.int64], indices: NDArray[np.int64]) -> None:
         lengths = column.lengths[rows]
         is_text = column.item in ("bytes", "utf8")
-        text = (lambda at: _image_text(column[int(rows[at])])) if column.item == "bytes" else (lambda _: "")
+        text = (lambda at: media_text(column[int(rows[at])])) if column.item == "bytes" else (lambda _: "")
         self._largest.add(lengths, indices[rows], text)
         self._collect(lengths)
         if is_text and not self._frequencies.overflown:
@@ -283,13 +283,3 @@ def _length(value: Any) -> int:
     """Return the length of a value, or -1 if it has none, as an array of no dimensions."""
     has_none = isinstance(value, np.ndarray) and not value.ndim
     return len(value) if hasattr(value, "__len__") and not has_none else -1
-
-
-def _image_text(blob: bytes) -> str:
-    media = media_of(blob)
-    if media is None or media.kind != "image":
-        return "" if media is None else f"{media.name} {media.kind}"
-    try:
-        return str(image_facts(blob))
-    except ValueError as error:
-        return str(error)

@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dataformats.display.cells import DETAIL, TABLE
-from dataformats.display.downloads import as_download, as_thumbnail
+from dataformats.display.cells import DETAIL, TABLE, as_download
+from dataformats.display.media import thumbnail
 from dataformats.viewer.dataset import ViewedDataset, in_words
 from dataformats.viewer.field_scan import FieldScan
 from dataformats.viewer.filters import Filters
@@ -113,7 +113,8 @@ class _Answers:
         size = max(16, min(query.number("size"), _MAX_SIDE))
         try:
             with self._decoding:
-                picture, kind = as_thumbnail(value, size)
+                picture = thumbnail(value, size)
+            kind = "image/png" if picture.startswith(b"\x89PNG") else "image/jpeg"
         except ValueError:
             picture, kind = _PAGE["broken.svg"].read_bytes(), "image/svg+xml"
         return Response(picture, media_type=kind)

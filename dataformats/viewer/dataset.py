@@ -14,8 +14,8 @@ import numpy as np
 
 from dataformats.batch import RecordBatch
 from dataformats.cli.exit_codes import in_lines
-from dataformats.cli.output import printable
 from dataformats.display.cells import Cell, Limits, cell
+from dataformats.display.text import printable
 from dataformats.errors import DataFormatsError
 from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import SequentialReader

@@ -71,5 +71,5 @@ def test_map_entries_as_protobuf_writes_them(name: str, values: list[int]) -> No
 def test_top_level() -> None:
     assert list(top_level(delimited(1, b"a") + delimited(300, b"b" * 200))) == [(1, b"a"), (300, b"b" * 200)]
     for blob in (b"\x0a", b"\x0a\x02x", b"\x08\x01", b"\x02\x00", b"\xff" * 11):
-        with pytest.raises(ValueError, match="at byte"):
+        with pytest.raises(ValueError, match=r"^expected"):
             list(top_level(blob))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dataformats.cli.output import printable
 from dataformats.display.json_values import as_json
+from dataformats.display.text import printable
 from dataformats.display.value_text import as_text
 
 

@@ -106,7 +106,7 @@ def test_arrays(shape: tuple[int, ...], expected: tuple[int, ...] | None) -> Non
         with pytest.raises(ValueError, match="shaped like an image"):
             thumbnail(array)
     else:
-        assert np.array_equal(np.asarray(Image.open(BytesIO(thumbnail(array)))), image)
+        assert np.array_equal(np.asarray(Image.open(BytesIO(thumbnail(array)))), image * (255 // 7))  # brightened
 
 
 def test_a_large_array_is_not_copied() -> None:

@@ -23,6 +23,7 @@ LEVELS = {
     "fork_hooks": 0,
     "integer_arguments": 0,
     "near_names": 0,
+    "protobuf_wire": 0,
     "kernels": 1,
     "registry": 3,
     "spec": 1,

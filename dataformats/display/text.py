@@ -1,0 +1,46 @@
+"""Text that a terminal or a page shows as it is: escaped, quoted and cut."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["array_type", "printable", "quoted", "text_of"]
+
+_LAYOUT = str.maketrans("", "", "\t\n\r")
+_UNUSUAL = re.compile(r"[^ -~]")
+
+
+def printable(text: str) -> str:
+    """Return text with control characters, line breaks, surrogates and marks of direction as backslashes."""
+    return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
+
+
+def quoted(text: str, n: int) -> str:
+    """Return the `repr` of at most `n` characters, and how many there are if that is cut."""
+    return repr(text) if len(text) <= n else f"{text[:n]!r}... ({len(text)} characters)"
+
+
+def text_of(blob: bytes, n: int) -> str | None:
+    """Return the first `n` bytes as text; `None` if these are not printable UTF-8, line breaks or tabs."""
+    start = blob[:n]
+    try:
+        text = start.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(start) - 3 or len(start) == len(blob):  # no character that the limit cuts
+            return None
+        text = start[: error.start].decode()
+    return text if text.translate(_LAYOUT).isprintable() else None
+
+
+def array_type(array: np.ndarray[Any, Any]) -> str:
+    """Return dtype and shape as types are written, such as `uint8[8,8]`."""
+    return f"{array.dtype}[{','.join(map(str, array.shape))}]"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    return character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
