@@ -21,25 +21,25 @@ _MODULE_OF: dict[str, str] = {}  # of each public name; read at first use
 
 
 def __getattr__(name: str) -> object:
-    if not _MODULE_OF:
-        _MODULE_OF.update(_read_stub())
+    module_of = _MODULE_OF or _read_stub()
     if name == "__all__":
-        return sorted(_MODULE_OF, key=lambda public: (public.islower(), public))
-    if name not in _MODULE_OF:
+        return sorted(module_of, key=lambda public: (public.islower(), public))
+    if name not in module_of:
         from dataformats.near_names import MODULE
 
         remedy = f"; instead: {MODULE[name]}" if name in MODULE else ""
         raise AttributeError(f"module 'dataformats' has no attribute {name!r}{remedy}")
-    value: object = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    value: object = getattr(importlib.import_module(module_of[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*__getattr__("__all__"), "__version__"])
+    return sorted([*(_MODULE_OF or _read_stub()), "__version__"])
 
 
 def _read_stub() -> dict[str, str]:
-    """Return the module of each public name: a line of the stub is `from MODULE import NAME as NAME`."""
+    """Fill in the module of each public name: a line of the stub is `from MODULE import NAME as NAME`."""
     stub = __loader__.get_data(f"{__path__[0]}/__init__.pyi").decode()  # in a zip file, too
-    return {line.split()[3]: line.split()[1] for line in stub.splitlines() if line.startswith("from ")}
+    _MODULE_OF.update({line.split()[3]: line.split()[1] for line in stub.splitlines() if line.startswith("from ")})
+    return _MODULE_OF
