@@ -10,7 +10,7 @@ from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes
 from dataformats.interfaces.record_source import RecordSource, declared_spec
-from dataformats.spec import Spec, Type
+from dataformats.spec import VALUE, Spec, Type
 
 __all__ = [
     "Plan",
@@ -67,7 +67,7 @@ def plan_of(
         return plan if is_known else replace(plan, checked=_checked(source, codecs))
     check_names(source, rename)
     if source.single:
-        return Plan(source, payload or (None if spec else source.payload), spec, None, rename, copied=False)
+        return Plan(source, payload or (None if spec else _payload_of(source)), spec, None, rename, copied=False)
     old = {rename.get(name, name): name for name in source.spec}
     new = spec or portable_spec({name: source.spec[before] for name, before in old.items()}, backend)
     dropped = [name for name in old if name not in new]
@@ -88,6 +88,14 @@ def plan_of(
     except SpecError:  # the source stores no blobs to copy
         written = None
     return Plan(chosen, payload, new, written, rename, copied=False)
+
+
+def _payload_of(source: RecordSource) -> str | None:
+    """Return the payload of single values: as stored, or the codec of their type if they are computed."""
+    if source.payload is not None or (spec := declared_spec(source)) is None:
+        return source.payload
+    kind = spec[VALUE]
+    return str(kind) if kind == kind.element else None
 
 
 def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:

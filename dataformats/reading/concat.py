@@ -195,4 +195,6 @@ def concat(sources: Sequence[RecordSource]) -> DecodingSource:
     if not parts:
         raise TypeError("expected a list of one source or more, found an empty list")
     check_alike({f"source {number}": declared_spec(part) for number, part in enumerate(parts)})
+    if len({part.single for part in parts}) > 1:
+        raise SpecError("cannot combine single values with records that have the field 'value'")
     return _Concatenated(parts)

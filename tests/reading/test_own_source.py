@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, SpecError, UnknownNameError
+from dataformats.inspecting import diff
 
 N = 40
 
@@ -112,6 +114,131 @@ def test_loader(workers: int) -> None:
     again.load_state_dict(state)
     assert again.position == loader.position
     assert len(next(iter(again))["n"]) == 8
+
+
+class Few(dataformats.RecordSource):
+    """Three records, whose spec subclasses declare."""
+
+    fingerprint = "few"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]  # of a property
+    single_values = False
+
+    def __len__(self) -> int:
+        return 3
+
+    def read(self, indices: Any, fields: Any = None, on_corrupt: Any = "raise") -> dataformats.RecordBatch:
+        numbers = np.asarray(indices, np.int64)
+        return dataformats.RecordBatch(dict.fromkeys(self.mask(fields), numbers), numbers, {}, self.single_values)
+
+
+class ByClass(Few):
+    spec = {"n": "int64"}  # type: ignore[assignment]  # noqa: RUF012  # pyright: ignore
+
+
+class ByProperty(Few):
+    @property
+    def spec(self) -> Any:
+        return {"n": int}
+
+
+class ByCachedProperty(Few):
+    @functools.cached_property
+    def spec(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return {"n": "int64"}
+
+
+class ByInstance(Few):
+    spec: Any = {"other": "int64"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.spec = {"n": "int64"}
+
+
+class FieldCalledValue(Few):
+    spec = {"value": "int64"}  # type: ignore[assignment]  # noqa: RUF012  # pyright: ignore
+
+
+class SingleValues(FieldCalledValue):
+    single_values = True
+
+
+FEW = [ByClass, ByProperty, ByCachedProperty, ByInstance, FieldCalledValue, SingleValues]
+
+
+@pytest.fixture(params=FEW, ids=lambda cls: cls.__name__)
+def few(request: pytest.FixtureRequest) -> Few:
+    source: Few = request.param()
+    return source
+
+
+def rows(few: Few, *numbers: int) -> list[Any]:
+    return list(numbers) if few.single_values else [{name: n} for name in few.spec for n in numbers]
+
+
+def test_a_plain_spec_becomes_a_spec(few: Few) -> None:
+    for _ in range(2):
+        assert isinstance(few.spec, dataformats.Spec)
+    (name,) = few.spec
+    assert few.spec[name].dtype == np.dtype("<i8")
+    assert pickle.loads(pickle.dumps(few)).spec == few.spec
+    assert few.single == few.single_values
+    assert "n  int64" in repr(few).replace("value", "n")
+
+
+def test_a_wrong_spec_is_refused_when_the_class_is_defined() -> None:
+    with pytest.raises(SpecError, match="'no type!' is not a type"):
+        type("Wrong", (Few,), {"spec": {"n": "no type!"}})
+
+
+def test_views_of_plain_specs(few: Few) -> None:
+    (name,) = few.spec
+    assert [few[1], few.select(name)[1], few[1:][0], few.where(lambda record: True)[1]] == rows(few, 1, 1, 1, 1)
+    assert list(few) == list(few.map(lambda record: record)) == rows(few, 0, 1, 2)
+    assert dataformats.concat([few, few[1:]])[4] == rows(few, 2)[0]
+
+
+def test_statistics_of_plain_specs(few: Few) -> None:
+    (name,) = few.spec
+    stats = few.stats()
+    assert few.stats(name).mean == 1.0
+    assert isinstance(stats, dict) != few.single_values
+
+
+def test_arrow_of_plain_specs(few: Few) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    (name,) = few.spec
+    assert few[1:].to_arrow().to_pydict() == {name: [1, 2]}
+
+
+def test_loader_of_plain_specs(few: Few) -> None:
+    (name,) = few.spec
+    assert next(iter(dataformats.Loader(few, 3, shuffle=False)))[name].tolist() == [0, 1, 2]
+    mixture = dataformats.mix({"one": few}, until="all")
+    assert sorted(next(iter(dataformats.Loader(mixture, 3)))[name].tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "granular", "syrah"])
+def test_conversion_of_plain_specs(few: Few, format: str, tmp_path: Path) -> None:
+    path = tmp_path / ("copy.bag" if few.single_values and format == "granular" else "copy")
+    if few.single_values and format == "syrah":
+        with pytest.raises(SpecError, match="not single values"):
+            dataformats.convert(few, path, format)
+        return
+    assert dataformats.convert(few, path, format).records == 3
+    assert list(dataformats.open(path)) == rows(few, 0, 1, 2)
+    assert dataformats.verify(path, against=few).ok
+    assert dataformats.verify(few, against=path).ok
+
+
+def test_inspection_of_plain_specs(few: Few) -> None:
+    assert dataformats.info(few).spec == few.spec
+    assert dataformats.verify(few).records == 3
+    assert diff(few, few).equal
+    assert not diff(few, few[1:]).equal
+
+
+def test_single_values_are_no_records_of_one_field() -> None:
+    with pytest.raises(SpecError, match="cannot combine single values"):
+        dataformats.concat([FieldCalledValue(), SingleValues()])
 
 
 class Collector(dataformats.RecordWriter):
