@@ -35,6 +35,7 @@ from dataformats.loaders.pad import pad as pad
 from dataformats.merging import merge as merge
 from dataformats.merging import split as split
 from dataformats.reading.concat import concat as concat
+from dataformats.reading.field_operations import DecodingSource as DecodingSource
 from dataformats.reading.opening import open as open
 from dataformats.reading.opening import register_backend as register_backend
 from dataformats.reading.stats import FieldStats as FieldStats
@@ -43,5 +44,6 @@ from dataformats.repairing import repair as repair
 from dataformats.spec import Spec as Spec
 from dataformats.spec import Type as Type
 from dataformats.writing.creating import create as create
+from dataformats.writing.dataset_writer import DatasetWriter as DatasetWriter
 
 __version__: str

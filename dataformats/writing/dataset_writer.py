@@ -28,22 +28,20 @@ _LOG = logging.getLogger("dataformats")
 
 
 class DatasetWriter(RecordWriter):
-    """Writes one dataset, in one file or in shards. Not thread-safe.
+    """The writer that `create` returns: one dataset, in one file or in shards. Not thread-safe.
 
-    Args:
-        area: Where the data grow, begun.
-        schema: Its format, payload and spec.
-        encode: From a record to its bytes.
-        shards: The files.
-        resumable: True if `abort` keeps the partial data.
-        workers: Threads that encode in `extend`.
-        facts: What the sidecar says besides format, payload, spec and files.
-        codecs: As in `create`.
-
-    Attributes:
-        shards: As given.
-        resumable: As given.
-        facts: As given; may be added to until `close`.
+    Example:
+        >>> import dataformats, tempfile, pathlib
+        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "words"
+        >>> with dataformats.create(folder, "tfrecord", payload="utf8", shard_records=100) as writer:
+        ...     writer.extend(["one", "two"])
+        ...     writer.next_shard()
+        ...     writer.append_bytes(b"three")
+        ...     len(writer)
+        3
+        >>> source = dataformats.open(folder)
+        >>> list(source), len(source.paths)
+        (['one', 'two', 'three'], 2)
     """
 
     def __init__(
@@ -58,6 +56,18 @@ class DatasetWriter(RecordWriter):
         facts: Mapping[str, Any],
         codecs: Mapping[str, Any] | None = None,
     ) -> None:
+        """Begin to write; the public constructor is `create`.
+
+        Args:
+            area: Where the data grow, begun.
+            schema: Its format, payload and spec.
+            encode: From a record to its bytes.
+            shards: The files.
+            resumable: True if `abort` keeps the partial data.
+            workers: Threads that encode in `extend`.
+            facts: What the sidecar says besides format, payload, spec and files; may be added to until `close`.
+            codecs: As in `create`.
+        """
         self._area = area
         self._schema = schema
         self._encode = encode

@@ -15,7 +15,7 @@ from dataformats.registry import backends
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-DOCUMENTED = re.compile(r"^\.\. auto(?:class|function|data):: (\S+)$", re.MULTILINE)
+DOCUMENTED = re.compile(r"^\.\. auto(?:class|function|data):: ([\w.]+)(?:\(\))?$", re.MULTILINE)
 
 # The modules whose `__all__` is the public interface.
 PUBLIC = (
