@@ -17,6 +17,7 @@ from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.converting.executors import SentOnce
 from dataformats.converting.plan import Plan
 from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.interfaces import FilePlace
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.scan import as_numbers, steps
@@ -213,7 +214,7 @@ def write_shard(task: Task, area: StagingArea, *, sends: bool, advance: Callable
     result = Result(task.number)
     with area.working_folder() if sends else nullcontext(area.folder) as folder:
         path = folder / f"{task.number:05d}-{secrets.token_hex(8)}.partial"
-        file = conversion.schema_of(len(task.records)).create(path, resume=False)
+        file = conversion.schema_of(len(task.records)).create(path, False, FilePlace(None, task.number, None))
         content, n_waiting = Content(), 0
         try:
             check_shards(file, conversion.schema)

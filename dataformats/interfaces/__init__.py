@@ -28,7 +28,7 @@ from dataformats.interfaces.capabilities import (
 )
 from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
 from dataformats.interfaces.field_operation import Decode, FieldOperation
-from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FileWriter
+from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FilePlace, FileWriter
 from dataformats.interfaces.reader import (
     Check,
     Extents,
@@ -74,6 +74,7 @@ __all__ = [
     "FieldsIndex",
     "FieldsWriter",
     "FileIndex",
+    "FilePlace",
     "FileWriter",
     "FilesPerField",
     "Folder",

@@ -67,7 +67,8 @@ class Backend(ABC):
 
     Options of the format are further keyword-only parameters of `open` and `create`, with defaults. Any other option
     that a user passes is refused before the call (`check_options`), so a backend needs no check; its `**_` stays
-    empty. What only few formats can do is in `dataformats.interfaces.capabilities`.
+    empty. If `create` has a keyword-only parameter `place`, it gets a `FilePlace`. What only few formats can do is in
+    `dataformats.interfaces.capabilities`.
 
     Attributes:
         name: As in `open(format=...)`.
@@ -188,7 +189,7 @@ class FieldsBackend(Backend):
         """
 
 
-_CONTRACT = frozenset({"stored", "resume"})  # keyword-only parameters that are no options of a format
+_CONTRACT = frozenset({"stored", "resume", "place"})  # keyword-only parameters that are no options of a format
 
 
 def check_options(backend: Backend, method: Literal["open", "create"], options: Mapping[str, Any]) -> None:

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dataformats.batch import StoredRecords
 
 __all__ = [
     "BlobWriter",
     "FieldsWriter",
+    "FilePlace",
     "FileWriter",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """Where a new file belongs in its dataset, for a `create` with a keyword parameter `place`.
+
+    Attributes:
+        name: Its final name; `None` if that depends on the number of shards.
+        shard: The number of the shard; `None` for a single file.
+        first_record: The number of its first record in the dataset; `None` if another process writes the records
+            before it.
+
+    Example:
+        >>> from dataformats.interfaces import FilePlace
+        >>> FilePlace("train.bin").shard is None
+        True
+    """
+
+    name: str | None
+    shard: int | None = None
+    first_record: int | None = 0
 
 
 class FileWriter(ABC):

@@ -16,6 +16,7 @@ from dataformats.interfaces import (
     BlobWriter,
     FieldsBackend,
     FieldsWriter,
+    FilePlace,
     OptionalFields,
     RecordCodec,
     WritesSingleValues,
@@ -124,13 +125,17 @@ class WriteSchema:
             raise SpecError(f"the payload {self.payload!r} holds single values, not fields", remedy=remedy)
         return value_encoder(codec)
 
-    def create(self, partial: Path, resume: bool) -> BlobWriter | FieldsWriter:
+    def create(self, partial: Path, resume: bool, place: FilePlace) -> BlobWriter | FieldsWriter:
         """Return a writer of one file or folder."""
-        return self._create(partial, resume=resume, **self.options)
+        known = {"place": place} if self._takes("place") else {}
+        return self._create(partial, resume=resume, **known, **self.options)
+
+    def _takes(self, parameter: str) -> bool:
+        return parameter in inspect.signature(self.backend.create).parameters  # type: ignore[attr-defined]  # both kinds have it
 
     def counted(self, n_records: int) -> WriteSchema:
         """Return the schema of so many records, which some formats write faster if they know it."""
-        if "records" in self.options or "records" not in inspect.signature(self.backend.create).parameters:  # type: ignore[attr-defined]  # both kinds have it
+        if "records" in self.options or not self._takes("records"):
             return self
         options = {**self.options, "records": n_records}
         return WriteSchema(self.backend.name, self.payload, self.spec, options)

@@ -13,7 +13,7 @@ from typing import Any
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError, SpecError, StateMismatchError
 from dataformats.indexing.sidecar import list_file
-from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FileWriter, HasSidecars
+from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FilePlace, FileWriter, HasSidecars
 from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encoded
@@ -236,9 +236,8 @@ class ShardWriter:
                 found=self.n_records,
                 remedy="Start again without resume=True.",
             )
-        stem = self._area.name.rstrip("/").rsplit("/", 1)[-1]
         if not self._is_sharded:
-            return self._finish_file(stem)
+            return self._finish_file(self._stem)
         if not self._is_finished:
             if self.file.n_records or not (self._shards or self._kept or self._area.publishes_shards):
                 self._complete()
@@ -249,7 +248,7 @@ class ShardWriter:
         if self._area.publishes_shards:  # other writers have shards, too
             return Publication({"files": []}, keep=False)
         previous = None if self._finished is None else self._finished.facts
-        return replace(publication_of(self._schema, stem, self._shards, self._kept), previous=previous)
+        return replace(publication_of(self._schema, self._stem, self._shards, self._kept), previous=previous)
 
     def suspend(self) -> None:
         """Close the current file, for a later resume."""
@@ -262,24 +261,36 @@ class ShardWriter:
         if not self._is_finished:
             self.file.discard()
 
+    @property
+    def _stem(self) -> str:
+        """The last part of the name of the data."""
+        return self._area.name.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def _first_record(self) -> int | None:
+        """The number of the first record of the current shard, if no other process writes shards."""
+        return None if self._area.publishes_shards else self._n_complete
+
     def _open(self, resume: bool) -> None:
         if not self._is_sharded:
             self._path = self._area.partial
             self._resume_copy(resume)
             return
         self._path = self._area.open_shard(self._number, resume=resume)
-        self.file = self._schema.create(self._path, resume)
+        name = self._schema.backend.shard_name(self._stem, self._number, **self._schema.options)
+        place = FilePlace(name if self._area.publishes_shards else None, self._number, self._first_record)
+        self.file = self._schema.create(self._path, resume, place)
         check_shards(self.file, self._schema)
 
     def _resume_copy(self, resume: bool) -> None:
         """Open the single file; the finished records that it extends are copied first."""
         if self._finished is None:
-            self.file = self._schema.create(self._path, resume)
+            self.file = self._schema.create(self._path, resume, FilePlace(self._stem))
             return
         problem: FormatError | None = None
         for _ in range(2):
             self._finished.copy_to(self._path)
-            self.file = self._schema.create(self._path, True)
+            self.file = self._schema.create(self._path, True, FilePlace(self._stem))
             problem = self._finished.problem(self._path)
             if problem is None:
                 return

@@ -7,13 +7,55 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dataformats
+from dataformats.backends.tfrecord import TFRecordBackend, TFRecordWriter
+from dataformats.interfaces import FilePlace
+from dataformats.registry import backends
 from dataformats.storage import atomic
 
 SPEC = {"n": "int64"}
+
+
+class NotingBackend(TFRecordBackend):
+    """TFRecord whose writers note where their files belong."""
+
+    name = "noting"
+
+    def __init__(self) -> None:
+        self.places: list[FilePlace] = []
+
+    def create(self, path: Path, *, place: FilePlace, **options: Any) -> TFRecordWriter:  # type: ignore[override]
+        self.places.append(place)
+        return super().create(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("a.tfrecord", {}, [FilePlace("a.tfrecord")]),
+        ("train", {"shard_records": 4}, [FilePlace(None, number, 4 * number) for number in range(3)]),
+        (
+            "train",
+            {"shard_start": 1, "shard_step": 2, "shard_records": 5},
+            [FilePlace(f"train-0000{number}.tfrecord", number, None) for number in (1, 3)],
+        ),
+    ],
+)
+def test_writers_know_their_place(
+    tmp_path: Path, name: str, options: dict[str, Any], expected: list[FilePlace]
+) -> None:
+    backend = NotingBackend()
+    dataformats.register_backend(backend)
+    try:
+        with dataformats.create(tmp_path / name, "noting", spec=SPEC, **options) as writer:
+            writer.extend({"n": n} for n in range(10))
+    finally:
+        del backends._objects["noting"]
+    assert backend.places == expected
 
 
 def write_and_die(path: Path, format: str, at: str, number: int) -> None:
