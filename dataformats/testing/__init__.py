@@ -20,7 +20,8 @@ and reads in other processes. A test that exceeds `timeout_s` of its class fails
 
 A `FormatCase` describes the limits of a format; override no test. If the backend is registered by a call of
 `register_backend` and not by an entry point, name that call in `setup="module:function"`: new processes do not know the
-format otherwise. If the format holds lines of text and not arbitrary bytes, set `records="documents"`.
+format otherwise. If the format holds lines of text and not arbitrary bytes, set `records="documents"`. If it has fixed
+fields, name them in `spec`.
 
 A codec has a suite, too:
 

@@ -24,13 +24,21 @@ class FormatCase:
         payload: The codec of whole records; `None` if the format stores fields apart.
         records: `"fields"` if records have a spec. `"documents"` if each record is one JSON document, for formats that
             hold no arbitrary bytes, such as lines of text: `payload` must then be `"json"`.
+        spec: The fields of the format, if it has fixed ones: every dataset then has them, and tests of other fields are
+            skipped. The first one tells records apart: numbers, `utf8` or `bytes`.
         folder: True if `create` makes a folder of files.
+        beside: Endings of the files that belong beside a file, in place of `suffix`: its writer is a `HasSidecars`, and
+            its files cannot be shards.
         empty_records: False if the format refuses records of no bytes.
         empty_values: False if the format refuses values of no bytes, such as an empty text: each is an error.
         refuses: The types (as in a spec) that the format cannot hold: `create` raises `SpecError` for them.
         grows: True if `resume=True` appends to a finished dataset under its name.
         survives_kill: True if records that `flush(sync=True)` confirmed are there after `kill -9`.
-        checksums: True if no damage to a file can go unnoticed.
+        pending_may_be_lost: True if the format writes records in blocks, so that an interrupted writer may lose the
+            last ones, those that `flush(sync=True)` confirmed too.
+        verifies_records: True if each record is verified: no damage to a file can go unnoticed.
+        fingerprints_records: True if the fingerprint is of the content of each record, as of stored checksums; else it
+            is of all lengths and of a sample of the records.
         indexed: True if random access needs an index that is kept in a sidecar.
         shard_names: The names of three shards of a dataset called `train`.
         ends: From the lengths of the stored records to the bytes that a file must have for each of them to be whole;
@@ -40,11 +48,13 @@ class FormatCase:
         read_once: Endings of the files that are read whole at the first use, and not again.
         flip_every: The distance in bits of the bits that `BackendDurability` flips: 1 is all of them; an odd number
             reaches every position in a byte.
+        cut_every: The distance in bytes of the places where `BackendDurability` damages a file: 1 is all of them. It is
+            larger if the smallest file of the format is large.
 
     Example:
         >>> from dataformats.testing import FormatCase
         >>> case = FormatCase("ffrecord", "ffrecord", ".ffr", shard_names=("PART_00000.ffr",))
-        >>> case.checksums
+        >>> case.verifies_records
         True
     """
 
@@ -56,19 +66,24 @@ class FormatCase:
     open_options: Mapping[str, Any] = field(default_factory=dict)
     payload: str | None = "example"
     records: Literal["fields", "documents"] = "fields"
+    spec: Mapping[str, str] | None = None
     folder: bool = False
+    beside: tuple[str, ...] = ()
     empty_records: bool = True
     empty_values: bool = True
     refuses: frozenset[str] = frozenset()
     grows: bool = False
     survives_kill: bool = True
-    checksums: bool = True
+    pending_may_be_lost: bool = False
+    verifies_records: bool = True
+    fingerprints_records: bool = True
     indexed: bool = False
     shard_names: tuple[str, ...] = ()
     ends: Callable[[Sequence[int]], Sequence[int]] | None = None
     cut_refused: tuple[str, ...] = ()
     read_once: tuple[str, ...] = ()
     flip_every: int = 1
+    cut_every: int = 1
 
     @property
     def blobs(self) -> bool:
@@ -79,6 +94,11 @@ class FormatCase:
     def documents(self) -> bool:
         """True if records are JSON documents, without a spec."""
         return self.records == "documents"
+
+    @property
+    def plain(self) -> bool:
+        """True if records have the fields of the suite, `id` and `data`."""
+        return not self.documents and self.spec is None
 
     def __str__(self) -> str:
         return self.name

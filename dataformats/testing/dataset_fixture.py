@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
 from dataformats.testing.case import FormatCase
-from dataformats.testing.records import plain, plain_spec, same
+from dataformats.testing.records import number, plain, plain_spec, same
 from dataformats.writing.creating import create
 
 __all__ = ["DatasetFixture", "fail_after"]
@@ -36,6 +37,10 @@ class DatasetFixture:
         """Return plain record `index`."""
         return plain(self.case, index)
 
+    def number(self, record: Mapping[str, Any]) -> int:
+        """Return the number of a plain record."""
+        return number(self.case, record)
+
     def records(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
         """Return the plain records of these numbers."""
         return [self.record(number) for number in numbers]
@@ -52,20 +57,29 @@ class DatasetFixture:
 
     def files(self, path: Path) -> list[Path]:
         """Return the files of a dataset."""
-        return sorted(path.iterdir()) if self.case.folder else [path]
+        return sorted(path.iterdir()) if self.case.folder else [path, *self.beside(path)]
+
+    def beside(self, path: Path) -> list[Path]:
+        """Return the files that belong beside one."""
+        return [path.with_name(path.name.removesuffix(self.case.suffix) + ending) for ending in self.case.beside]
 
     def contents(self, path: Path) -> dict[str, bytes]:
-        """Return the bytes of each file of a dataset."""
-        return {str(file.relative_to(path)): file.read_bytes() for file in self.files(path)}
+        """Return the bytes of each file of a dataset, by its path in the folder, or by its ending."""
+        begin = f"{path}{os.sep}" if self.case.folder else str(path).removesuffix(self.case.suffix)
+        return {str(file).removeprefix(begin): file.read_bytes() for file in self.files(path)}
 
     def move(self, path: Path, there: Path) -> None:
         """Put a dataset in another one's place; sidecars stay where they are."""
         if there.is_dir():
             shutil.rmtree(there)
         path.replace(there)
+        for file, beside in zip(self.beside(path), self.beside(there), strict=True):
+            file.replace(beside)
 
     def create(self, path: Any, **options: Any) -> RecordWriter:
         """Return a writer of this case's format: of plain records unless `spec` or `payload` is given."""
+        if options.get("shard_records") or options.get("shard_bytes"):
+            self.need_shards()
         if not {"spec", "payload"} & options.keys():
             options |= {"payload": self.case.payload} if self.case.documents else {"spec": self.spec}
         return create(path, self.case.format, **{**self.case.create_options, **options})
@@ -99,15 +113,22 @@ class DatasetFixture:
         for position, (left, right) in enumerate(zip(found, expected, strict=True)):
             assert same(left, right), f"record {position}: {left} is not {right}"
 
+    def check_resumed(self, writer: RecordWriter, done: int) -> int:
+        """Return the number of records that a writer has after `done` were interrupted; fail if it lost some."""
+        found = len(writer)
+        assert found <= done
+        assert found == done or self.case.pending_may_be_lost, f"{done - found} of {done} records are lost"
+        return found
+
     def check_spec(self, *sources: RecordSource) -> None:
         """Fail unless these sources have the spec of the plain records."""
         for source in sources:
             assert self.spec is None or source.spec == self.spec
 
     def need_fields(self) -> None:
-        """Skip the test if records are documents, without fields."""
-        if self.case.documents:
-            pytest.skip("the records of the format are documents, without a spec")
+        """Skip the test if the format cannot hold any fields."""
+        if not self.case.plain:
+            pytest.skip("the format has fixed fields, or none")
 
     def need_sidecar(self, path: Path) -> Path:
         """Return the sidecar of data; skip the test if there is none, because the files store their whole schema."""
@@ -115,6 +136,11 @@ class DatasetFixture:
         if not sidecar.exists():
             pytest.skip("the files store their whole schema, without a sidecar")
         return sidecar
+
+    def need_shards(self) -> None:
+        """Skip the test if files of the format cannot be shards."""
+        if self.case.beside:
+            pytest.skip("files with others beside them cannot be shards")
 
     def need_bytes(self) -> None:
         """Skip the test if the format does not store records as one blob of arbitrary bytes."""

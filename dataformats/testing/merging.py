@@ -28,6 +28,7 @@ class MergingConformance:
 
     def test_split_into_shards(self, data: DatasetFixture) -> None:
         """Shards of one size, or a number of them; each can be opened, and all together."""
+        data.need_shards()
         source, path = data.write(10), data.folder / "train"
         steps: list[tuple[int, int]] = []
         for shards, shard_records, expected in ((3, None, [3, 3, 4]), (None, 4, [4, 4, 2])):
@@ -54,8 +55,7 @@ class MergingConformance:
     def test_two_datasets_by_a_condition(self, data: DatasetFixture) -> None:
         """Records for which a function is true, and the others."""
         source, path, rest = data.source(10), data.path("few"), data.path("rest")
-        chosen = [data.record(i)["id"] for i in (1, 4, 7)]
-        counts = split(source, path, where=lambda record: record["id"] in chosen, rest=rest)
+        counts = split(source, path, where=lambda record: data.number(record) in (1, 4, 7), rest=rest)
         assert counts == {str(path): 3, str(rest): 7}
         data.check(data.open(path), [1, 4, 7])
         data.check(data.open(rest), [0, 2, 3, 5, 6, 8, 9])

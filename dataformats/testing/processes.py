@@ -35,7 +35,7 @@ class PickleConformance:
             assert digest(again) == digest(source)
         view = pickle.loads(pickle.dumps(data.open(path)[::2]))
         data.check(view, range(0, 30, 2))
-        if not data.case.documents:
+        if data.case.plain:
             ids = pickle.loads(pickle.dumps(data.open(path)[::2].select("id")))
             assert list(ids) == [{"id": data.record(i)["id"]} for i in range(0, 30, 2)]
 
@@ -92,6 +92,8 @@ class ProcessDurability:
     @pytest.mark.parametrize("shards", [None, 7])
     def test_killed_writers(self, data: DatasetFixture, shards: int | None) -> None:
         """Records synced before `kill -9` are there on resume; the result is that of an undisturbed writer."""
+        if shards:
+            data.need_shards()
         path = data.folder / "shards" if shards else data.path()
         options = {**data.case.create_options, **({"shard_records": shards} if shards else {})}
         meaning = {"payload": data.case.payload} if data.case.documents else {"spec": data.spec}
@@ -102,8 +104,9 @@ class ProcessDurability:
             with_writer = data.create(path, resume=True, **options)
             found = len(with_writer)
             with_writer.abort()
-            if data.case.survives_kill:
-                assert safe + n_safe <= found <= safe + n_safe + n_more
+            assert found <= safe + n_safe + n_more
+            if data.case.survives_kill and not data.case.pending_may_be_lost:
+                assert safe + n_safe <= found
             safe = found
         with data.create(path, resume=True, **options) as writer:
             assert len(writer) == safe

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dataformats.spec import NUMBER_TYPES
 from dataformats.testing.case import FormatCase
 
-__all__ = ["KINDS", "blob", "plain", "plain_spec", "same", "value", "values"]
+__all__ = ["KINDS", "blob", "number", "plain", "plain_spec", "same", "value", "values"]
 
 KINDS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -32,15 +33,42 @@ def blob(index: int, most: int = 200) -> bytes:
 
 
 def plain_spec(case: FormatCase) -> dict[str, str] | None:
-    """Return the spec of the records that most tests use: no value in them is empty. `None` for documents."""
+    """Return the spec of the records that most tests use: no value in them is empty. `None` for documents.
+
+    It is that of the case if the format has fixed fields.
+    """
+    if case.spec is not None:
+        return dict(case.spec)
     return None if case.documents else {"id": "int64", "data": "utf8" if "bytes" in case.refuses else "bytes"}
 
 
 def plain(case: FormatCase, index: int) -> dict[str, Any]:
     """Return record `index` of the spec `plain_spec`."""
+    if case.spec is not None:
+        return {name: _fixed(kind, int(index)) for name, kind in case.spec.items()}
     data = blob(int(index), 40) or b"."
     text = case.documents or "bytes" in case.refuses
     return {"id": int(index) ** 2 - 5, "data": data.hex()[: len(data)] if text else data}
+
+
+def number(case: FormatCase, record: Mapping[str, Any]) -> int:
+    """Return the index of a plain record."""
+    if case.spec is None:
+        return math.isqrt(int(record["id"]) + 5)
+    first = record[next(iter(case.spec))]
+    return int(first) if isinstance(first, str | bytes) else int(np.ravel(first)[0])
+
+
+def _fixed(kind: str, index: int) -> Any:
+    """Return a value of a fixed field, which is not empty and begins with the index if its type has room for that."""
+    codec, bracket, dims = kind.partition("[")
+    if codec in ("utf8", "bytes"):
+        return str(index) if codec == "utf8" else str(index).encode()
+    if codec not in NUMBER_TYPES:
+        return value(kind, index)
+    shape = _shape(bracket + dims, index + 2)
+    numbers = (index + np.arange(math.prod(shape) or 1) * 3).astype(codec)
+    return numbers.reshape(shape if 0 not in shape else (-1, *shape[1:])) if bracket else numbers[0].item()
 
 
 def value(kind: str, index: int) -> Any:

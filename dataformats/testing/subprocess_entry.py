@@ -20,7 +20,7 @@ from typing import Any
 
 from dataformats.reading.opening import open as open_dataset
 from dataformats.testing.case import FormatCase
-from dataformats.testing.records import plain
+from dataformats.testing.records import number, plain
 from dataformats.writing.creating import create
 
 __all__ = [
@@ -171,7 +171,6 @@ def read_with_few_descriptors(case: FormatCase, folder: str, limit: int) -> None
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     source = open_dataset(folder, **case.open_options)
     numbers = list(range(len(source)))[::-1]
-    expected = [plain(case, i)["id"] for i in numbers]
-    assert [record["id"] for record in source.read(numbers)] == expected
-    assert [source[i]["id"] for i in numbers] == expected
-    assert [record["id"] for record in source] == expected[::-1]
+    assert [number(case, record) for record in source.read(numbers)] == numbers
+    assert [number(case, source[i]) for i in numbers] == numbers
+    assert [number(case, record) for record in source] == numbers[::-1]

@@ -44,7 +44,8 @@ CASE = FormatCase(
     "lengthprefixed",
     ".lp",
     setup="length_prefixed:register",
-    checksums=False,
+    verifies_records=False,
+    fingerprints_records=False,
     shard_names=tuple(f"train-{number:05d}-of-00003.lp" for number in range(3)),
     ends=ends,
 )

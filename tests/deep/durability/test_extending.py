@@ -38,7 +38,8 @@ class TestLengthPrefixed(BackendDurability):
             "lengthprefixed",
             ".lp",
             setup="length_prefixed:register",
-            checksums=False,
+            verifies_records=False,
+            fingerprints_records=False,
             ends=lambda lengths: list(accumulate((4 + length for length in lengths), initial=8))[1:],
             flip_every=3,
         )

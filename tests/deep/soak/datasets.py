@@ -78,7 +78,7 @@ class Datasets:
         shutil.copy(sound.path, path)  # without its sidecar, which would notice
         size = path.stat().st_size
         with path.open("r+b") as file:
-            if CASES[name].checksums:
+            if CASES[name].verifies_records:
                 for part in (0.3, 0.5, 0.8):
                     _flip(file, int(size * part))
             else:
