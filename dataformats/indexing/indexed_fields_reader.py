@@ -50,13 +50,14 @@ class FieldsIndex:
 class IndexedFieldsReader(Reader):
     """A reader of files whose records have fields, each one blob: implement `build_index`.
 
-    The index of a file takes a pass over it. It is kept in the index cache, as TFRecord's is, unless it has problems.
-    In memory it takes 16 bytes for each record and field. A field that a record lacks is of an optional type.
+    An index that takes a pass over its file is kept in the index cache, as TFRecord's is, unless it has problems. In
+    memory it takes 16 bytes for each record and field. A field that a record lacks is of an optional type.
 
     Args:
         files: The files, in reading order.
         options: The options of `open`.
-        kind: The kind of index, such as `"mine-1"`; another one, if the format's rules change, is built anew.
+        kind: The kind of index, such as `"mine-1"`; an index of another kind is built anew. `None` keeps no index,
+            because the files have a table.
 
     Attributes:
         head: Bytes before each blob that are read with it, for `check`.
@@ -66,7 +67,7 @@ class IndexedFieldsReader(Reader):
     head: int = 0
     tail: int = 0
 
-    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, kind: str) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, kind: str | None = None) -> None:
         self.files: Sequence[StoredFile] = list(files)
         self.options: OpenOptions = options
         self._kind = kind
@@ -128,6 +129,8 @@ class IndexedFieldsReader(Reader):
 
     def _load(self, file: StoredFile) -> FieldsIndex:
         """Return the index of a file: the one that is kept, if it is of this very file, or a new one."""
+        if self._kind is None:
+            return self.build_index(file)
         kept = self._cache.load(file.stored, self._kind)
         if kept is not None and kept.exact:
             try:
