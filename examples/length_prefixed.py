@@ -105,6 +105,7 @@ class LengthPrefixed(BlobBackend):
 
     name = "lengthprefixed"
     suffixes = (".lp",)
+    has_checked_header = True  # the magic number
 
     def sniff(self, file: StoredFile) -> SniffResult:
         found = file.pread(0, len(MAGIC))

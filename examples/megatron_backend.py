@@ -122,7 +122,7 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):
 
 
 class Megatron(FieldsBackend):
-    name, suffixes = "megatron", (".bin",)
+    name, suffixes, has_checked_header = "megatron", (".bin",), True
 
     def sniff(self, file):
         try:

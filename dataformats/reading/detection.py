@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dataformats.errors import DataFormatsError, FormatError, Remedy
@@ -94,9 +95,12 @@ def _all_files(folder: Folder) -> list[StoredFile]:
 
 
 def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
-    """Choose by the names of the files, and let the content of the first file confirm it."""
+    """Choose by the names of the files, and let the content of the first file confirm it.
+
+    If names are of several formats, all with checked headers, the content decides first.
+    """
     by_format = {backend.name: backend.find(folder) for backend in _importable()}
-    by_format = {name: files for name, files in by_format.items() if files}
+    by_format = _settled({name: files for name, files in by_format.items() if files})
     if not by_format:
         try:
             return _choose_by_content(folder)
@@ -110,6 +114,28 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
         return backend, files
     by_name = {file.name: file for file in files}
     return backend, [by_name[name] for name in backend.order(list(by_name))]
+
+
+def _settled(by_format: Mapping[str, list[StoredFile]]) -> dict[str, list[StoredFile]]:
+    """Return the files of each format, without those that have names of several formats and another content.
+
+    The content of one such file decides for all, if each of these formats has checked headers.
+    """
+    claims = Counter(file.name for files in by_format.values() for file in files)
+    shared = [file for files in by_format.values() for file in files if claims[file.name] > 1]
+    names = {file.name for file in shared}
+    formats = [format for format, files in by_format.items() if any(file.name in names for file in files)]
+    file = next((file for file in shared if file.size), None)
+    if file is None or not all(backends.get(format).has_checked_header for format in formats):
+        return dict(by_format)
+    found = [format for format in formats if backends.get(format).sniff(file).match == "yes"]
+    if len(found) != 1:
+        return dict(by_format)
+    left = {
+        format: [file for file in files if format == found[0] or file.name not in names]
+        for format, files in by_format.items()
+    }
+    return {format: files for format, files in left.items() if files}
 
 
 def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:

@@ -22,7 +22,9 @@ import pytest
 
 import dataformats
 from dataformats import FormatError
+from dataformats.registry import backends
 from tests.cases import GOLDEN
+from tests.contract.rows_format import Rows
 
 PHOTOS = GOLDEN / "real" / "photos.tfrecord"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
@@ -161,3 +163,38 @@ def test_a_pointer_beside_its_sidecar(tmp_path: Path) -> None:
     with pytest.raises(dataformats.TruncatedError, match=r"looks like a git-lfs pointer: expected .* bytes") as caught:
         dataformats.open(tmp_path / "a.ffr")
     assert caught.value.remedy == "Run git lfs pull --include a.ffr"
+
+
+class _RowsByInfix(Rows):
+    """A format whose shards have names that are those of TFRecord shards, too."""
+
+    def matches_name(self, name: str) -> bool:
+        return ".rows" in name
+
+
+@pytest.mark.parametrize("backend", [Rows(), _RowsByInfix()], ids=["suffix", "infix"])
+def test_content_decides_if_names_are_of_two_formats(tmp_path: Path, backend: Rows) -> None:
+    dataformats.register_backend(backend)
+    try:
+        (tmp_path / "new").mkdir()
+        for number in range(2):
+            path = tmp_path / "a.rows"
+            with dataformats.create(path, "rows", spec={"n": "int64"}, overwrite=True) as writer:
+                writer.append({"n": number})
+            path.rename(tmp_path / "new" / f"x.rows-{number:05d}-of-00002")
+        src = dataformats.open(tmp_path / "new")
+        assert (src.format, [record["n"] for record in src]) == ("rows", [0, 1])
+    finally:
+        del backends._objects["rows"]
+
+
+def test_two_formats_stay_two(tmp_path: Path) -> None:
+    dataformats.register_backend(_RowsByInfix())
+    try:
+        with dataformats.create(tmp_path / "x.rows-00000-of-00001", "rows", spec={"n": "int64"}) as writer:
+            writer.append({"n": 1})
+        shutil.copy(PHOTOS, tmp_path / "y.tfrecord")
+        with pytest.raises(FormatError, match="files of several formats"):
+            dataformats.open(tmp_path)
+    finally:
+        del backends._objects["rows"]
