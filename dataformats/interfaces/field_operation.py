@@ -13,7 +13,7 @@ __all__ = ["Decode", "FieldOperation"]
 
 
 class FieldOperation(ABC):
-    """Decodes the stored bytes of a field, as `decode=` of `Loader` and `RecordSource.read` asks.
+    """Decodes the stored bytes of a field, as `decode=` of `Loader` and `DecodingSource.read` asks.
 
     Thread-safe; pickles. The result for a record depends on its bytes and its generator alone.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.integer_arguments import as_int, checked_int
+from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec
 from dataformats.near_names import SOURCE, no_attribute
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 
@@ -22,38 +23,13 @@ if TYPE_CHECKING:
     from dataformats.reading.field_operations import DecodingSource
     from dataformats.reading.stats import FieldStats
 
-__all__ = ["Fields", "OnCorrupt", "RecordSource", "declared_spec"]
+__all__ = ["Fields", "OnCorrupt", "RecordSource"]
 
 OnCorrupt = Literal["raise", "omit"]
 """How a read treats a damaged record: raise its error, or leave it out and note it in `batch.failed`."""
 
 Fields = Sequence[str] | Mapping[str, "bool | range"] | None
 """Field names, or one mask for all records (`{"frames": range(32, 42), "title": True}`); `None` is every field."""
-
-
-class _SpecAttribute:
-    """The `spec` of a class of sources: the class may declare any mapping of field to type, reads give a `Spec`.
-
-    Args:
-        declared: The mapping, or a property that returns one.
-    """
-
-    def __init__(self, declared: Any) -> None:
-        self._declared = declared if hasattr(declared, "__get__") else Spec(declared)
-
-    def __get__(self, source: RecordSource | None, owner: type[RecordSource]) -> Any:
-        if source is None:
-            return self._declared
-        spec = vars(source).get("spec", self._declared)
-        if hasattr(spec, "__get__"):
-            spec = spec.__get__(source, owner)
-        return spec if isinstance(spec, Spec) else Spec(spec)
-
-    def __set__(self, source: RecordSource, value: Any) -> None:
-        if isinstance(self._declared, property):
-            self._declared.__set__(source, value)
-        else:
-            vars(source)["spec"] = Spec(value)
 
 
 class RecordSource(ABC):
@@ -64,7 +40,7 @@ class RecordSource(ABC):
     `RandomAccessDataSource`, and has PyTorch's `__getitems__`.
 
     To make a source of your own, implement `__len__`, `read`, `spec` and `fingerprint`, and override `format`,
-    `payload`, `nbytes`, `paths` and `scan` if there is something to say; the rest is mixed in. `concat`, `mix`,
+    `payload`, `nbytes`, `paths`, `mean_record_bytes` and `scan` if there is something to say. `concat`, `mix`,
     `convert`, `info`, `verify` and `Loader` then accept it.
 
     Example:
@@ -99,8 +75,8 @@ class RecordSource(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         declared = inspect.getattr_static(cls, "spec")
-        if not isinstance(declared, _SpecAttribute) and not getattr(declared, "__isabstractmethod__", False):
-            cls.spec = _SpecAttribute(declared)  # type: ignore[method-assign, assignment]  # it gives a Spec
+        if not isinstance(declared, SpecAttribute) and not getattr(declared, "__isabstractmethod__", False):
+            cls.spec = SpecAttribute(declared)  # type: ignore[method-assign, assignment]  # it gives a Spec
 
     # ---- what a source implements
 
@@ -469,37 +445,18 @@ class RecordSource(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        spec: Mapping[str, object] = declared_spec(self) or {}
-        width = max((len(name) for name in spec), default=0)
-        return "\n".join([*self._headlines(), *(f"  {name:{width}}  {kind}" for name, kind in spec.items())])
+        from dataformats.reading.source_text import text_of
 
-    def _headlines(self) -> list[str]:
-        size = f"{self.nbytes:,} bytes in {len(self.paths)} file{'s' if len(self.paths) != 1 else ''}"
-        lines = [f"{type(self).__name__.strip('_')}: {self.format}, {len(self):,} records, {size}"]
-        return lines if self.payload is None else [*lines, f"payload: {self.payload}"]
+        return text_of(self)
 
     def _repr_html_(self) -> str:
         """Return a table of the first records for notebooks, with pictures; damaged records show their errors."""
-        from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
-        from dataformats.reading.undecoded import undecoded
+        from dataformats.reading.source_text import html_of
 
-        try:
-            spec = declared_spec(self)
-            source = self if spec is None else undecoded(self)
-            first = [(index, _record_or_error(source, index)) for index in range(min(len(self), SHOWN_RECORDS))]
-            return records_html("; ".join(self._headlines()), spec or {}, first)
-        except Exception as error:  # a notebook shows what it can
-            return error_html(error)
+        return html_of(self)
 
 
 Sequence.register(RecordSource)  # type: ignore[type-abstract]  # its children are sequences
-
-
-def _record_or_error(source: RecordSource, index: int) -> Any:
-    try:
-        return source[index]
-    except Exception as error:  # of a function, too
-        return error
 
 
 def _listed(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -511,11 +468,3 @@ def _instead_of_key(key: Any) -> str:
     if isinstance(key, str):
         return f"source.select({key!r}) is a view, source.read(range(len(source)), [{key!r}])[{key!r}] the column"
     return "source.read(indices) is a batch, source.take(indices) a view, source.where(mask) too"
-
-
-def declared_spec(source: RecordSource) -> Spec | None:
-    """Return the spec of a source; `None` if its records are results of a function."""
-    try:
-        return source.spec
-    except SpecError:
-        return None

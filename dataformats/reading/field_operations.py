@@ -15,7 +15,8 @@ from dataformats.columns.codec_resolver import as_bytes
 from dataformats.columns.field_decoder import words
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Decode, FieldOperation
-from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource, declared_spec
+from dataformats.interfaces.declared_spec import declared_spec
+from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import NUMBER_TYPES, SpecLike, Type
 from dataformats.storage.threads import for_each
 

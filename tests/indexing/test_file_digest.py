@@ -14,7 +14,7 @@ from dataformats.storage.files import LocalFile
 KB = 1024
 
 
-def digest(path: Path, content: bytes) -> str:
+def digest(path: Path, content: bytes | bytearray) -> str:
     path.write_bytes(content)
     return file_digest(LocalFile(path))
 

@@ -55,6 +55,12 @@ def plain(record: dict[str, Any]) -> tuple[int, str, list[float]]:
 EXPECTED = [(n, f"text {n}", [float(n)] * 3) for n in range(N)]
 
 
+def test_a_source_implements_four_members() -> None:
+    assert dataformats.RecordSource.__abstractmethods__ == {"read", "__len__", "spec", "fingerprint"}
+    src = Own()
+    assert (src.format, src.payload, src.paths, src.nbytes, src.mean_record_bytes) == ("Own", None, (), 0, 0.0)
+
+
 def test_mixed_in_methods() -> None:
     src = Own()
     assert [plain(record) for record in src] == EXPECTED
