@@ -266,8 +266,8 @@ def test_failing_send_keeps_the_old_file(remote: Remote) -> None:
             writer = dataformats.create("memory://a/x.ffr", new.format, **new.options, overwrite=True)
             writer.extend(new.records)
             writer.close()
-        is_sent = "put_file" in [step for step, _ in steps[:at]]
-        assert (new if is_sent else old).is_in("memory://a/x.ffr"), step
+        is_published = "cp_file" in [step for step, _ in steps[:at]]
+        assert (new if is_published else old).is_in("memory://a/x.ffr"), step
         if writer is not None:
             writer.close()
             assert new.is_in("memory://a/x.ffr")
@@ -293,8 +293,8 @@ def test_leftovers_are_deleted_and_other_objects_are_not(remote: Remote) -> None
     """Of `NAME.partial/`, which an interrupted writer may have left, or the user."""
     old, new = CASES["shards"]
     write_to("memory://a/x", old)
-    remote.memory.pipe_file("/a/x.partial/cafe/facts.json", b"{}")
-    remote.memory.pipe_file("/a/x.partial/cafe/00000-f00d.partial", b"")
+    remote.memory.pipe_file("/a/x.partial/00000000cafef00d/facts.json", b"{}")
+    remote.memory.pipe_file("/a/x.partial/00000000cafef00d/00000-f00d.partial", b"")
     write_to("memory://a/x", new, overwrite=True)
     assert not remote.memory.exists("/a/x.partial")
     remote.memory.pipe_file("/a/x.partial/notes.txt", b"mine")
