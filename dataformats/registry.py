@@ -15,7 +15,7 @@ from dataformats.fork_hooks import after_fork
 if TYPE_CHECKING:
     from dataformats.interfaces import Backend, Codec
 
-__all__ = ["Registry", "backends", "codecs"]
+__all__ = ["Registry", "backends", "codecs", "codecs_beside"]
 
 T = TypeVar("T")
 _LOG = logging.getLogger("dataformats")
@@ -44,6 +44,7 @@ class Registry(Generic[T]):
         self._group = group
         self._shipped = shipped
         self._objects: dict[str, T] = {}
+        self._registered: set[str] = set()  # by a call
         self._advertised: dict[str, Any] | None = None
         self._unlock()
         after_fork(self, "_unlock")
@@ -62,6 +63,7 @@ class Registry(Generic[T]):
             if taken and not replace:
                 raise ValueError(f"{self._kind} {name!r} is registered already. Pass replace=True to replace it.")
             self._objects[name] = thing
+            self._registered.add(name)
 
     def get(self, name: str) -> T:
         """Return the object registered as `name`.
@@ -81,6 +83,13 @@ class Registry(Generic[T]):
         return name in self._shipped and (
             name not in self._objects or self._objects[name] is _imported(self._shipped[name])
         )
+
+    def package_of(self, name: str) -> str | None:
+        """Return the installed package whose entry point gives the object `name`; `None` if none does."""
+        point = None if name in self._shipped else self._entry_points().get(name)
+        if point is None or point.dist is None or name in self._registered:
+            return None
+        return str(point.dist.name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._objects or name in self._shipped or name in self._entry_points()
@@ -175,3 +184,19 @@ codecs: Registry[Codec] = Registry(
     },
 )
 """The codecs of single values and of payloads; numbers (`float32[28,28]`) are types, not names in here."""
+
+
+def codecs_beside(format: str) -> frozenset[str]:
+    """Return the names of the codecs that come with the backend of a format, in one installed package; imports none.
+
+    Files of that format may name those that are safe: the installed package chose the names.
+
+    Example:
+        >>> from dataformats.registry import codecs_beside
+        >>> codecs_beside("tfrecord")
+        frozenset()
+    """
+    package = backends.package_of(format)
+    if package is None:
+        return frozenset()
+    return frozenset(name for name in codecs if codecs.package_of(name) == package)

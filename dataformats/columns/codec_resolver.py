@@ -115,6 +115,7 @@ class CodecResolver:
         overrides: Name, or a whole element type as `"int(8)"`, to a codec or a pair (encode, decode).
         trusted: True if the call named all types; False if a file did: then only codecs resolve that are safe and
             part of this package, or were registered with `safe=True`. Or the codec names that the call gave.
+        installed: The names of other codecs that a file may name if they are safe: see `codecs_beside`.
 
     Example:
         >>> import numpy as np
@@ -128,13 +129,20 @@ class CodecResolver:
         [b'\x00\x00\x80?\x00\x00\x00?']
     """
 
-    def __init__(self, overrides: Mapping[str, CodecLike] | None = None, *, trusted: bool | frozenset[str]) -> None:
+    def __init__(
+        self,
+        overrides: Mapping[str, CodecLike] | None = None,
+        *,
+        trusted: bool | frozenset[str],
+        installed: frozenset[str] = frozenset(),
+    ) -> None:
         self.trusted = trusted
+        self.installed = installed
         self.overrides: dict[str, Codec] = {name: _as_codec(name, codec) for name, codec in (overrides or {}).items()}
         self._found: dict[Type, Codec] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.overrides, self.trusted)
+        return _rebuild, (self.overrides, self.trusted, self.installed)
 
     def codec(self, element: Type) -> Codec:
         """Return the codec of an element type, configured with its arguments; dims and `?` are ignored.
@@ -208,6 +216,13 @@ class CodecResolver:
     def _trusts(self, name: str) -> bool:
         return self.trusted if isinstance(self.trusted, bool) else name in self.trusted
 
+    def _may_be_named_by_files(self, name: str) -> bool:
+        # A name that a file chose must not even import an entry point: importing is running code. `installed` are names
+        # that the package of the file's backend chose, whose code runs already.
+        if registered.shipped(name) or name in self.installed:
+            return bool(getattr(registered.get(name), "safe", False))  # a pair of functions does not say
+        return name in _registered_safe and registered.get(name) is _registered_safe[name]
+
     def _resolve(self, element: Type) -> Codec:
         if str(element) in self.overrides:
             return self.overrides[str(element)]
@@ -215,18 +230,18 @@ class CodecResolver:
             return self.overrides[element.codec].with_args(element.args)
         if element.codec in _NUMBERS:
             return _NUMBERS[element.codec].with_args(element.args)
-        if not self._trusts(element.codec) and not _may_be_named_by_files(element.codec):
+        if not self._trusts(element.codec) and not self._may_be_named_by_files(element.codec):
             raise UnknownNameError(
                 "codec that a file may name",
                 name=element.codec,
-                known=[*(name for name in registered if _may_be_named_by_files(name)), *NUMBER_TYPES],
+                known=[*(name for name in registered if self._may_be_named_by_files(name)), *NUMBER_TYPES],
                 remedy=_remedy(element.codec),
             )
         return _look_up(element.codec).with_args(element.args)
 
 
-def _rebuild(overrides: dict[str, Codec], trusted: bool | frozenset[str]) -> CodecResolver:
-    return CodecResolver(overrides, trusted=trusted)
+def _rebuild(overrides: dict[str, Codec], trusted: bool | frozenset[str], installed: frozenset[str]) -> CodecResolver:
+    return CodecResolver(overrides, trusted=trusted, installed=installed)
 
 
 def _as_codec(name: str, codec: CodecLike) -> Codec:
@@ -249,13 +264,6 @@ def _look_up(name: str) -> Codec:
         return _as_codec(name, registered.get(name))
     except UnknownNameError as error:
         raise UnknownNameError("codec", name=name, known=[*error.known, *NUMBER_TYPES], remedy=_remedy(name)) from None
-
-
-def _may_be_named_by_files(name: str) -> bool:
-    # A name that a file chose must not even import an entry point: importing is running code.
-    if registered.shipped(name):
-        return registered.get(name).safe
-    return name in _registered_safe and registered.get(name) is _registered_safe[name]
 
 
 def as_bytes(kinds: Mapping[str, Type], fields: Collection[str]) -> Spec:

@@ -223,7 +223,7 @@ class OpenArguments(OpenOptions):
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
-        return FileSource(arguments, backend, reader, declared_schema(arguments, facts))
+        return FileSource(arguments, backend, reader, declared_schema(arguments, backend.name, facts))
 
     def _is_folder(self, name: str) -> bool:
         """True if the call gives a format whose datasets are folders, and the name is not that of a file of it."""

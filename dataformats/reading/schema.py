@@ -15,6 +15,7 @@ from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, FieldsBackend, Reader, RecordCodec, RecordCoder
+from dataformats.registry import codecs_beside
 from dataformats.spec import VALUE, Spec, Type
 
 if TYPE_CHECKING:
@@ -42,20 +43,23 @@ class DeclaredSchema:
     is_saved: bool = False
 
 
-def declared_schema(arguments: OpenArguments, facts: Mapping[str, Any]) -> DeclaredSchema:
+def declared_schema(arguments: OpenArguments, format: str, facts: Mapping[str, Any]) -> DeclaredSchema:
     """Return what the call declares, else what the sidecar does.
 
-    Only the call may name codecs that are not safe; a sidecar's types may be opaque names, as in any file. A codec that
+    Only the call may name codecs that are not safe, or that another package has than this one and that of the format; a
+    sidecar's types may be opaque names, as in any file. A codec that
     the call names as the payload is not trusted as the type of a field that a file names, nor the other way round.
 
     Args:
         arguments: Of the call.
+        format: The format of the files.
         facts: Of the sidecar; its spec is of its payload alone.
     """
     payload, spec = arguments.payload, arguments.spec
+    installed = codecs_beside(format)
 
     def resolver(kinds: Iterable[Type]) -> CodecResolver:
-        return CodecResolver(arguments.codecs, trusted=frozenset(kind.codec for kind in kinds))
+        return CodecResolver(arguments.codecs, trusted=frozenset(kind.codec for kind in kinds), installed=installed)
 
     payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
     codecs = payload_codecs if spec is None else resolver(spec.values())  # without a spec, single values are payloads

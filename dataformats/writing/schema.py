@@ -22,7 +22,7 @@ from dataformats.interfaces import (
     WritesSingleValues,
     check_options,
 )
-from dataformats.registry import backends
+from dataformats.registry import backends, codecs_beside
 from dataformats.spec import Spec, Type
 from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, mapping_encoder, value_encoder
 
@@ -109,7 +109,7 @@ class WriteSchema:
         Raises:
             SpecError: The payload needs a spec, or holds no fields, or cannot hold this spec.
         """
-        resolver = CodecResolver(codecs, trusted=trusted)
+        resolver = CodecResolver(codecs, trusted=trusted, installed=codecs_beside(self.backend.name))
         given = spec if spec is not None else self.spec
         if self.stored is not None and given is not None:
             return FieldsEncoder(given, self.stored, resolver)

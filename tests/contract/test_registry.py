@@ -28,15 +28,30 @@ class Upper(Codec):
     def decode(self, blob):
         return blob.decode().upper()
 
-UPPER = Upper()
+class Unsafe(Upper):
+    name = "unsafe"
+    safe = False
+
+UPPER, UNSAFE = Upper(), Unsafe()
+""",
+    "broughtrec.py": """
+from dataformats.backends.tfrecord import TFRecordBackend
+
+class Backend(TFRecordBackend):
+    name = "broughtrec"
+    suffixes = (".brought",)
+
+BACKEND = Backend()
 """,
     "brought-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n",
     "brought-1.0.dist-info/entry_points.txt": """
 [dataformats.codecs]
 upper = brought:UPPER
+unsafe = brought:UNSAFE
 jpg = brought:UPPER
 [dataformats.backends]
 broken = brought:NOTHING
+broughtrec = broughtrec:BACKEND
 """,
 }
 PROGRAM = """
@@ -55,6 +70,15 @@ try:
 except dataformats.UnknownNameError as error:
     assert "upper" in str(error) and "codecs=" in str(error), error
 assert dataformats.open(path, spec={"t": "upper"})[0] == {"t": "ABC"}
+for kind, expected in (("upper", {"t": "ABC"}), ("unsafe", None)):  # a codec of the package of the format
+    path = path.with_name(f"{kind}.brought")
+    with dataformats.create(path, "broughtrec", spec={"t": kind}) as writer:
+        writer.append({"t": "ABC"})
+    try:
+        found = dataformats.open(path, format="broughtrec")[0]
+    except dataformats.UnknownNameError:
+        found = None
+    assert found == expected, (kind, found)
 """
 
 

@@ -57,7 +57,7 @@ def _opened(format: str, files: Files, **options: Any) -> FileSource:
     backend = backends.get(format)
     folder = HeldFolder(files)
     entries = [folder.file(name) for name in folder.names()]
-    return FileSource(arguments, backend, backend.open(entries, arguments), declared_schema(arguments, {}))
+    return FileSource(arguments, backend, backend.open(entries, arguments), declared_schema(arguments, format, {}))
 
 
 def _reader(format: str, **options: Any) -> Callable[[Files], None]:

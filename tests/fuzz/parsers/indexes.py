@@ -51,7 +51,7 @@ def _sidecar(files: Files) -> None:
     file, arguments = held({_DATA: b"", **files}, _DATA), OpenArguments(path=None)
     sidecars = DatasetSidecars([file], needed=True)
     _ = sidecars.format
-    declared_schema(arguments, sidecars.facts([[file]], arguments._used, raise_error))
+    declared_schema(arguments, "tfrecord", sidecars.facts([[file]], arguments._used, raise_error))
 
 
 def _sidecar_seeds() -> list[Files]:
