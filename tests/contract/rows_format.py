@@ -101,6 +101,36 @@ class RowsWriter(AppendingWriter, FieldsWriter):
         yield scan(file, self.names, len(self.begin), 2**31)[0]
 
 
+class BlockWriter(RowsWriter):
+    """Writes blocks of three records; the last ones at `close` alone, so that a suspended writer loses them."""
+
+    def __init__(self, path: Path, stored: Spec, resume: bool) -> None:
+        self.waiting: list[Any] = []
+        super().__init__(path, stored, resume)
+
+    @property
+    def n_records(self) -> int:
+        return self._n_written + len(self.waiting)
+
+    @n_records.setter
+    def n_records(self, n: int) -> None:
+        self._n_written = n - len(self.waiting)
+
+    def append(self, record: Any, /) -> None:
+        self.waiting.append(record)
+        if len(self.waiting) == 3:
+            self._write_block()
+
+    def _write_block(self) -> None:
+        block, self.waiting = self.waiting, []
+        for record in block:
+            super().append(record)
+
+    def close(self, *, sync: bool = True) -> None:
+        self._write_block()
+        super().close(sync=sync)
+
+
 class Rows(FieldsBackend, OptionalFields):
     name = "rows"
     suffixes = (".rows",)
@@ -123,15 +153,12 @@ class Rows(FieldsBackend, OptionalFields):
             )
         return spec
 
-    def create(self, path: Path, *, stored: Spec, resume: bool = False, **_: Any) -> RowsWriter:
-        return RowsWriter(path, stored, resume)
+    def create(self, path: Path, *, stored: Spec, resume: bool = False, blocks: bool = False, **_: Any) -> RowsWriter:
+        return (BlockWriter if blocks else RowsWriter)(path, stored, resume)
 
     def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         return [f"{stem}-{number:05d}-of-{count:05d}.rows" for number in range(count)]
 
 
-BACKEND = Rows()
-
-
 def register() -> None:
-    dataformats.register_backend(BACKEND, replace=True)
+    dataformats.register_backend(Rows(), replace=True)

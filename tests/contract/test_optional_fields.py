@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -40,7 +41,10 @@ CASE = FormatCase(
 )
 
 
+BLOCKS = replace(CASE, name="blocks", create_options={"blocks": True}, pending_may_be_lost=True, cut_every=5)
+
+
 class TestRows(BackendConformance):
-    @pytest.fixture
-    def case(self) -> FormatCase:
-        return CASE
+    @pytest.fixture(params=[CASE, BLOCKS], ids=str)
+    def case(self, request: pytest.FixtureRequest) -> FormatCase:
+        return request.param  # type: ignore[no-any-return]

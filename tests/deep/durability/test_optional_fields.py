@@ -13,6 +13,7 @@ registered = test_optional_fields.registered
 
 
 class TestRows(BackendDurability):
-    @pytest.fixture
-    def case(self) -> FormatCase:
-        return replace(test_optional_fields.CASE, flip_every=3)
+    @pytest.fixture(params=[test_optional_fields.CASE, test_optional_fields.BLOCKS], ids=str)
+    def case(self, request: pytest.FixtureRequest) -> FormatCase:
+        case: FormatCase = request.param
+        return replace(case, flip_every=3)
