@@ -36,6 +36,7 @@ def merge(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     source_options: Mapping[str, Any] | None = None,
+    storage_options: dict[str, Any] | None = None,
 ) -> dict[str, int]:
     """Copy the records of several datasets of one format into a new one, one source after the other.
 
@@ -51,6 +52,7 @@ def merge(
         overwrite: Replace an existing file or folder of that name, at the end.
         progress: Called with (records done, records in all).
         source_options: Arguments of `open`, if the sources are paths.
+        storage_options: For the fsspec file system of a URL at `path`.
 
     Returns:
         Path to number of records, of the new file or folder, or of each shard.
@@ -72,8 +74,9 @@ def merge(
         >>> {pathlib.Path(path).name: records for path, records in files.items()}
         {'digits-00000-of-00002.tfrecord': 898, 'digits-00001-of-00002.tfrecord': 899}
     """
+    options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
     with _opened(sources, source_options) as opened:
-        return _copy(opened, path, shards, overwrite=overwrite, progress=progress)
+        return _copy(opened, path, shards, None, progress=progress, options=options)
 
 
 def split(
@@ -87,6 +90,7 @@ def split(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     source_options: Mapping[str, Any] | None = None,
+    storage_options: dict[str, Any] | None = None,
 ) -> dict[str, int]:
     """Copy the records of a dataset into shards of one size, or into two datasets by a condition.
 
@@ -104,6 +108,7 @@ def split(
         overwrite: As in `merge`.
         progress: As in `merge`.
         source_options: As in `merge`.
+        storage_options: For the fsspec file systems of URLs at `path` and `rest`.
 
     Returns:
         Path to number of records, of each shard, or of `path` and `rest`.
@@ -129,20 +134,21 @@ def split(
     given = sum(one is not None for one in (shards, shard_records, where))
     if given != 1 or (where is None) != (rest is None):
         raise TypeError("expected one of shards=, shard_records=, or where= with rest=")
+    options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
     with _opened(source, source_options) as opened:
         if where is not None:
-            return _divide(opened, where, path, rest, overwrite=overwrite, progress=progress)
-        return _copy(opened, path, shards, shard_records, overwrite=overwrite, progress=progress)
+            return _divide(opened, where, path, rest, progress=progress, options=options)
+        return _copy(opened, path, shards, shard_records, progress=progress, options=options)
 
 
 def _copy(
     sources: Sequence[FileSource],
     path: Any,
     shards: int | None,
-    shard_records: int | None = None,
+    shard_records: int | None,
     *,
-    overwrite: bool,
     progress: _Progress,
+    options: dict[str, Any],
 ) -> dict[str, int]:
     """Copy all records to one file, or to shards by number or size; return path to records."""
     ends: list[int] = []  # of all shards but the last one
@@ -154,7 +160,7 @@ def _copy(
         shard_records = max(1, -(-n // shards))
     done, schema = 0, _schema(sources, named=shard_records is None)
     check_copy_name(path, schema.backend.name)
-    with writer(path, schema, refuse, shard_records=shard_records, overwrite=overwrite) as out:
+    with writer(path, schema, refuse, shard_records=shard_records, **options) as out:
         for stored in _stored(sources, progress):
             left, done = stored, done + len(stored)
             while ends and ends[-1] < done:
@@ -175,8 +181,8 @@ def _divide(
     path: Any,
     rest: Any,
     *,
-    overwrite: bool,
     progress: _Progress,
+    options: dict[str, Any],
 ) -> dict[str, int]:
     """Copy the records for which a condition holds to one dataset, and all others to another."""
     (source,) = sources
@@ -184,11 +190,12 @@ def _divide(
     for target in (path, rest):
         check_copy_name(target, schema.backend.name)
     # A split that was killed between its two renames is done again.
-    announced = area_at(path).announced().get(str(rest))
-    is_ours = announced is not None and area_at(rest).holds(announced)
+    storage_options = options["storage_options"]
+    announced = area_at(path, storage_options).announced().get(str(rest))
+    is_ours = announced is not None and area_at(rest, storage_options).holds(announced)
     with (
-        writer(path, schema, refuse, overwrite=overwrite) as out,
-        writer(rest, schema, refuse, overwrite=overwrite or is_ours) as others,
+        writer(path, schema, refuse, **options) as out,
+        writer(rest, schema, refuse, **options | {"overwrite": options["overwrite"] or is_ours}) as others,
     ):
         mask = mask_of(source, where)  # which may take long: not before the targets are known to be free
         for records in _stored(sources, progress):
@@ -231,16 +238,16 @@ def _opened(given: Any, options: Mapping[str, Any] | None) -> Iterator[list[File
         with open_for_copying(sources[0] if len(sources) == 1 else sources, options or {}) as source:
             yield [source]
     except FormatError as error:
-        formats = [_format_of(path) for path in (sources[0], error.path)]
+        formats = [_format_of(path, options or {}) for path in (sources[0], error.path)]
         if None in formats or formats[0] == formats[1]:
             raise
         what = f"{error.path!r} is {formats[1]}, and {str(sources[0])!r} is {formats[0]}"
         raise SpecError(what, remedy=_REMEDY) from error
 
 
-def _format_of(path: Any) -> str | None:
+def _format_of(path: Any, options: Mapping[str, Any]) -> str | None:
     try:
-        with open_source(path) as source:
+        with open_source(path, storage_options=options.get("storage_options")) as source:
             return source.format
     except (DataFormatsError, OSError, TypeError):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError, SpecError, TargetExistsError
 from dataformats.interfaces import Loss
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.damaged import DamagedDataset, codecs_of, find_damaged, shard_name
 from dataformats.spec import Spec, Type
 from dataformats.storage.paths import is_local, local_path, resolve
@@ -82,11 +83,10 @@ def repair(
     source: Any,
     path: Any,
     *,
-    format: str | None = None,
-    payload: str | None = None,
     dry_run: bool = False,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    source_options: Mapping[str, Any] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> RepairReport:
     """Copy the sound records of a damaged dataset into a new one of the same format, payload and spec.
@@ -98,13 +98,13 @@ def repair(
     Args:
         source: A path as in `open`. Data of an interrupted writer are repaired by their partial name, `NAME.partial`.
         path: The new file; a new folder for shards and Granular datasets.
-        format: The format; `None` takes it from the sidecar, the content, or the names.
-        payload: The codec of whole records; `None` takes it from the sidecar. OFRecords have no checksums: there,
-            `"bytes"` keeps records that are no OFRecords, and finds none behind damage.
         dry_run: Report, and write nothing.
         overwrite: Replace an existing file or folder of that name.
         progress: Called with (bytes done, bytes of all files), about.
-        storage_options: For the fsspec file system of a URL.
+        source_options: The arguments `format`, `payload` and `storage_options` of `open` for the source. By default,
+            the format is that of the sidecar, the content, or the names, and the payload that of the sidecar. OFRecords
+            have no checksums: there, `"bytes"` keeps records that are no OFRecords, and finds none behind damage.
+        storage_options: For the fsspec file system of a URL at `path`.
 
     Returns:
         What was kept and what was lost, by record or by range of bytes.
@@ -114,7 +114,7 @@ def repair(
         FormatError: Nothing locates the records, or the new data were not read back as they were written.
         SpecError: The format cannot hold the fields of the data; or `path` is a name of another format.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given; or it is the source.
-        TypeError: The backend of the format cannot repair.
+        TypeError: The backend of the format cannot repair, or `source_options` has another argument.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -126,7 +126,7 @@ def repair(
         True
     """
     begin = time.perf_counter()
-    data = find_damaged(resolve(source, storage_options), format, payload)
+    data = find_damaged(*_source_arguments(source, source_options or {}))
     schema = _schema(data)
     check_copy_name(path, schema.backend.name)
     tally = _Tally(progress, sum(file.stored_size for file in chain.from_iterable(data.shards)))
@@ -160,6 +160,20 @@ def repair(
         n_losses=tally.n_losses,
         n_unknown=tally.n_unknown,
     )
+
+
+def _source_arguments(
+    source: Any, options: Mapping[str, Any]
+) -> tuple[Sequence[StoredFile | Folder], str | None, str | None]:
+    """Return files, format and payload of the source.
+
+    Raises:
+        TypeError: `source_options` has another argument.
+    """
+    if unknown := options.keys() - {"format", "payload", "storage_options"}:
+        found = ", ".join(sorted(unknown))
+        raise TypeError(f"source_options of repair(): expected format, payload, storage_options, found {found}")
+    return resolve(source, options.get("storage_options")), options.get("format"), options.get("payload")
 
 
 # ---- what was found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dataformats.cli.exit_codes import FINDING
-from dataformats.cli.options import AsJson, Format, Payload, checked_format, checked_payload
+from dataformats.cli.options import AsJson, FromFormat, FromPayload, reading_source
 from dataformats.cli.output import fact, print_json
 from dataformats.cli.progress import bar
 
@@ -28,10 +28,10 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if 
 def repair(
     source: SourcePath,
     target: TargetPath,
-    format: Format = None,
-    payload: Payload = None,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
+    from_format: FromFormat = None,
+    from_payload: FromPayload = None,
     as_json: AsJson = False,
 ) -> None:
     """Copy the sound records of damaged files into new files.
@@ -45,11 +45,10 @@ def repair(
         report = repaired(
             source,
             target,
-            format=checked_format(format),
-            payload=checked_payload(payload),
             dry_run=dry_run,
             overwrite=overwrite,
             progress=progress,
+            source_options=reading_source(from_format, from_payload, None),
         )
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:

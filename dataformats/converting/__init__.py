@@ -108,7 +108,7 @@ def convert(
         dry_run: Check the arguments and the first records, write nothing, and report what would be done.
         progress: Called with (records done, records in all). The last records of a shard are done when it is complete.
         source_options: Arguments of `open`, if `source` is a path.
-        storage_options: Of the new data, as in `create`; those of the source are in `source_options`.
+        storage_options: For the fsspec file system of a URL at `path`; those of the source are in `source_options`.
         **backend_options: Options of the new format.
 
     Returns:

@@ -68,6 +68,7 @@ def diff(
     limit: int | None = None,
     max_findings: int = 100,
     progress: Callable[[int, int], None] | None = None,
+    source_options: Mapping[str, Any] | None = None,
 ) -> DiffReport:
     """Compare record `i` of two datasets for each `i`, as `verify(against=)` does; the formats may differ.
 
@@ -81,6 +82,7 @@ def diff(
         limit: Compare only so many records.
         max_findings: The most differences and damaged records that the report lists.
         progress: Called with (records done, records in all).
+        source_options: Arguments of `open` for both datasets, if they are paths.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -99,7 +101,8 @@ def diff(
         >>> report.differences, report.findings[0].expected, report.findings[0].found
         ({'score': 1}, '1.5', '2.5')
     """
-    with opened_source(first, {}, None, {}) as old, opened_source(second, {}, None, {}) as new:
+    options = source_options or {}
+    with opened_source(first, options, None, {}) as old, opened_source(second, options, None, {}) as new:
         n = min(len(old), len(new), *(() if limit is None else (limit,)))
         old.mask(fields)
         new.mask(fields)

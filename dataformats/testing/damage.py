@@ -203,7 +203,7 @@ def _check_repair(data: DatasetFixture, path: Path) -> RepairReport | None:
     """Repair a damaged dataset, and compare what is kept; `None` if nothing locates its records."""
     new = data.path("repaired")
     try:
-        report = repair(path, new, overwrite=True, format=data.case.format)
+        report = repair(path, new, overwrite=True, source_options={"format": data.case.format})
     except (FormatError, SpecError):  # a damaged file may have other fields
         return None
     if data.case.verifies_records:

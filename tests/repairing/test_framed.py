@@ -246,10 +246,10 @@ def test_ofrecords_of_another_payload(tmp_path: Path) -> None:
     """Only lengths can be checked: everything before the first impossible one is kept."""
     malformed = GOLDEN / "ofrecord" / "corrupt" / "malformed.ofrecord"
     assert dataformats.repair(malformed, tmp_path / "some.ofrecord").kept == 2
-    report = dataformats.repair(malformed, tmp_path / "all.ofrecord", payload="bytes")
+    report = dataformats.repair(malformed, tmp_path / "all.ofrecord", source_options={"payload": "bytes"})
     assert (report.kept, report.ok) == (5, True)
     negative = GOLDEN / "ofrecord" / "corrupt" / "negative_length.ofrecord"
-    report = dataformats.repair(negative, tmp_path / "front.ofrecord", payload="bytes")
+    report = dataformats.repair(negative, tmp_path / "front.ofrecord", source_options={"payload": "bytes"})
     assert (report.kept, lost(report)) == (2, [(2, None, 156, 393)])
 
 
@@ -263,7 +263,7 @@ def test_a_length_that_ends_between_entries(tmp_path: Path) -> None:
     whole = len(data) // 4
     data[whole] = size  # the second record ends behind its first entry
     path.write_bytes(data)
-    report = dataformats.repair(path, tmp_path / "y.ofrecord", payload="ofrecord")
+    report = dataformats.repair(path, tmp_path / "y.ofrecord", source_options={"payload": "ofrecord"})
     assert [record["a"] for record in dataformats.open(tmp_path / "y.ofrecord")] == [1, 3, 4]
     assert lost(report) == [(1, 1, whole, 2 * whole)]
 

@@ -99,7 +99,7 @@ def test_sidecars_and_indexes_that_are_damaged(tmp_path: Path) -> None:
     assert [record["n"] for record in dataformats.open(tmp_path / "z.tfrecord")] == [0, 1]
     facts = {"version": 1, "format": "syrah", "spec": {"a": "int64"}}
     (tmp_path / "x.tfrecord.dataformats.json").write_text(json.dumps(facts))
-    report = dataformats.repair(source, tmp_path / "w.tfrecord", format="tfrecord")
+    report = dataformats.repair(source, tmp_path / "w.tfrecord", source_options={"format": "tfrecord"})
     assert (report.kept, report.notes[0]) == (2, "the sidecar was ignored: it is of the format syrah")
 
 
