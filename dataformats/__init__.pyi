@@ -19,9 +19,11 @@ from dataformats.errors import TargetInUseError as TargetInUseError
 from dataformats.errors import TruncatedError as TruncatedError
 from dataformats.errors import UnknownNameError as UnknownNameError
 from dataformats.errors import WorkerError as WorkerError
+from dataformats.inspecting import DiffReport as DiffReport
 from dataformats.inspecting import Finding as Finding
 from dataformats.inspecting import Info as Info
 from dataformats.inspecting import VerifyReport as VerifyReport
+from dataformats.inspecting import diff as diff
 from dataformats.inspecting import info as info
 from dataformats.inspecting import verify as verify
 from dataformats.interfaces.record_source import RecordSource as RecordSource

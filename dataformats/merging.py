@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.reading.conditions import Condition
+from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.opening import open_for_copying
-from dataformats.reading.views import mask_of
+from dataformats.reading.views import evaluate
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse
 from dataformats.writing.schema import WriteSchema, check_copy_name
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = ["merge", "split"]
 
@@ -85,7 +82,7 @@ def split(
     *,
     shards: int | None = None,
     shard_records: int | None = None,
-    where: ArrayLike | Callable[[Any], bool] | Condition | None = None,
+    where: Where | None = None,
     rest: Any = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -102,8 +99,8 @@ def split(
         path: The new folder of shards; with `where` the dataset of the records for which it is true.
         shards: The number of shards: see `merge`.
         shard_records: The records of each shard; the last one may have fewer.
-        where: bool[len(source)], or a function of a record, or a condition: see `RecordSource.where`. Only the latter
-            two make records be decoded, before anything is written.
+        where: A condition: see `RecordSource.where`. SQL and a function make records be decoded, before anything is
+            written.
         rest: With `where`, the dataset of all other records. The two datasets are published one after the other.
         overwrite: As in `merge`.
         progress: As in `merge`.
@@ -177,7 +174,7 @@ def _copy(
 
 def _divide(
     sources: Sequence[FileSource],
-    where: ArrayLike | Callable[[Any], bool] | Condition,
+    where: Where,
     path: Any,
     rest: Any,
     *,
@@ -197,7 +194,7 @@ def _divide(
         writer(path, schema, refuse, **options) as out,
         writer(rest, schema, refuse, **options | {"overwrite": options["overwrite"] or is_ours}) as others,
     ):
-        mask = mask_of(source, where)  # which may take long: not before the targets are known to be free
+        mask = evaluate(source, where)  # which may take long: not before the targets are known to be free
         for records in _stored(sources, progress):
             chosen = mask[first : first + len(records)]
             out.append_stored(records[chosen])

@@ -51,7 +51,7 @@ SOURCE = _table(
     {
         "shuffle": f"{_LOADER} shuffles all records; source.take(numpy.random.permutation(len(source))) is a view",
         "batch": f"{_LOADER} makes batches; source.read(indices) is one",
-        "filter query": "source.where(function)",
+        "filter query": "source.where(condition)",
         "repeat": f"{_LOADER}.forever() runs through all epochs",
         "prefetch": f"{_LOADER} and iteration read ahead",
         "cache": 'dataformats.open(path, cache="memory")',

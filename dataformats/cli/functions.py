@@ -32,13 +32,12 @@ def condition(text: str | None) -> Callable[[Any], Any] | Condition | None:
 
     Raises:
         typer.BadParameter: There is no such function, or no such mask.
-        MissingExtraError: It is SQL, and DuckDB is not installed.
     """
     if text is None or _FUNCTION.fullmatch(text):
         return named_function(text, "--where")
     if text.endswith(".npy"):
         return _stored_mask(text)
-    from dataformats.interop.duckdb import SqlCondition
+    from dataformats.reading.conditions import SqlCondition
 
     return SqlCondition(text)
 

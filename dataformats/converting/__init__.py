@@ -18,7 +18,7 @@ from dataformats.converting.tasks import Conversion
 from dataformats.importing import import_source
 from dataformats.interfaces import RecordWriter
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
-from dataformats.reading.conditions import Condition
+from dataformats.reading.conditions import Where
 from dataformats.reading.opening import open_for_copying
 from dataformats.reading.scan import read_parts, steps
 from dataformats.registry import backends
@@ -41,7 +41,7 @@ def convert(
     codecs: Mapping[str, Any] | None = None,
     fields: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
-    where: Callable[[Any], bool] | Condition | None = None,
+    where: Where | None = None,
     map: Callable[[Any], Any] | None = None,  # noqa: A002  # as the method of a source
     shuffle_seed: int | None = None,
     limit: int | None = None,
@@ -86,8 +86,8 @@ def convert(
         codecs: As in `open` and `create`.
         fields: The fields to take, by their old names; `None` takes all.
         rename: Old name to new name.
-        where: A function of a whole record: those for which it is false are left out. It is called here, for every
-            record, before the conversion starts. Or a condition, such as `interop.duckdb.SqlCondition("label = 3")`.
+        where: A condition on whole records: see `RecordSource.where`. Others are left out. It is evaluated here, for
+            every record, before the conversion starts.
         map: A function from a record (of the taken fields) to a new one, whose fields have the types in `spec`, by
             default those of the source. Worker processes receive it: it must be picklable.
         shuffle_seed: The seed of a global shuffle; `None` keeps the order. The same seed gives the same order.

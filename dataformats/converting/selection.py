@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.kernels import crc32, permute
-from dataformats.reading.conditions import Condition
+from dataformats.reading.conditions import Condition, Where, condition_of
 from dataformats.reading.views import evaluate
 
 __all__ = ["Selection", "name_of"]
@@ -23,7 +22,7 @@ class Selection:
 
     Args:
         source: The records.
-        where: A function of a record, or a condition; it is evaluated here, for every record. `None` takes all records.
+        where: A condition; it is evaluated here, for every record. `None` takes all records.
         shuffle_seed: The seed of a global shuffle; `None` keeps the order. It takes no memory.
         limit: At most so many records; `None` is all of them.
         on_corrupt: With `"omit"`, damaged records are selected, and left out when they are converted.
@@ -32,18 +31,21 @@ class Selection:
     def __init__(
         self,
         source: RecordSource,
-        where: Callable[[Any], bool] | Condition | None,
+        where: Where | None,
         shuffle_seed: int | None,
         limit: int | None,
         on_corrupt: OnCorrupt,
     ) -> None:
         if limit is not None and limit < 0:
             raise ValueError(f"limit must be at least 0, found {limit}")
-        self._matching = None if where is None else np.flatnonzero(evaluate(source, where, on_corrupt))
+        condition = None if where is None else condition_of(where)
+        self._matching = None if condition is None else np.flatnonzero(evaluate(source, condition, on_corrupt))
         self._n_matching = len(source) if self._matching is None else len(self._matching)
         self._n = self._n_matching if limit is None else min(limit, self._n_matching)
         self._key = None if shuffle_seed is None else _key(shuffle_seed)
-        chosen = {} if self._matching is None else {"where": f"{name_of(where)}, {crc32(self._matching.tobytes()):08x}"}
+        chosen = (
+            {} if self._matching is None else {"where": f"{name_of(condition)}, {crc32(self._matching.tobytes()):08x}"}
+        )
         given = {"shuffle_seed": shuffle_seed, "limit": limit}
         self.facts: dict[str, Any] = chosen | {name: value for name, value in given.items() if value is not None}
 

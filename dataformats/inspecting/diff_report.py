@@ -36,8 +36,8 @@ class DiffReport:
         differences: Field to the number of records that differ in it; `"value"` for whole records.
 
     Example:
-        >>> from dataformats.inspecting import diff
-        >>> diff("tests/golden/real/photos.tfrecord", "tests/golden/real/photos.tfrecord").equal
+        >>> import dataformats
+        >>> dataformats.diff("tests/golden/real/photos.tfrecord", "tests/golden/real/photos.tfrecord").equal
         True
     """
 
@@ -92,12 +92,11 @@ def diff(
 
     Example:
         >>> import dataformats, pathlib, tempfile
-        >>> from dataformats.inspecting import diff
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> for name, score in [("a.ffr", 1.5), ("b.syr", 2.5)]:
         ...     with dataformats.create(folder / name, spec={"score": "float32"}) as writer:
         ...         writer.append({"score": score})
-        >>> report = diff(folder / "a.ffr", folder / "b.syr")
+        >>> report = dataformats.diff(folder / "a.ffr", folder / "b.syr")
         >>> report.differences, report.findings[0].expected, report.findings[0].found
         ({'score': 1}, '1.5', '2.5')
     """

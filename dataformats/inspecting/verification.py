@@ -24,7 +24,7 @@ from dataformats.inspecting.finding_groups import FindingGroup, Findings
 from dataformats.interfaces import BlobBackend, OutdatedIndexError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import Folder
-from dataformats.reading.conditions import Condition
+from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import as_numbers
@@ -89,7 +89,7 @@ def verify(
     against: RecordSource | Any = None,
     fields: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
-    where: Callable[[Any], bool] | Condition | None = None,
+    where: Where | None = None,
     shuffle_seed: int | None = None,
     limit: int | None = None,
     source_options: Mapping[str, Any] | None = None,

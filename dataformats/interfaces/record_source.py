@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from dataformats.reading.conditions import Condition
+    from dataformats.reading.conditions import Where
     from dataformats.reading.field_operations import DecodingSource
     from dataformats.reading.stats import FieldStats
 
@@ -324,16 +324,21 @@ class RecordSource(ABC):
 
         return views.take(self, indices)
 
-    def where(self, mask: ArrayLike | Callable[[Any], bool] | Condition) -> DecodingSource:
-        """Return a view of the records for which the mask is true.
+    def where(self, condition: Where) -> DecodingSource:
+        """Return a view of the records for which a condition is true.
 
         Args:
-            mask: bool[len], or a function of a record that is evaluated once for each, now, in parallel; or a
-                condition, such as `dataformats.interop.duckdb.SqlCondition("label = 3")`.
+            condition: An expression in SQL, such as `"label = 3 and width > 100"`, which needs the extra `duckdb`; or a
+                function of a record, called once for each, now, in parallel; or bool[len].
+
+        Raises:
+            MissingExtraError: It is SQL, and DuckDB is not installed.
+            UnknownNameError: There is no field of a name in the SQL.
+            ValueError: The SQL does not parse or does not fit the fields, or a mask has another length or dtype.
         """
         from dataformats.reading import views
 
-        return views.where(self, mask)
+        return views.where(self, condition)
 
     def split(self, *fractions: float | Sequence[float], seed: int = 0) -> tuple[DecodingSource, ...]:
         """Return disjoint views of these shares, and one of the rest if they leave one; records keep their order.

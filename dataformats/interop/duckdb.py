@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.arrow_stream import ArrowRows, joined, parts_of
-from dataformats.reading.conditions import Condition
 from dataformats.reading.scan import scan_sound
 from dataformats.spec import Spec
 
@@ -23,7 +22,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("dataformats.interop.duckdb", extra="duckdb") from error
 
-__all__ = ["SqlCondition", "matching"]
+__all__ = ["matching"]
 
 _NUMBER = "record"
 _SHOWN = 200  # characters of a condition in an error
@@ -91,33 +90,6 @@ def matching(
     if batch_size is None:
         return query.numbers(None, failed)
     return query.numbers(parts_of(len(source), batch_size), failed)
-
-
-class SqlCondition(Condition):
-    """A condition in SQL, as `matching` describes it, for every `where=`.
-
-    Args:
-        text: The expression.
-
-    Example:
-        >>> import dataformats
-        >>> from dataformats.interop.duckdb import SqlCondition
-        >>> digits = dataformats.open("tests/golden/real/digits-*.tfrecord")
-        >>> len(digits.where(SqlCondition("label = 3 and record < 40")))
-        3
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __str__(self) -> str:
-        return self._text
-
-    def numbers(
-        self, source: RecordSource, failed: Callable[[int, Exception], object] | None
-    ) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of the matching records: see `matching`."""
-        return matching(source, self._text, failed=failed)
 
 
 class _Query:

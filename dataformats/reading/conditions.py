@@ -1,16 +1,17 @@
-"""Which records are taken, if more than a function of a record says so."""
+"""Conditions: which records `where=` selects."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 
-__all__ = ["Condition", "Mask"]
+__all__ = ["Condition", "Mask", "SqlCondition", "Where", "condition_of"]
 
 
 class Condition(ABC):
@@ -66,3 +67,42 @@ class Mask(Condition):
                 f"expected bool[{len(source)}], found {self._chosen.dtype}{list(self._chosen.shape)} in {self._name}"
             )
         yield np.flatnonzero(self._chosen)
+
+
+class SqlCondition(Condition):
+    """The records for which an expression in SQL is true: see `dataformats.interop.duckdb.matching`.
+
+    Args:
+        text: The expression.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def numbers(
+        self, source: RecordSource, failed: Callable[[int, Exception], object] | None
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield the numbers of the matching records.
+
+        Raises:
+            MissingExtraError: DuckDB is not installed.
+        """
+        from dataformats.interop.duckdb import matching  # an extra
+
+        return matching(source, self._text, failed=failed)
+
+
+Where: TypeAlias = str | Callable[[Any], bool] | ArrayLike | Condition
+"""An expression in SQL, a function of a record, or bool[n], one for each record."""
+
+
+def condition_of(where: Where) -> Callable[[Any], bool] | Condition:
+    """Return a condition, or a function of a record as it is."""
+    if isinstance(where, str):
+        return SqlCondition(where)
+    if callable(where) or isinstance(where, Condition):
+        return where
+    return Mask(np.asarray(where), "where=")

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
-from dataformats.reading.conditions import Condition
+from dataformats.reading.conditions import Condition, Where, condition_of
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.spec import VALUE, Spec, SpecLike
 
-__all__ = ["MapView", "SelectView", "batch_of", "evaluate", "mask_of", "split", "take", "where"]
+__all__ = ["MapView", "SelectView", "batch_of", "evaluate", "split", "take", "where"]
 
 _WHERE_THREADS = 4
 _WHERE_RECORDS = 256
@@ -34,24 +34,9 @@ def take(source: RecordSource, indices: ArrayLike | range) -> DecodingSource:
     return TakeView(source, as_indices(indices, len(source)))
 
 
-def where(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condition) -> DecodingSource:
-    """Return a view of the records for which the mask is true: see `RecordSource.where`."""
-    return TakeView(source, np.flatnonzero(mask_of(source, mask)))
-
-
-def mask_of(source: RecordSource, mask: ArrayLike | Callable[[Any], bool] | Condition) -> NDArray[np.bool_]:
-    """Return bool[len(source)]: a mask as given, or the results of a function of each record, or of a condition."""
-    if isinstance(mask, str):
-        raise _not_callable(mask)
-    chosen = evaluate(source, mask) if callable(mask) or isinstance(mask, Condition) else np.asarray(mask)
-    if chosen.dtype != np.bool_ or chosen.shape != (len(source),):
-        raise ValueError(f"expected bool[{len(source)}], found {chosen.dtype}{list(chosen.shape)}")
-    return chosen
-
-
-def _not_callable(found: Any) -> TypeError:
-    remedy = f". For SQL, pass dataformats.interop.duckdb.SqlCondition({found!r:.80})" if isinstance(found, str) else ""
-    return TypeError(f"where: expected a function of a record, a mask or a condition, found {found!r:.80}{remedy}")
+def where(source: RecordSource, condition: Where) -> DecodingSource:
+    """Return a view of the records for which a condition is true: see `RecordSource.where`."""
+    return TakeView(source, np.flatnonzero(evaluate(source, condition)))
 
 
 def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[DecodingSource, ...]:
@@ -66,14 +51,12 @@ def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[
     return tuple(TakeView(source, np.sort(part)) for part in np.split(order, bounds))
 
 
-def evaluate(
-    source: RecordSource, function: Callable[[Any], bool] | Condition, on_corrupt: OnCorrupt = "raise"
-) -> NDArray[np.bool_]:
-    """Return the results of a function of each record, or a condition; of damaged ones True, if they do not raise."""
-    if isinstance(function, Condition):
-        return function.mask(source, on_corrupt)
-    if not callable(function):
-        raise _not_callable(function)
+def evaluate(source: RecordSource, where: Where, on_corrupt: OnCorrupt = "raise") -> NDArray[np.bool_]:
+    """Return for each record if a condition is true; of damaged ones True, if they do not raise."""
+    condition = condition_of(where)
+    if isinstance(condition, Condition):
+        return condition.mask(source, on_corrupt)
+    function = condition
 
     def of_part(part: range) -> list[bool]:
         batch = source.read(part, on_corrupt=on_corrupt)

@@ -9,7 +9,6 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import dataformats
-from dataformats.inspecting import diff
 
 
 class _Keyed(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -57,7 +56,7 @@ def _file_systems() -> None:
 def test_convert_merge_and_repair_take_options_of_both_sides() -> None:
     dataformats.convert(SOURCE, NEW, **BOTH)
     assert dataformats.verify(NEW, against=SOURCE, **BOTH).ok
-    assert diff(SOURCE, SOURCE, source_options={"storage_options": FROM}).equal
+    assert dataformats.diff(SOURCE, SOURCE, source_options={"storage_options": FROM}).equal
     dataformats.repair(SOURCE, NEW, overwrite=True, **BOTH)
     dataformats.merge([SOURCE, SOURCE], NEW, overwrite=True, **BOTH)
     assert len(dataformats.open(NEW, storage_options=TO)) == 4

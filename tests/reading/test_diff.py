@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.inspecting import diff
+from dataformats import diff
 from tests.cases import GOLDEN
 
 SPEC = {"n": "int64", "text": "utf8", "score": "float32[2]", "image": "uint8[2,2]"}

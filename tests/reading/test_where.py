@@ -1,0 +1,43 @@
+"""`where=` takes SQL, a function or a mask, in every public call that has it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.reading.conditions import Where
+
+N = 20
+CONDITIONS = {"sql": "n % 5 = 3", "function": lambda record: record["n"] % 5 == 3, "mask": np.arange(N) % 5 == 3}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with dataformats.create(tmp_path / "source.ffr", spec={"n": "int64"}) as writer:
+        writer.extend({"n": i} for i in range(N))
+    return tmp_path / "source.ffr"
+
+
+@pytest.mark.parametrize("kind", CONDITIONS)
+def test_every_call_takes_every_kind(path: Path, kind: str) -> None:
+    if kind == "sql":
+        pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
+    where: Where = CONDITIONS[kind]
+    chosen, rest = path.with_name("chosen.ffr"), path.with_name("rest.ffr")
+    assert [record["n"] for record in dataformats.open(path).where(where)] == [3, 8, 13, 18]
+    assert dataformats.convert(path, chosen, where=where).records == 4
+    assert dataformats.verify(chosen, against=path, where=where).ok
+    assert [*dataformats.split(path, chosen, where=where, rest=rest, overwrite=True).values()] == [4, 16]
+
+
+def test_sql_without_duckdb_names_the_extra(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "dataformats.interop.duckdb", raising=False)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(dataformats.MissingExtraError, match=r"dataformats\[duckdb\]"):
+        dataformats.open(path).where("n = 3")
+    with pytest.raises(dataformats.MissingExtraError, match=r"dataformats\[duckdb\]"):
+        dataformats.convert(path, path.with_name("new.ffr"), where="n = 3")
