@@ -54,6 +54,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--fault", type=Fault.parse, help="one fault, such as 12:KILL_AFTER")
     parser.add_argument("--hold", help="one interleaving: the request that waits, such as 7, or 7,3 for both programs")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=sys.float_info.max, help="begin no case after this time")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes run cases side by side")
     parser.add_argument("--list", action="store_true", help="print the names of scenarios and pairs")
     parser.add_argument("--verbose", action="store_true", help="print all broken promises, not three for each cell")
@@ -76,9 +77,11 @@ def _run(arguments: argparse.Namespace) -> Rows:
 
 def _run_chosen(campaign: Campaign, arguments: argparse.Namespace) -> None:
     first, step = map(int, (arguments.share or "0/1").split("/"))
+    deadline = time.monotonic() + arguments.seconds
     for kind in KINDS:
         for choice in [*choose(kind, getattr(arguments, kind), arguments.seed, arguments.only)][first::step]:
-            campaign.run(choice)
+            if time.monotonic() < deadline:
+                campaign.run(choice)
 
 
 def _run_named(campaign: Campaign, arguments: argparse.Namespace) -> None:
