@@ -184,8 +184,8 @@ def _divide(
     """Copy the records for which a condition holds to one dataset, and all others to another."""
     (source,) = sources
     schema, first = _schema(sources, named=True), 0
-    for target in (path, rest):
-        check_copy_name(target, schema.backend.name)
+    for destination in (path, rest):
+        check_copy_name(destination, schema.backend.name)
     # A split that was killed between its two renames is done again.
     storage_options = options["storage_options"]
     announced = area_at(path, storage_options).announced().get(str(rest))
@@ -194,7 +194,7 @@ def _divide(
         writer(path, schema, refuse, **options) as out,
         writer(rest, schema, refuse, **options | {"overwrite": options["overwrite"] or is_ours}) as others,
     ):
-        mask = evaluate(source, where)  # which may take long: not before the targets are known to be free
+        mask = evaluate(source, where)  # which may take long: not before both names are known to be free
         for records in _stored(sources, progress):
             chosen = mask[first : first + len(records)]
             out.append_stored(records[chosen])

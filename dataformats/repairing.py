@@ -269,11 +269,11 @@ def _check_apart(path: Any, data: DamagedDataset) -> None:
     """Refuse a path that is, holds or lies in the source, or whose writer would replace the source."""
     if not is_local(path):
         return
-    target = os.path.realpath(local_path(path))
-    own = (target, target + _PARTIAL)
+    destination = os.path.realpath(local_path(path))
+    own = (destination, destination + _PARTIAL)
     for name in {entry.name for entry in data.entries} | {file.name for file in chain.from_iterable(data.shards)}:
         source = os.path.realpath(name)
         holds_source = source in own or source.startswith(tuple(place + os.sep for place in own))
-        if holds_source or (os.path.isdir(source) and target.startswith(source + os.sep)):
+        if holds_source or (os.path.isdir(source) and destination.startswith(source + os.sep)):
             what = f"cannot write {str(path)!r}: it is, holds or lies in the source {name!r}"
             raise TargetExistsError(what, remedy="Give the repaired data another name, elsewhere")

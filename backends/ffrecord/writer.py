@@ -117,10 +117,10 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
 
     def _rebuild(self, size: int) -> None:
         """Write a header of `size` bytes and the data to a new file, and replace the data file by it."""
-        with self._rebuilt.open("wb", buffering=0) as target:
-            self._write_header(target.fileno())
-            copy_range(self._descriptor, self._base, target.fileno(), size, self._data_bytes)
-            os.fsync(target.fileno())
+        with self._rebuilt.open("wb", buffering=0) as destination:
+            self._write_header(destination.fileno())
+            copy_range(self._descriptor, self._base, destination.fileno(), size, self._data_bytes)
+            os.fsync(destination.fileno())
         publish(self._rebuilt, self.path)
 
     def _write_header(self, descriptor: int) -> None:

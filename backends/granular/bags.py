@@ -22,7 +22,7 @@ IDX = ".idx"
 def index_of(bag: StoredFile) -> StoredFile | None:
     """Return the `.idx` beside a `.bag`, or `None`; only generation 3 has one."""
     name = bag.basename
-    return bag.sibling(name.removesuffix(BAG) + IDX) if name.endswith(BAG) else None
+    return bag.file_beside(name.removesuffix(BAG) + IDX) if name.endswith(BAG) else None
 
 
 def layout_of(bag: StoredFile, idx: StoredFile | None) -> BagLayout:

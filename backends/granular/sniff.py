@@ -21,7 +21,7 @@ def sniff_file(file: StoredFile) -> SniffResult:
         is_object = file.pread(0, _WINDOW_BYTES).lstrip()[:1] == b"{"
         return SniffResult("yes") if is_object else SniffResult("damaged", "spec.json is not a JSON object")
     if file.basename.endswith(IDX):
-        bag = file.sibling(file.basename.removesuffix(IDX) + BAG)
+        bag = file.file_beside(file.basename.removesuffix(IDX) + BAG)
         return SniffResult("no", "an .idx without its .bag") if bag is None else SniffResult("yes")
     return _sniff_bag(file)
 

@@ -58,7 +58,7 @@ def index_names(name: str) -> list[str]:
 def text_hints(file: StoredFile) -> Iterator[Hint]:
     """Yield the hint of each text index beside a file."""
     for name in index_names(file.basename):
-        text = file.sibling(name)
+        text = file.file_beside(name)
         if text is not None:
             yield text.name, parse_text_index(text)
 

@@ -68,9 +68,9 @@ Sources = Annotated[
         metavar="SOURCE", help="Files, a folder, a URL or a quoted glob.", default_factory=list, show_default=False
     ),
 ]
-TargetPath = Annotated[
+DestinationPath = Annotated[
     str,
-    typer.Argument(metavar="TARGET", help="The new file; a new folder with --shard-*, and for Granular datasets."),
+    typer.Argument(metavar="DESTINATION", help="The new file; a new folder with --shard-*, and for Granular datasets."),
 ]
 TargetFormat = Annotated[
     str | None,
@@ -78,7 +78,7 @@ TargetFormat = Annotated[
         "--format",
         metavar="NAME",
         autocompletion=completed(backends),
-        help="The new format, if the name of TARGET does not show it.",
+        help="The new format, if the name of DESTINATION does not show it.",
     ),
 ]
 TargetPayload = Annotated[
@@ -113,9 +113,10 @@ Part = Annotated[
 Commit = Annotated[bool, typer.Option("--commit", help="Publish the shards of all parts; convert nothing.")]
 Verified = Annotated[bool, typer.Option("--verify/--no-verify", help="Read back what was written.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the options and the first records; write nothing.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it exists.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DESTINATION if it exists.")]
 Compressed = Annotated[
-    Compression | None, typer.Option(help="TFRecord: the compression of new files; by default by the suffix of TARGET.")
+    Compression | None,
+    typer.Option(help="TFRecord: the compression of new files; by default by the suffix of DESTINATION."),
 ]
 Generation = Annotated[
     int | None,
@@ -127,7 +128,7 @@ Generation = Annotated[
 
 def convert(
     sources: Sources,
-    target: TargetPath,
+    destination: DestinationPath,
     format: TargetFormat = None,
     fields: FieldNames = None,
     rename: Renames = None,
@@ -159,11 +160,11 @@ def convert(
     """Write records in another format, or in other shards.
 
     Every checksum is verified, and the new data are read back. A record that fails stops the conversion, and the exit
-    code is 1. TARGET appears when it is complete. After an interruption, the same command with --resume continues.
+    code is 1. DESTINATION appears when it is complete. After an interruption, the same command with --resume continues.
 
     Records whose payload stays the same are copied byte by byte, and so are images and other blobs whose codec stays
     the same. --spec gives the types of the fields to take, by their new names: types that the files do not declare, or
-    new types. It is saved beside TARGET.
+    new types. It is saved beside DESTINATION.
 
     On a cluster with a shared file system, each of N jobs runs the command with --part I/N, I from 0 to N-1, and then
     one runs it with --commit. --shard-records gives the size of the shards that they share.
@@ -173,7 +174,7 @@ def convert(
     from dataformats.writing.schema import format_of
 
     if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
-        raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
+        raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
     source = reading_source(from_format, from_payload, from_spec)
     options = _content(fields, rename, spec, payload, where, mapped) | {
         "shuffle_seed": shuffle_seed,
@@ -188,24 +189,24 @@ def convert(
         "overwrite": overwrite,
         "source_options": source,
     }
-    chosen = checked_format(format) or format_of(target)
+    chosen = checked_format(format) or format_of(destination)
     options |= _format_options(chosen, compression=compression, generation=generation)
     paths = one_or_all(sources)
-    if resume and shard_records is None and is_url(target):
+    if resume and shard_records is None and is_url(destination):
         raise typer.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
     if engine is None and workers is None and not commit:
         workers = _default_workers(paths, source)
     options |= in_workers(engine, address, workers)
     functions = {name: options[name] for name in ("where", "map")}
     with (
-        _interruptible(target, resume or part is not None or commit),
+        _interruptible(destination, resume or part is not None or commit),
         calls(**functions),
         bar("converting") as progress,
     ):
-        report = converted(paths, target, chosen, progress=progress, **options)
+        report = converted(paths, destination, chosen, progress=progress, **options)
     print_json(asdict(report)) if as_json else _print_report(report, dry_run)
     if where is not None and not report.records:
-        print(f"dataformats: --where matches none of the records: {target} is empty", file=sys.stderr)
+        print(f"dataformats: --where matches none of the records: {destination} is empty", file=sys.stderr)
     if report.omitted or (where is not None and not report.records):
         raise typer.Exit(FINDING)
 
@@ -265,13 +266,13 @@ def _parts(part: str | None, commit: bool, *, needs: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def _interruptible(target: str, resumes: bool) -> Iterator[None]:
+def _interruptible(destination: str, resumes: bool) -> Iterator[None]:
     """Say how to continue after an interrupt."""
     try:
         yield
     except KeyboardInterrupt:
         hint = "run the same command again" if resumes else "add --resume to the same command"
-        is_kept = os.path.exists(f"{target.rstrip('/')}.partial")
+        is_kept = os.path.exists(f"{destination.rstrip('/')}.partial")
         print(f"dataformats: interrupted{f'; to continue, {hint}' if is_kept else ''}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 

@@ -13,8 +13,9 @@ from dataformats.cli.progress import bar
 
 __all__ = ["Shards", "merge", "print_counts"]
 
-Target = Annotated[
-    str, typer.Argument(metavar="TARGET", help="The new file; a new folder with --shards, and for Granular datasets.")
+Destination = Annotated[
+    str,
+    typer.Argument(metavar="DESTINATION", help="The new file; a new folder with --shards, and for Granular datasets."),
 ]
 Shards = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Write N shards whose sizes differ by one record at most.")
@@ -23,7 +24,7 @@ Shards = Annotated[
 
 def merge(
     sources: Sources,
-    target: Target,
+    destination: Destination,
     shards: Shards = None,
     overwrite: Overwrite = False,
     from_format: FromFormat = None,
@@ -38,10 +39,12 @@ def merge(
     from dataformats.merging import merge as merged
 
     if not sources:  # as in `convert`
-        raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
+        raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
     options = reading(from_format, from_payload, None)
     with bar("merging") as progress:
-        counts = merged(sources, target, shards=shards, overwrite=overwrite, progress=progress, source_options=options)
+        counts = merged(
+            sources, destination, shards=shards, overwrite=overwrite, progress=progress, source_options=options
+        )
     print_counts(counts, as_json)
 
 

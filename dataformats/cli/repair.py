@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["repair"]
 
 SourcePath = Annotated[str, typer.Argument(metavar="SOURCE", help="A file, a folder, a URL or a quoted glob.")]
-TargetPath = Annotated[
-    str, typer.Argument(metavar="TARGET", help="The new file; a new folder for shards, and for Granular datasets.")
+DestinationPath = Annotated[
+    str, typer.Argument(metavar="DESTINATION", help="The new file; a new folder for shards, and for Granular datasets.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report, and write nothing.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace TARGET if it exists.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DESTINATION if it exists.")]
 
 
 def repair(
     source: SourcePath,
-    target: TargetPath,
+    destination: DestinationPath,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
     from_format: FromFormat = None,
@@ -44,7 +44,7 @@ def repair(
     with bar("repairing", "bytes") as progress:
         report = repaired(
             source,
-            target,
+            destination,
             dry_run=dry_run,
             overwrite=overwrite,
             progress=progress,

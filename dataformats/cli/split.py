@@ -14,9 +14,11 @@ from dataformats.cli.progress import bar
 
 __all__ = ["split"]
 
-Target = Annotated[
+Destination = Annotated[
     str,
-    typer.Argument(metavar="TARGET", help="The new folder of shards; with --where the dataset of matching records."),
+    typer.Argument(
+        metavar="DESTINATION", help="The new folder of shards; with --where the dataset of matching records."
+    ),
 ]
 ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Write shards of N records.")]
 Rest = Annotated[str | None, typer.Option(metavar="PATH", help="With --where, the dataset of all other records.")]
@@ -24,7 +26,7 @@ Rest = Annotated[str | None, typer.Option(metavar="PATH", help="With --where, th
 
 def split(
     sources: Sources,
-    target: Target,
+    destination: Destination,
     shards: Shards = None,
     shard_records: ShardRecords = None,
     where: Where = None,
@@ -43,7 +45,7 @@ def split(
     from dataformats.merging import split as divided
 
     if not sources:  # as in `convert`
-        raise typer.BadParameter(f"missing; found only {target!r}", param_hint="TARGET")
+        raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
     if sum(option is not None for option in (shards, shard_records, where)) != 1 or (where is None) != (rest is None):
         raise typer.BadParameter("expected one of --shards, --shard-records, or --where with --rest")
     options: dict[str, Any] = {
@@ -55,5 +57,5 @@ def split(
         "source_options": reading(from_format, from_payload, None),
     }
     with calls(where=options["where"]), bar("splitting") as progress:
-        counts = divided(one_or_all(sources), target, progress=progress, **options)
+        counts = divided(one_or_all(sources), destination, progress=progress, **options)
     print_counts(counts, as_json)

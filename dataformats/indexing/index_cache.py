@@ -119,7 +119,7 @@ class IndexCache:
             kind: The kind of index; an index of another kind does not count.
         """
         path = self.path(file)
-        sidecar = file.sibling(file.basename + INDEX_SUFFIX) if path is None else None
+        sidecar = file.file_beside(file.basename + INDEX_SUFFIX) if path is None else None
         if path is None and sidecar is None:
             return None
         try:

@@ -55,7 +55,7 @@ def load_sidecar(entry: StoredFile | Folder) -> Sidecar | None:
     Raises:
         FormatError: The sidecar is damaged, or of another version.
     """
-    there = entry.sibling_bytes(entry.basename + SIDECAR_SUFFIX, _MAX_BYTES) if entry.basename else None
+    there = entry.bytes_beside(entry.basename + SIDECAR_SUFFIX, _MAX_BYTES) if entry.basename else None
     if there is None:
         return None
     name, content = there

@@ -136,7 +136,7 @@ def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: Stored
     found.claims.append(_Claim(0, entry, [file]))
     for part in entry.get("parts", ()):
         name = _renamed(part["name"], entry["name"], file.basename)
-        other = file.sibling(name) if is_name(name) else None
+        other = file.file_beside(name) if is_name(name) else None
         if other is None:
             found.missing.append(f"{file.name.removesuffix(file.basename)}{name}")
         else:

@@ -93,7 +93,7 @@ class Comparison:
     """Compares the records of a dataset with those of a source.
 
     Args:
-        target: The dataset.
+        dataset: The dataset to check.
         source: The records that it should have.
         fields: The fields to compare, by their names in the source; `None` compares all fields of both.
         rename: Name in the source to name in the dataset.
@@ -112,7 +112,7 @@ class Comparison:
 
     def __init__(
         self,
-        target: RecordSource,
+        dataset: RecordSource,
         source: RecordSource,
         fields: Sequence[str] | None,
         rename: Mapping[str, str],
@@ -126,22 +126,22 @@ class Comparison:
         self.numbers = Numbers(0, chosen)
         self._n = n if n is not None else len(source) if chosen is None else len(chosen)
         wanted = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
-        common = {new: old for new, old in wanted.items() if new in target.spec}
-        differs = len(common) < len(wanted) or (fields is None and len(common) < len(target.spec))
-        by_bytes = fields is None and not rename and _same_payload(target, source)
-        if len(target) < self._n:
+        common = {new: old for new, old in wanted.items() if new in dataset.spec}
+        differs = len(common) < len(wanted) or (fields is None and len(common) < len(dataset.spec))
+        by_bytes = fields is None and not rename and _same_payload(dataset, source)
+        if len(dataset) < self._n:
             read = _Payloads(source) if by_bytes else _Columns(source, common)
-            self._omit_damaged(source, len(target), read, limit)
-        self.findings.add(_count_findings(self._n, len(target)))
-        self._target = target
+            self._omit_damaged(source, len(dataset), read, limit)
+        self.findings.add(_count_findings(self._n, len(dataset)))
+        self._dataset = dataset
         self._ways: list[tuple[_Read, _Read]] = []  # of reading both, from the fastest to the most exact
         if by_bytes:
-            self._ways.append((_Payloads(target), _Payloads(source)))
-            differs |= bool(target.hidden_fields or source.hidden_fields)
+            self._ways.append((_Payloads(dataset), _Payloads(source)))
+            differs |= bool(dataset.hidden_fields or source.hidden_fields)
         elif differs:
-            self.findings.add(_field_findings(wanted, target.spec if fields is None else wanted))
+            self.findings.add(_field_findings(wanted, dataset.spec if fields is None else wanted))
         if common and not (differs and self._ways):  # bytes alone tell if records with other fields are equal
-            self._ways += _ways(target, source, common)
+            self._ways += _ways(dataset, source, common)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"findings": Findings(1), "numbers": Numbers()}  # a task has the numbers of its records
@@ -173,14 +173,14 @@ class Comparison:
         """
         result = Compared()
         expected, differs = found, dict[str, NDArray[np.bool_]]()
-        for number, (read_target, read_source) in enumerate(self._ways):
+        for number, (read_dataset, read_source) in enumerate(self._ways):
             if number:
-                found = _read(read_target, found.rows)
+                found = _read(read_dataset, found.rows)
             expected = _read(read_source, found.rows, numbers)
             errors = {**found.errors, **expected.errors}
             result.findings += [Finding.of(errors[index], index) for index in sorted(errors)]
             if expected.errors:
-                found = _read(read_target, expected.rows)
+                found = _read(read_dataset, expected.rows)
             differs = {name: differing(column, found.columns[name]) for name, column in expected.columns.items()}
             wrong = np.flatnonzero(np.logical_or.reduce([np.zeros(len(found.rows), np.bool_), *differs.values()]))
             if not len(wrong):
@@ -196,14 +196,14 @@ class Comparison:
         return result
 
     def _difference(self, name: str, position: int, expected: Part, found: Part) -> Finding:
-        spec, index = self._target.spec, int(found.rows[position])
-        place = self._target.origin(index)
+        spec, index = self._dataset.spec, int(found.rows[position])
+        place = self._dataset.origin(index)
         return difference(
             expected.columns[name][position],
             found.columns[name][position],
             path=None if place is None else place[0],
             index=index,
-            field=None if self._target.single or name not in spec else name,
+            field=None if self._dataset.single or name not in spec else name,
             kind=spec.get(name),
         )
 
@@ -222,34 +222,34 @@ def _field_findings(expected: Mapping[str, Any], found: Mapping[str, Any]) -> It
             yield Finding("Difference", message, remedy=_FIELDS_REMEDY, field=name)
 
 
-def _same_payload(target: RecordSource, source: RecordSource) -> bool:
+def _same_payload(dataset: RecordSource, source: RecordSource) -> bool:
     """True if equal stored bytes are equal records, as `convert` copies them."""
-    same = target.payload == source.payload or "bytes" in (target.payload, source.payload)
-    return same and stores_payloads(target) and stores_payloads(source)
+    same = dataset.payload == source.payload or "bytes" in (dataset.payload, source.payload)
+    return same and stores_payloads(dataset) and stores_payloads(source)
 
 
-def _ways(target: RecordSource, source: RecordSource, common: Mapping[str, str]) -> Iterator[tuple[_Read, _Read]]:
+def _ways(dataset: RecordSource, source: RecordSource, common: Mapping[str, str]) -> Iterator[tuple[_Read, _Read]]:
     """Yield the ways of reading fields: blobs as they are stored if both have one type, then values.
 
     Args:
-        target: The dataset.
+        dataset: The dataset to check.
         source: The source.
         common: Name in the dataset to name in the source.
     """
     rename = {old: new for new, old in common.items()}
-    source = _typed(source, {new: target.spec[new] for new in common}, rename)
-    target = _typed(target, {new: source.spec[old] for new, old in common.items()}, {})
-    opaque = {new for new, old in common.items() if new in target.opaque_fields or old in source.opaque_fields}
-    target, source = _with_bytes(target, opaque), _with_bytes(source, {common[new] for new in opaque})
-    copied = {new for new, old in common.items() if copied_type(source.spec[old], target.spec[new], None) is not None}
+    source = _typed(source, {new: dataset.spec[new] for new in common}, rename)
+    dataset = _typed(dataset, {new: source.spec[old] for new, old in common.items()}, {})
+    opaque = {new for new, old in common.items() if new in dataset.opaque_fields or old in source.opaque_fields}
+    dataset, source = _with_bytes(dataset, opaque), _with_bytes(source, {common[new] for new in opaque})
+    copied = {new for new, old in common.items() if copied_type(source.spec[old], dataset.spec[new], None) is not None}
     same = dict(zip(common, common, strict=True))
     with suppress(SpecError):  # raised if records are computed: there are no blobs
-        blobs = target.with_spec(as_bytes(target.spec, copied))
+        blobs = dataset.with_spec(as_bytes(dataset.spec, copied))
         yield (
             _Columns(blobs, same),
             _Columns(source.with_spec(as_bytes(source.spec, {common[new] for new in copied})), common),
         )
-    yield _Columns(target, same), _Columns(source, common)
+    yield _Columns(dataset, same), _Columns(source, common)
 
 
 def _typed(source: RecordSource, types: Mapping[str, Type], rename: Mapping[str, str]) -> RecordSource:

@@ -32,16 +32,16 @@ class _Entry(ABC):
         return path.rstrip("/").rsplit("/", 1)[-1]
 
     @abstractmethod
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         """Return the file called `name` in the same folder, or `None`."""
 
-    def sibling_bytes(self, name: str, limit: int) -> tuple[str, bytes] | None:
+    def bytes_beside(self, name: str, limit: int) -> tuple[str, bytes] | None:
         """Return path and content of a small file in the same folder, or `None`.
 
         Raises:
             FormatError: It is longer than `limit` bytes.
         """
-        file = self.sibling(name)
+        file = self.file_beside(name)
         if file is None:
             return None
         try:
@@ -167,7 +167,7 @@ class Folder(_Entry):
         """Return the folder of that name."""
         raise FileNotFoundError(f"{self.name!r} has no folder {name!r}")
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         """Return the file called `name` beside the folder itself, or `None`."""
         return None
 

@@ -147,7 +147,7 @@ def _note_names(shards: Sequence[Sequence[StoredFile]], missing: list[str], note
     names = [shard_name(shard) for shard in shards]
     missing += [name for name in _missing_names(names) if name not in missing]
     for file in chain.from_iterable(shards):
-        index = file.sibling(file.basename + INDEX_SUFFIX)
+        index = file.file_beside(file.basename + INDEX_SUFFIX)
         if index is not None:
             notes.append(f"{index.name}: not used")
 

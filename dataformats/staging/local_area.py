@@ -379,19 +379,19 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-def _link(source: Path, target: Path) -> None:
+def _link(source: Path, destination: Path) -> None:
     """Give a finished shard, a file or a folder, a second name; copy it if the file system has no such links."""
     if source.is_dir():
-        shutil.copytree(source, target, copy_function=_link_file)
-        for folder, *_ in os.walk(target):
+        shutil.copytree(source, destination, copy_function=_link_file)
+        for folder, *_ in os.walk(destination):
             atomic.sync(Path(folder))
     else:
-        _link_file(source, target)
+        _link_file(source, destination)
 
 
-def _link_file(source: str | Path, target: str | Path) -> None:
+def _link_file(source: str | Path, destination: str | Path) -> None:
     try:
-        os.link(os.path.realpath(source), target)
+        os.link(os.path.realpath(source), destination)
     except OSError:
-        atomic.copy_file(Path(source), Path(target))
-        atomic.sync(Path(target))
+        atomic.copy_file(Path(source), Path(destination))
+        atomic.sync(Path(destination))

@@ -148,17 +148,17 @@ def write_all(descriptor: int, data: bytes | memoryview, offset: int) -> None:
         rest, offset = rest[n:], offset + n
 
 
-def copy_file(source: Path, target: Path) -> None:
+def copy_file(source: Path, destination: Path) -> None:
     """Copy the content of a file to a new one; where the file system can, without using more of the disk."""
-    with source.open("rb") as reader, target.open("xb") as writer:
+    with source.open("rb") as reader, destination.open("xb") as writer:
         copy_range(reader.fileno(), 0, writer.fileno(), 0, os.fstat(reader.fileno()).st_size)
 
 
-def copy_range(source: int, start: int, target: int, place: int, length: int) -> None:
+def copy_range(source: int, start: int, destination: int, place: int, length: int) -> None:
     """Copy `length` bytes from byte `start` of a file to byte `place` of another, in the operating system if it can."""
-    done = _copy_in_system(source, start, target, place, length)
+    done = _copy_in_system(source, start, destination, place, length)
     if done < length:
-        with os.fdopen(os.dup(source), "rb") as reader, os.fdopen(os.dup(target), "wb") as writer:
+        with os.fdopen(os.dup(source), "rb") as reader, os.fdopen(os.dup(destination), "wb") as writer:
             reader.seek(start + done)
             writer.seek(place + done)
             shutil.copyfileobj(reader, writer, 8 * 2**20)
@@ -208,13 +208,13 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _copy_in_system(source: int, start: int, target: int, place: int, length: int) -> int:
+def _copy_in_system(source: int, start: int, destination: int, place: int, length: int) -> int:
     """Return how many bytes the operating system copied: all, or those before it failed."""
     copy = getattr(os, "copy_file_range", None)
     done = 0
     try:
         while copy is not None and done < length:
-            n = copy(source, target, length - done, start + done, place + done)
+            n = copy(source, destination, length - done, start + done, place + done)
             if n == 0:
                 break
             done += n

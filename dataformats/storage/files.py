@@ -69,7 +69,7 @@ class LocalFile(StoredFile):
                 found=f"{offset + done} bytes",
             )
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         path = Path(self.name).with_name(name)
         return LocalFile(path) if os.path.isfile(path) else None
 
@@ -139,6 +139,6 @@ class LocalFolder(Folder):
     def basename(self) -> str:
         return self._path.resolve().name
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         path = self._path.resolve().with_name(name)
         return LocalFile(path) if os.path.isfile(path) else None

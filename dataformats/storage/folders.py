@@ -50,8 +50,8 @@ class ListedFolder(Folder):
     def folder(self, name: str) -> Folder:
         return self._folder.folder(name)
 
-    def sibling(self, name: str) -> StoredFile | None:
-        return self._folder.sibling(name)
+    def file_beside(self, name: str) -> StoredFile | None:
+        return self._folder.file_beside(name)
 
 
 def is_data(name: str) -> bool:

@@ -31,7 +31,7 @@ class _Buffer(StoredFile):
         out[: len(found)] = found.data
         return len(found)
 
-    def sibling(self, name: str) -> None:
+    def file_beside(self, name: str) -> None:
         return None
 
 
@@ -84,7 +84,7 @@ class OpenedFile(StoredFile):
                 done += len(part)
         return done
 
-    def sibling(self, name: str) -> None:
+    def file_beside(self, name: str) -> None:
         return None
 
 

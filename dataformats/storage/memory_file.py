@@ -120,8 +120,8 @@ class MemoryFile(StoredFile):
     def release(self) -> None:
         self._file.release()
 
-    def sibling(self, name: str) -> StoredFile | None:
-        return self._file.sibling(name)
+    def file_beside(self, name: str) -> StoredFile | None:
+        return self._file.file_beside(name)
 
     def folder(self) -> Folder | None:
         """Return the folder of the file."""

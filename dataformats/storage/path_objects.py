@@ -44,7 +44,7 @@ class ObjectFile(StoredFile):
         out[: len(data)] = data
         return len(data)
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         return _beside(self._path, name)
 
     def folder(self) -> Folder | None:
@@ -72,7 +72,7 @@ class ObjectFolder(Folder):
     def folder(self, name: str) -> Folder:
         return ObjectFolder(self._path / name)
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         return _beside(self._path, name)
 
     def _entries(self, *, folders: bool) -> list[str]:

@@ -17,16 +17,16 @@ _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _Flag = Literal["new", "exchange"]
 
 
-def rename_new(source: Path, target: Path) -> None:
+def rename_new(source: Path, destination: Path) -> None:
     """Rename a file or folder, unless something has the new name.
 
     Raises:
         FileExistsError: Something has the new name.
     """
-    if not _rename(source, target, "new"):
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-        os.rename(source, target)
+    if not _rename(source, destination, "new"):
+        if os.path.lexists(destination):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(destination))
+        os.rename(source, destination)
 
 
 def exchange(new: Path, old: Path) -> None:
@@ -38,19 +38,19 @@ def exchange(new: Path, old: Path) -> None:
 
 
 def rename_all(moves: Iterable[tuple[Path, Path]], new: Path | None = None) -> None:
-    """Rename files or folders, source to target, in this order; an error renames all of them back.
+    """Rename files or folders, source to destination, in this order; an error renames all of them back.
 
     Raises:
-        FileExistsError: Something has the name `new`, which is the target of one of them.
+        FileExistsError: Something has the name `new`, which is the destination of one of them.
     """
     done: list[tuple[Path, Path]] = []
     try:
-        for source, target in moves:
-            rename_new(source, target) if target == new else os.rename(source, target)
-            done.append((source, target))
+        for source, destination in moves:
+            rename_new(source, destination) if destination == new else os.rename(source, destination)
+            done.append((source, destination))
     except BaseException:
-        for source, target in reversed(done):
-            os.rename(target, source)
+        for source, destination in reversed(done):
+            os.rename(destination, source)
         raise
 
 
@@ -59,10 +59,10 @@ def replaced_path(final: Path) -> Path:
     return final.with_name(f"{final.name}.replaced.partial")
 
 
-def _rename(source: Path, target: Path, flag: _Flag) -> bool:
+def _rename(source: Path, destination: Path, flag: _Flag) -> bool:
     """Return False if the operating system or the file system has no such rename."""
     call = _system_call()
-    return call is not None and call(source, target, flag)
+    return call is not None and call(source, destination, flag)
 
 
 @functools.cache
@@ -75,12 +75,12 @@ def _system_call() -> Callable[[Path, Path, _Flag], bool] | None:
     except (AttributeError, OSError, TypeError):
         return None
 
-    def call(source: Path, target: Path, flag: _Flag) -> bool:
-        if function(here, os.fsencode(source), here, os.fsencode(target), flags[flag]) == 0:
+    def call(source: Path, destination: Path, flag: _Flag) -> bool:
+        if function(here, os.fsencode(source), here, os.fsencode(destination), flags[flag]) == 0:
             return True
         number = ctypes.get_errno()
         if number in _UNSUPPORTED:
             return False
-        raise OSError(number, os.strerror(number), str(source), None, str(target))
+        raise OSError(number, os.strerror(number), str(source), None, str(destination))
 
     return call

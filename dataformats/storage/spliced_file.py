@@ -43,8 +43,8 @@ class SplicedFile(StoredFile):
             done += n
         return done
 
-    def sibling(self, name: str) -> StoredFile | None:
-        return self._file.sibling(name)
+    def file_beside(self, name: str) -> StoredFile | None:
+        return self._file.file_beside(name)
 
     def release(self) -> None:
         self._file.release()

@@ -364,9 +364,9 @@ class _Disk:
         return watched
 
     def _watched_rename(self, rename: Callable[..., None]) -> Callable[..., None]:
-        def watched(source: Any, target: Any, **options: Any) -> None:
+        def watched(source: Any, destination: Any, **options: Any) -> None:
             self.renamed_unsynced += self.unsynced(Path(source))
-            rename(source, target, **options)
+            rename(source, destination, **options)
 
         return watched
 

@@ -899,7 +899,7 @@ def test_types_are_stored_by_their_own_names(tmp_path: Path) -> None:
     assert [stored[name] for name in names] == ["i64", "u64", "array", "array", "array", "png[]", "utf8[]"]
 
 
-def test_what_the_format_holds_needs_no_sibling(tmp_path: Path) -> None:
+def test_what_the_format_holds_needs_no_sidecar(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "d", "granular", spec={"a": "utf8", "n": "int"}) as writer:
         writer.append({"a": "", "n": 0})
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
@@ -1027,7 +1027,7 @@ def test_a_finished_one_is_appended_to_in_place(tmp_path: Path) -> None:
     assert files_in(folder) == files_in(wanted)
 
 
-def test_the_sibling_keeps_up_with_what_is_appended_in_place(tmp_path: Path) -> None:
+def test_the_sidecar_keeps_up_with_what_is_appended_in_place(tmp_path: Path) -> None:
     spec = {"x": "float32[2]"}
     for i in range(3):
         with dataformats.create(tmp_path / "d", "granular", spec=spec, resume=True) as writer:

@@ -45,7 +45,7 @@ class Held(StoredFile):
         out[: len(part)] = part
         return len(part)
 
-    def sibling(self, name: str) -> None:
+    def file_beside(self, name: str) -> None:
         return None
 
 

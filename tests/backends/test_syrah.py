@@ -385,7 +385,7 @@ def test_files_with_the_same_arrays_in_another_order(tmp_path: Path) -> None:
     write_file(tmp_path / "a10.syr", {"s": "utf8", "n": "int32"}, [{"n": 3, "s": ""}])
     src = dataformats.open(tmp_path)
     assert [Path(path).name for path in src.paths] == ["a1.syr", "a2.syr", "a10.syr"]
-    assert src.spec == {"n": "int32", "s": "utf8"}  # as the siblings of the files say
+    assert src.spec == {"n": "int32", "s": "utf8"}  # as the sidecars of the files say
     assert [(record["n"], record["s"]) for record in src] == [(1, "x"), (2, "yy"), (3, "")]
     batch = src.read([2, 0, 2, 1], ["s"])
     assert list(batch["s"]) == ["", "x", "", "yy"]
@@ -413,21 +413,21 @@ def test_files_with_other_arrays(tmp_path: Path, spec: dict[str, str]) -> None:
     write_file(tmp_path / "a2.syr", spec, [dict.fromkeys(spec, 1)])
     with pytest.raises(FormatError, match=r"the spec in its sidecar .*a2\.syr.* is not that in .*a1\.syr"):
         dataformats.open(tmp_path)
-    forget_siblings(tmp_path)
+    forget_sidecars(tmp_path)
     with pytest.raises(FormatError, match=r"a2\.syr.*the arrays differ"):
         dataformats.open(tmp_path)
 
 
-def forget_siblings(folder: Path) -> None:
-    for sibling in folder.glob("*.dataformats.json"):
-        sibling.unlink()
+def forget_sidecars(folder: Path) -> None:
+    for sidecar in folder.glob("*.dataformats.json"):
+        sidecar.unlink()
 
 
 def test_lengths_that_differ_between_files(tmp_path: Path) -> None:
     write_file(tmp_path / "a1.syr", {"n": "int32[2]"}, [{"n": [1, 2]}])
     write_file(tmp_path / "a2.syr", {"n": "int32[3]"}, [{"n": [1, 2, 3]}])
     assert dataformats.open(tmp_path / "a2.syr").spec == {"n": "int32[3]"}
-    forget_siblings(tmp_path)
+    forget_sidecars(tmp_path)
     assert dataformats.open(tmp_path).spec == {"n": "int32[]"}
     assert dataformats.open(tmp_path)[1]["n"].tolist() == [1, 2, 3]
 

@@ -263,7 +263,7 @@ def test_index_as_text_is_for_tfrecord(run: Run, tmp_path: Path) -> None:
 def test_convert_without_a_target(run: Run, paths: tuple[str, ...]) -> None:
     result = run("convert", *paths)
     assert result.code == 2
-    assert "TARGET" in result.err
+    assert "DESTINATION" in result.err
     assert "SOURCE" not in result.err
 
 

@@ -22,7 +22,7 @@ def test_our_own_empty_files_open(tmp_path: Path, format: str) -> None:
     assert dataformats.verify(tmp_path / "x").ok
 
 
-def test_files_of_ours_in_a_folder_keep_their_siblings(tmp_path: Path) -> None:
+def test_files_of_ours_in_a_folder_keep_their_sidecars(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"a": "int64"}) as writer:
         writer.append({"a": 1})
     assert dataformats.open(tmp_path)[0] == {"a": 1}
@@ -37,8 +37,8 @@ def test_only_the_call_can_name_pickle(tmp_path: Path) -> None:
     path = tmp_path / "x.ffr"
     with dataformats.create(path, "ffrecord", spec={"x": "bytes"}) as writer:
         writer.append({"x": pickle.dumps(_Loud())})
-    sibling = tmp_path / "x.ffr.dataformats.json"
-    sibling.write_text(json.dumps(json.loads(sibling.read_text()) | {"spec": {"x": "pickle"}}))
+    sidecar = tmp_path / "x.ffr.dataformats.json"
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"spec": {"x": "pickle"}}))
     for payload in (None, "example"):
         with pytest.raises(dataformats.UnknownNameError, match="file may name"):
             dataformats.open(path, payload=payload)[0]

@@ -23,7 +23,7 @@ def test_verify_looks_at_every_file_of_a_set_that_cannot_be_opened(tmp_path: Pat
     assert report.records == 2
 
 
-def test_a_sibling_that_names_what_is_not_there_is_a_finding(tmp_path: Path) -> None:
+def test_a_sidecar_that_names_what_is_not_there_is_a_finding(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord") as writer:
         writer.append(b"a")
     (tmp_path / "x.ffr.dataformats.json").write_text(json.dumps({"version": 1, "payload": "nope"}))

@@ -130,14 +130,14 @@ def test_folders(tmp_path: Path) -> None:
         assert file.pread(0, 9) == b"a"
         file.release()
         assert folder.folder("inner").names() == []
-    assert LocalFolder(tmp_path / "inner").sibling("a") is not None
-    assert LocalFolder(tmp_path / "inner").sibling("c") is None
+    assert LocalFolder(tmp_path / "inner").file_beside("a") is not None
+    assert LocalFolder(tmp_path / "inner").file_beside("c") is None
     assert not is_data(".x")
 
 
-def test_a_sibling_whose_name_is_too_long_does_not_exist(tmp_path: Path) -> None:
+def test_a_file_beside_whose_name_is_too_long_does_not_exist(tmp_path: Path) -> None:
     path = tmp_path / ("x" * 255)
     path.write_bytes(b"")
     (tmp_path / ("f" * 255)).mkdir()
-    assert LocalFile(path).sibling(f"{path.name}.dataformats.json") is None
-    assert LocalFolder(tmp_path / ("f" * 255)).sibling("f" * 256) is None
+    assert LocalFile(path).file_beside(f"{path.name}.dataformats.json") is None
+    assert LocalFolder(tmp_path / ("f" * 255)).file_beside("f" * 256) is None

@@ -35,7 +35,7 @@ class Bytes(StoredFile):
         out[: len(part)] = part
         return len(part)
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         return None
 
 

@@ -160,9 +160,9 @@ class DecompressedFile(StoredFile):
             self._cursors = []
         self._file.release()
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the compressed one; `None` if it does not exist."""
-        return self._file.sibling(name)
+        return self._file.file_beside(name)
 
     def _measure(self) -> int:
         try:

@@ -38,7 +38,7 @@ class FsspecFile(StoredFile):
         fs: The file system.
         path: The file in it.
         info: What the file system has said of it; `None` asks for it.
-        folder: Lists its siblings, in one request; `None` asks for each.
+        folder: Lists the files beside it, in one request; `None` asks for each.
         versions: The versions of all files of the listing that `info` is from; `None`: this file asks for its own.
 
     Attributes:
@@ -153,12 +153,12 @@ class FsspecFile(StoredFile):
         """Return the folder that the file lies in."""
         return FsspecFolder(self.fs, parent_of(self.fs, self.path))
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         if self._folder is not None and name not in self._folder.listing:
             return None
         return _file_or_none(self.fs, beside(self.fs, self.path, name))
 
-    def sibling_bytes(self, name: str, limit: int) -> tuple[str, bytes] | None:
+    def bytes_beside(self, name: str, limit: int) -> tuple[str, bytes] | None:
         if self._folder is not None and name not in self._folder.listing:
             return None
         return _bytes_or_none(self.fs, beside(self.fs, self.path, name), limit)
@@ -258,11 +258,11 @@ class FsspecFolder(Folder):
     def folder(self, name: str) -> Folder:
         return FsspecFolder(self._system.current, self._inside(name))
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         fs = self._system.current
         return _file_or_none(fs, beside(fs, self._path, name))
 
-    def sibling_bytes(self, name: str, limit: int) -> tuple[str, bytes] | None:
+    def bytes_beside(self, name: str, limit: int) -> tuple[str, bytes] | None:
         fs = self._system.current
         return _bytes_or_none(fs, beside(fs, self._path, name), limit)
 

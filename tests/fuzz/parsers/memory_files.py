@@ -10,7 +10,7 @@ __all__ = ["HeldFile", "HeldFolder", "held"]
 
 
 class HeldFile(StoredFile):
-    """A file whose bytes are given; the others of its folder are its siblings."""
+    """A file whose bytes are given; the others of its folder lie beside it."""
 
     def __init__(self, name: str, files: Mapping[str, bytes], identity: tuple[str, ...] | None) -> None:
         self._files, self._data, self._short = files, files[name], name
@@ -23,7 +23,7 @@ class HeldFile(StoredFile):
         out[: len(part)] = part
         return len(part)
 
-    def sibling(self, name: str) -> StoredFile | None:
+    def file_beside(self, name: str) -> StoredFile | None:
         return HeldFile(name, self._files, None) if name in self._files else None
 
     def folder(self) -> Folder:

@@ -13,7 +13,7 @@ INFO = {"size": 1, "type": "file"}
 
 
 @pytest.mark.parametrize(
-    ("path", "basename", "parent", "sibling"),
+    ("path", "basename", "parent", "other"),
     [
         ("/a/b c?d#e", "b c?d#e", "/a", "/a/n #1"),
         ("http://h/a/b%20c", "b c", "http://h/a", "http://h/a/n%20%231"),
@@ -21,10 +21,10 @@ INFO = {"size": 1, "type": "file"}
         ("https://h/a/b.rec?sig=x/y%2F#z", "b.rec", "https://h/a", "https://h/a/n%20%231?sig=x/y%2F"),
     ],
 )
-def test_names_beside_a_file(path: str, basename: str, parent: str, sibling: str) -> None:
+def test_names_beside_a_file(path: str, basename: str, parent: str, other: str) -> None:
     file = FsspecFile(MEMORY, path, INFO)
     file.name = path  # the name of a file behind HTTP is its path
-    assert (file.basename, parent_of(MEMORY, path), beside(MEMORY, path, "n #1")) == (basename, parent, sibling)
+    assert (file.basename, parent_of(MEMORY, path), beside(MEMORY, path, "n #1")) == (basename, parent, other)
 
 
 @pytest.mark.parametrize(
