@@ -39,7 +39,7 @@ class Readable(Protocol):
         ...
 
     def origin(self, index: int) -> tuple[str, int] | None:
-        """Return the file of a record and its number there, or `None` if unknown."""
+        """Return the file of a record and its index there, or `None` if unknown."""
         ...
 
 

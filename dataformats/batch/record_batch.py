@@ -36,8 +36,8 @@ class RecordBatch:
     Attributes:
         columns: Field name to column; a fixed type is an ndarray `(B, ...)`, `[]`, `bytes` and `utf8` a `Ragged`,
             a codec without a declared shape a list, `T?` a `Nullable`.
-        indices: int64[B], the records' numbers in the source.
-        failed: The records that `on_corrupt="omit"` left out: record number to error.
+        indices: int64[B], the records' indices in the source.
+        failed: The records that `on_corrupt="omit"` left out: index to error.
         single: True if records are single values.
 
     Example:

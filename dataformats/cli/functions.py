@@ -56,13 +56,13 @@ def _stored_mask(path: str) -> Condition:
 def matches(
     source: RecordSource, where: Callable[[Any], Any] | Condition, failed: Callable[[int, Exception], object] | None
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the records for which a condition is true, in parts: see `Condition.numbers`."""
+    """Yield the indices of the records for which a condition is true, in parts: see `Condition.indices`."""
     import numpy as np
 
     from dataformats.reading.scan import scan_sound
 
     if not callable(where):
-        yield from where.numbers(source, failed)
+        yield from where.indices(source, failed)
         return
     for batch in scan_sound(source, None, None, failed):
         yield batch.indices[np.array([bool(where(record)) for record in batch])]

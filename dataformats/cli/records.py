@@ -45,9 +45,9 @@ class Failures:
     def __init__(self) -> None:
         self._any = False
 
-    def __call__(self, number: int, error: Exception) -> None:
+    def __call__(self, index: int, error: Exception) -> None:
         self._any = True
-        place = "" if getattr(error, "index", None) is not None else f"record {number}: "
+        place = "" if getattr(error, "index", None) is not None else f"record {index}: "
         print(f"dataformats: {place}{in_lines(error)}", file=sys.stderr)
 
     def end(self) -> None:
@@ -80,21 +80,21 @@ class Records:
 
         Args:
             where: The condition; `None` takes all records.
-            failed: Called with number and error of each record that cannot be read; `None` raises its error.
+            failed: Called with index and error of each record that cannot be read; `None` raises its error.
         """
         from dataformats.reading.scan import scan_sound
 
         if where is not None:
-            for numbers in matches(self.source, where, failed):
-                yield from self.read(numbers, failed)
+            for indices in matches(self.source, where, failed):
+                yield from self.read(indices, failed)
             return
         yield from scan_sound(self.shown, None, None, failed)
 
-    def read(self, numbers: range | NDArray[np.int64], failed: Failed = None) -> Iterator[RecordBatch]:
+    def read(self, indices: range | NDArray[np.int64], failed: Failed = None) -> Iterator[RecordBatch]:
         """Yield these records, a few megabytes at a time."""
         from dataformats.reading.scan import scan_sound, steps
 
-        yield from scan_sound(self.shown, steps(self.shown, numbers), None, failed)
+        yield from scan_sound(self.shown, steps(self.shown, indices), None, failed)
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def opened_records(path: str | list[str], options: Mapping[str, Any], fields: li
 
 
 def numbered(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each record, and the record."""
+    """Yield the index of each record, and the record."""
     for batch in batches:
         yield from zip(batch.indices.tolist(), batch, strict=True)
 
@@ -133,12 +133,12 @@ def print_records(records: Records, found: Iterable[tuple[int, Any]], images: bo
 
     in_terminal = can_print(BLOCK) and sys.stdout.isatty()
     picture = terminal_pictures(os.environ if images and in_terminal else {})
-    for number, record in found:
+    for index, record in found:
         if not records.fields:
-            fact(f"record {number}", as_text(record))
+            fact(f"record {index}", as_text(record))
             _print_lines(picture(record))
             continue
-        print(f"record {number}")
+        print(f"record {index}")
         for name in records.fields:
             text = as_text(record[name]) if name in record else "missing"
             if name in records.opaque:
@@ -158,16 +158,16 @@ def print_records_as_json(records: Records, found: Iterable[tuple[int, Any]]) ->
     from dataformats.inspecting import Finding
 
     shown: list[Any] = []
-    numbers: list[int] = []
+    indices: list[int] = []
     finding = None
     try:
-        for number, record in found:
+        for index, record in found:
             shown.append(as_json(record))
-            numbers.append(number)
+            indices.append(index)
     except DataFormatsError as error:
         finding = Finding.of(error)
     opaque = {name: str(kind) for name, kind in records.opaque.items()}
-    document = {"records": shown, "numbers": numbers, "opaque": opaque}
+    document = {"records": shown, "indices": indices, "opaque": opaque}
     print_json(document | {"finding": None if finding is None else asdict(finding)})
     if finding is not None:
         raise typer.Exit(FINDING)

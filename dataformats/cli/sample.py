@@ -64,13 +64,13 @@ def sample(
     options, failures = reading(format, payload, spec, checksums=checksums), Failures()
     chosen = condition(where)
     with opened_records(one_or_all(paths), options, split_names(fields)) as records, calls(where=chosen):
-        found = numbered(records.read(_numbers(records, chosen, seed, n, failures), failures))
+        found = numbered(records.read(_indices(records, chosen, seed, n, failures), failures))
         print_records_as_json(records, found) if as_json else print_records(records, found, images)
     failures.end()
 
 
-def _numbers(records: Records, where: Any, seed: int, n: int, failures: Failures) -> range | NDArray[np.int64]:
-    """Return the numbers of `n` random records for which a condition is true."""
+def _indices(records: Records, where: Any, seed: int, n: int, failures: Failures) -> range | NDArray[np.int64]:
+    """Return the indices of `n` random records for which a condition is true."""
     import numpy as np
 
     from dataformats.converting.selection import Selection

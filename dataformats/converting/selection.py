@@ -53,7 +53,7 @@ class Selection:
         return self._n
 
     def records(self, first: int, stop: int) -> range | NDArray[np.int64]:
-        """Return the numbers in the source of the selected records `first` to `stop`."""
+        """Return the indices in the source of the selected records `first` to `stop`."""
         if self._key is None:
             return range(first, stop) if self._matching is None else self._matching[first:stop]
         places = permute(np.arange(first, stop), max(1, self._n_matching), self._key)

@@ -32,7 +32,7 @@ from dataformats.writing.shard_writer import check_shards, complete_file
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
 
 Failure = tuple[int, str]
-"""A record that was left out: its number in the source, and the message of its error."""
+"""A record that was left out: its index in the source, and the message of its error."""
 Records = range | NDArray[np.int64]
 _NO_SHARD = ShardEntry("", {"records": 0})
 
@@ -135,25 +135,25 @@ class Conversion(SentOnce):
     def _one_by_one(self, part: Records) -> tuple[StoredRecords, list[Failure]]:
         blobs: list[Encoded] = []
         failures: list[Failure] = []
-        for number in as_numbers(part).tolist():
+        for index in as_numbers(part).tolist():
             try:
-                one = range(number, number + 1)
+                one = range(index, index + 1)
                 blobs += self._copied(one).blobs if self.plan.copied else map(self.encode, self._read(one))
             except DataFormatsError as error:
-                _add_place(error, self.plan.source, number)
+                _add_place(error, self.plan.source, index)
                 if self.on_corrupt == "raise":
                     raise
-                failures.append((number, str(error)))
+                failures.append((index, str(error)))
             except Exception as error:
-                error.add_note(f"record {number} of the source")
+                error.add_note(f"record {index} of the source")
                 raise
         return StoredRecords.join(self.format, blobs), failures
 
 
-def _add_place(error: DataFormatsError, source: RecordSource, number: int) -> None:
+def _add_place(error: DataFormatsError, source: RecordSource, index: int) -> None:
     """Name the record in an error of its values."""
     if isinstance(error, (SpecError, CodecError)) and error.index is None:
-        error.path, error.index = source.origin(number) or (error.path, number)
+        error.path, error.index = source.origin(index) or (error.path, index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Task:
     Attributes:
         conversion: What all tasks have in common.
         number: The number of the task.
-        records: Their numbers in the source.
+        records: Their indices in the source.
     """
 
     conversion: Conversion

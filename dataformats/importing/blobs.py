@@ -93,27 +93,27 @@ class BlobSource(ImportedSource):
         labels = [str(value) for name in self._names for value in self._names[name]]
         return digest_of([self.format, *names, *checksums, *labels], lengths)
 
-    def _stored_columns(self, numbers: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:
-        return {name: self._column(name, numbers) for name in names}
+    def _stored_columns(self, indices: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:
+        return {name: self._column(name, indices) for name in names}
 
-    def _column(self, name: str, numbers: NDArray[np.int64]) -> Column:
+    def _column(self, name: str, indices: NDArray[np.int64]) -> Column:
         if name in self._names:
             column = self._names[name]
             if isinstance(column, np.ndarray):
-                return column[numbers]
-            return _joined([column[i] for i in numbers.tolist()], name)
-        present = self._places[name].file[numbers] >= 0
-        blobs = self._blobs(name, numbers[present])
+                return column[indices]
+            return _joined([column[i] for i in indices.tolist()], name)
+        present = self._places[name].file[indices] >= 0
+        blobs = self._blobs(name, indices[present])
         if self._stored[name].codec == "bytes":
             column = Ragged(*blobs.contiguous(), "bytes")
         else:
             column = np.array([_number(bytes(blob), name, row) for row, blob in enumerate(blobs)], np.int64)
         return spread(column, present, optional=self._stored[name].optional)
 
-    def _blobs(self, name: str, numbers: NDArray[np.int64]) -> Blobs:
+    def _blobs(self, name: str, indices: NDArray[np.int64]) -> Blobs:
         """Return the bytes of the records that have the field, read at once."""
         place = self._places[name]
-        chosen = numbers[place.file[numbers] >= 0]
+        chosen = indices[place.file[indices] >= 0]
         used, file = np.unique(place.file[chosen], return_inverse=True)
         extents = Extents(file.astype(np.int32), place.offset[chosen], place.length[chosen])
         (fetched,) = read_blobs([self._file(number) for number in used.tolist()], [extents], max_bytes=2**62)

@@ -42,7 +42,7 @@ class ImportedSource(DecodingSource):
         self.codecs: CodecResolver = CodecResolver(trusted=True)  # no file names a type here
 
     @abstractmethod
-    def _stored_columns(self, numbers: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:
+    def _stored_columns(self, indices: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:
         """Return the columns of these records, of the stored types."""
 
     @property
@@ -71,38 +71,38 @@ class ImportedSource(DecodingSource):
         return self.with_spec({**self._spec, **typed})
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
-        numbers, mask = as_indices(indices, len(self)), self.mask(fields)
+        indices, mask = as_indices(indices, len(self)), self.mask(fields)
         try:
-            return RecordBatch(self._columns(numbers, mask), numbers)
+            return RecordBatch(self._columns(indices, mask), indices)
         except DataFormatsError as error:
-            if len(numbers) == 1 and on_corrupt == "raise":
-                self._add_place(error, int(numbers[0]))
+            if len(indices) == 1 and on_corrupt == "raise":
+                self._add_place(error, int(indices[0]))
                 raise
-        return self._one_by_one(numbers, mask, on_corrupt)
+        return self._one_by_one(indices, mask, on_corrupt)
 
     def _one_by_one(
-        self, numbers: NDArray[np.int64], mask: dict[str, bool | range], on_corrupt: OnCorrupt
+        self, indices: NDArray[np.int64], mask: dict[str, bool | range], on_corrupt: OnCorrupt
     ) -> RecordBatch:
-        found, kept = [self._columns(numbers[:0], mask)], []
+        found, kept = [self._columns(indices[:0], mask)], []
         failed: dict[int, Exception] = {}
-        for row, number in enumerate(numbers.tolist()):
+        for row, index in enumerate(indices.tolist()):
             try:
-                found.append(self._columns(numbers[row : row + 1], mask))
+                found.append(self._columns(indices[row : row + 1], mask))
                 kept.append(row)
             except DataFormatsError as error:
-                self._add_place(error, number)
+                self._add_place(error, index)
                 if on_corrupt == "raise":
                     raise
-                failed[number] = error
+                failed[index] = error
         columns = {name: concat_columns([one[name] for one in found]) for name in mask}
-        return RecordBatch(columns, numbers[kept], failed)
+        return RecordBatch(columns, indices[kept], failed)
 
-    def _add_place(self, error: DataFormatsError, number: int) -> None:
+    def _add_place(self, error: DataFormatsError, index: int) -> None:
         if isinstance(error, (SpecError, CodecError)):
-            error.path, error.index = self.origin(number) or (None, number)
+            error.path, error.index = self.origin(index) or (None, index)
 
-    def _columns(self, numbers: NDArray[np.int64], mask: dict[str, bool | range]) -> dict[str, Column]:
-        found = self._stored_columns(numbers, list(mask))
+    def _columns(self, indices: NDArray[np.int64], mask: dict[str, bool | range]) -> dict[str, Column]:
+        found = self._stored_columns(indices, list(mask))
         columns = {name: self._typed(found[name], name) for name in mask}
         parts = {name: part for name, part in mask.items() if isinstance(part, range)}
         return columns | {name: elements_of(columns[name], part, name) for name, part in parts.items()}

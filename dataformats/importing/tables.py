@@ -92,10 +92,10 @@ class TableSource(ImportedSource):
         number, _ = self._groups[int(np.searchsorted(self._starts, index, side="right")) - 1]
         return self._files[number].name, index
 
-    def _stored_columns(self, numbers: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:
-        owner = np.searchsorted(self._starts, numbers, side="right") - 1
+    def _stored_columns(self, indices: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:
+        owner = np.searchsorted(self._starts, indices, side="right") - 1
         chosen = np.unique(owner).tolist()
-        parts = [self._rows(group, numbers[owner == group] - self._starts[group], names) for group in chosen]
+        parts = [self._rows(group, indices[owner == group] - self._starts[group], names) for group in chosen]
         table = pyarrow().concat_tables(parts) if parts else self._opened(0).schema.empty_table()
         if len(chosen) > 1 and np.any(np.diff(owner) < 0):
             order = np.argsort(np.argsort(owner, kind="stable"), kind="stable")

@@ -1,1 +1,1 @@
-"""From a record number to a file, an offset and a length."""
+"""From an index to a file, an offset and a length."""

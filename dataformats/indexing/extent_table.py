@@ -1,4 +1,4 @@
-"""The extents of all records of a source, held by the kernels, which look record numbers up themselves."""
+"""The extents of all records of a source, held by the kernels, which look indices up themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look up the extents of record numbers: in arrays over all files, or in blocks that are read on demand."""
+"""Look up the extents of records by index: in arrays over all files, or in blocks that are read on demand."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class RecordsByFile(NamedTuple):
 
     Attributes:
         file: int32[n], the file of each record.
-        local: int64[n], its number in that file.
+        local: int64[n], its index in that file.
         groups: File to the positions of its records, for files that hold any.
     """
 

@@ -40,9 +40,9 @@ class Part:
     """Some records of the dataset or of the source.
 
     Attributes:
-        rows: int64[n], their numbers.
+        rows: int64[n], their indices.
         columns: Their columns, or stored bytes, by the names of the dataset.
-        errors: The errors of the records that cannot be read, by their numbers.
+        errors: The errors of the records that cannot be read, by index.
     """
 
     rows: NDArray[np.int64]
@@ -55,15 +55,15 @@ class Numbers:
     """Which records of the source some records of the dataset should be.
 
     Attributes:
-        first: The number of the first of them in the dataset.
-        chosen: int64[n], their numbers in the source; `None` if these are the same.
+        first: The index of the first of them in the dataset.
+        chosen: int64[n], their indices in the source; `None` if these are the same.
     """
 
     first: int = 0
     chosen: NDArray[np.int64] | None = None
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers in the source of these records of the dataset."""
+        """Return the indices in the source of these records of the dataset."""
         return rows if self.chosen is None else self.chosen[rows - self.first]
 
     def part(self, start: int, stop: int) -> Numbers:
@@ -97,7 +97,7 @@ class Comparison:
         source: The records that it should have.
         fields: The fields to compare, by their names in the source; `None` compares all fields of both.
         rename: Name in the source to name in the dataset.
-        chosen: int64[n], the numbers of these records in the source; `None` for all.
+        chosen: int64[n], the indices of these records in the source; `None` for all.
         limit: The most findings that are kept.
         n: Compare so many records, which both have; `None` compares all.
 
@@ -144,7 +144,7 @@ class Comparison:
             self._ways += _ways(dataset, source, common)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"findings": Findings(1), "numbers": Numbers()}  # a task has the numbers of its records
+        return vars(self) | {"findings": Findings(1), "numbers": Numbers()}  # a task has the indices of its records
 
     def _omit_damaged(self, source: RecordSource, n: int, read: _Read, limit: int) -> None:
         """Omit the damaged records of the source, if `n` are left: `convert` may have omitted them."""

@@ -32,7 +32,7 @@ def difference(
         expected: The value in the source.
         found: The value in the dataset.
         path: The file of the dataset.
-        index: The number of the record in the dataset.
+        index: The index of the record in the dataset.
         field: The field; `None` if records are single values.
         kind: The type of the field in the dataset; `None` if stored bytes are compared.
     """

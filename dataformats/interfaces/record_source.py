@@ -186,7 +186,7 @@ class RecordSource(ABC):
         return {}
 
     def origin(self, index: int) -> tuple[str, int] | None:
-        """Return the file of a record, and its number in the dataset as errors name it; `None` if it has no file."""
+        """Return the file of a record, and its index in the dataset as errors name it; `None` if it has no file."""
         return None
 
     def available(self, index: int) -> dict[str, bool | range]:
@@ -236,7 +236,7 @@ class RecordSource(ABC):
         return steps(self, range(len(self)))
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
-        """Return the errors of these records, record number to error; a sound record has none."""
+        """Return the errors of these records, index to error; a sound record has none."""
         return dict(self.read(indices, on_corrupt="omit").failed)
 
     def mask(self, fields: Fields) -> dict[str, bool | range]:

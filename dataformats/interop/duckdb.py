@@ -1,4 +1,4 @@
-"""Conditions in SQL: the numbers of the records for which an expression of DuckDB is true."""
+"""Conditions in SQL: the indices of the records for which an expression of DuckDB is true."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def matching(
     batch_size: int | None = None,
     failed: Callable[[int, Exception], object] | None = None,
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the records for which a condition is true, in order: an int64[n] for each part that is read.
+    """Yield the indices of the records for which a condition is true, in order: an int64[n] for each part that is read.
 
     The condition is one expression of DuckDB's SQL, such as `label = 3 and width > 100 and name like 'a%'`. Only the
-    fields that it names are decoded. `record` is the number of the record, unless a field has this name. Names that are
+    fields that it names are decoded. `record` is the index of the record, unless a field has this name. Names that are
     no SQL identifiers stand in double quotes: `"image/width" > 100`. A condition that is null is not true. It has no
     subqueries, no function that makes values of any size, such as `range` or `repeat`, and reads no file. Types are
     those of `to_batches`.
@@ -70,7 +70,7 @@ def matching(
         source: The records.
         condition: The expression.
         batch_size: Records for which it is computed at once; `None` is up to some thousand.
-        failed: Called with number and error of each record that cannot be read, which is then left out. `None` raises
+        failed: Called with index and error of each record that cannot be read, which is then left out. `None` raises
             the error of the first one, after all matches before it.
 
     Raises:
@@ -88,8 +88,8 @@ def matching(
     """
     query = _Query(source, condition)
     if batch_size is None:
-        return query.numbers(None, failed)
-    return query.numbers(parts_of(len(source), batch_size), failed)
+        return query.indices(None, failed)
+    return query.indices(parts_of(len(source), batch_size), failed)
 
 
 class _Query:
@@ -137,23 +137,23 @@ class _Query:
         if str(kind) != "BOOLEAN":
             raise self._error(f"has the type {kind}: expected an expression that is true or false, such as label > 0")
 
-    def numbers(
+    def indices(
         self, parts: Iterator[range] | None, failed: Callable[[int, Exception], object] | None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of the matching records of each part; `None` is all records, some thousand at once."""
+        """Yield the indices of the matching records of each part; `None` is all records, some thousand at once."""
         found = scan_sound(self.rows.source, parts, self.rows.schema.names, failed)
         tables = (self._table(self.rows.arrays(batch), batch.indices) for batch in found)
         with closing(self._connection), closing(tables):
             for table in joined(tables) if parts is None else tables:
                 with self._explained():
                     rows = self._connection.from_arrow(_Stream(table)).filter(self._expression)
-                    numbers = rows.project(self._number).fetchnumpy()[self._number]
-                yield numbers
+                    indices = rows.project(self._number).fetchnumpy()[self._number]
+                yield indices
 
-    def _table(self, columns: Iterable[Any], numbers: Any) -> Any:
-        """Return a batch of these columns and the numbers of the records."""
+    def _table(self, columns: Iterable[Any], indices: Any) -> Any:
+        """Return a batch of these columns and the indices of the records."""
         names = [self._number, *self.rows.schema.names]
-        return pyarrow.RecordBatch.from_arrays([pyarrow.array(numbers, pyarrow.int64()), *columns], names)
+        return pyarrow.RecordBatch.from_arrays([pyarrow.array(indices, pyarrow.int64()), *columns], names)
 
     def _error(self, what: str) -> ValueError:
         shown = self._condition if len(self._condition) <= _SHOWN else f"{self._condition[:_SHOWN]}..."

@@ -40,7 +40,7 @@ class Largest:
     """One of the largest values of a field.
 
     Attributes:
-        index: The number of the record.
+        index: The index of the record.
         size: The number; of bytes, text and sequences the length.
         text: Format and size of an image, otherwise empty.
     """
@@ -254,7 +254,7 @@ class LargestValues:
 
         Args:
             sizes: Numbers or lengths.
-            indices: The numbers of the records.
+            indices: The indices of the records.
             text: Returns the text of the value at a position; called for at most `n` of them.
         """
         larger = np.flatnonzero(sizes > self._least)

@@ -22,7 +22,7 @@ class RecordRun:
     """Consecutive sound records of one file.
 
     Attributes:
-        first: The number of the first record.
+        first: The index of the first record.
         file: The file's name.
         base: Where in the file the buffer of the blobs begins.
         blobs: The records.
@@ -66,7 +66,7 @@ class BlobLocations:
         """Return the blobs of each field of all records, and how many each record has."""
         return {name: (one.blobs, self.located[name].counts) for name, one in self.fetched.items()}
 
-    def problems(self, numbers: NDArray[np.int64]) -> dict[int, FormatError]:
+    def problems(self, indices: NDArray[np.int64]) -> dict[int, FormatError]:
         """Return the first problem of each record: position in the batch to error."""
         found: dict[int, FormatError] = {}
         for name, fetched in self.fetched.items():
@@ -76,7 +76,7 @@ class BlobLocations:
             ends = None if counts is None else np.cumsum(counts)
             for blob, error in sorted(fetched.problems.items()):
                 position = blob if ends is None else int(np.searchsorted(ends, blob, side="right"))
-                found.setdefault(position, error.at(int(numbers[position])))
+                found.setdefault(position, error.at(int(indices[position])))
         return found
 
     def place(self, position: int, field: str | None = None) -> tuple[str, int]:

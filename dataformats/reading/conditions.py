@@ -18,14 +18,14 @@ class Condition(ABC):
     """Selects records of any source, for every `where=`; `str` of it is its text, by which plans are compared."""
 
     @abstractmethod
-    def numbers(
+    def indices(
         self, source: RecordSource, failed: Callable[[int, Exception], object] | None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of the matching records, in order, in parts.
+        """Yield the indices of the matching records, in order, in parts.
 
         Args:
             source: The records.
-            failed: Called with number and error of each record that cannot be read. `None` raises its error.
+            failed: Called with index and error of each record that cannot be read. `None` raises its error.
 
         Raises:
             ValueError: The condition does not fit the source.
@@ -35,11 +35,11 @@ class Condition(ABC):
         """Return bool[len(source)]; with `on_corrupt="omit"`, it is true for records that cannot be read."""
         mask = np.zeros(len(source), np.bool_)
 
-        def note(number: int, _: Exception) -> None:
-            mask[number] = True
+        def note(index: int, _: Exception) -> None:
+            mask[index] = True
 
-        for numbers in self.numbers(source, None if on_corrupt == "raise" else note):
-            mask[numbers] = True
+        for indices in self.indices(source, None if on_corrupt == "raise" else note):
+            mask[indices] = True
         return mask
 
 
@@ -58,10 +58,10 @@ class Mask(Condition):
     def __str__(self) -> str:
         return self._name
 
-    def numbers(
+    def indices(
         self, source: RecordSource, failed: Callable[[int, Exception], object] | None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of all chosen records, unread."""
+        """Yield the indices of all chosen records, unread."""
         if self._chosen.dtype != np.bool_ or self._chosen.shape != (len(source),):
             raise ValueError(
                 f"expected bool[{len(source)}], found {self._chosen.dtype}{list(self._chosen.shape)} in {self._name}"
@@ -82,10 +82,10 @@ class SqlCondition(Condition):
     def __str__(self) -> str:
         return self._text
 
-    def numbers(
+    def indices(
         self, source: RecordSource, failed: Callable[[int, Exception], object] | None
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield the numbers of the matching records.
+        """Yield the indices of the matching records.
 
         Raises:
             MissingExtraError: DuckDB is not installed.

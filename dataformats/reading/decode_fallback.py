@@ -24,14 +24,14 @@ _WholeBlobs = Mapping[str, tuple[Blobs, "NDArray[np.int64] | None"]]
 
 
 def decode_fetched(
-    decoder: BatchDecoder, places: BlobLocations, numbers: NDArray[np.int64], mask: Mask, on_failure: OnFailure
+    decoder: BatchDecoder, places: BlobLocations, indices: NDArray[np.int64], mask: Mask, on_failure: OnFailure
 ) -> RecordBatch:
     """Return the batch of what the reference path fetched, without the records that failed.
 
     Args:
         decoder: Of the source.
         places: The blobs, and where they lie.
-        numbers: int64[n], the record numbers.
+        indices: int64[n], of the records.
         mask: The fields.
         on_failure: What to do with records that cannot be read or decoded.
 
@@ -39,23 +39,23 @@ def decode_fetched(
         FormatError: The error of the first such record, if `on_failure` is `"raise"`.
         SpecError: A record does not fit the spec.
     """
-    n = len(numbers)
-    damaged = places.problems(numbers)
+    n = len(indices)
+    damaged = places.problems(indices)
     if damaged and on_failure == "raise":
         raise damaged[min(damaged)]
     if not damaged:
-        return decode(decoder, places.stored(), numbers, mask, on_failure, places=places)
+        return decode(decoder, places.stored(), indices, mask, on_failure, places=places)
     kept = without(n, damaged)
     stored = {name: subset(*part, kept, n) for name, part in places.stored().items()}
-    batch = decode(decoder, stored, numbers[kept], mask, on_failure, places=places.of(kept))
-    failed: dict[int, Exception] = {int(numbers[position]): error for position, error in damaged.items()}
+    batch = decode(decoder, stored, indices[kept], mask, on_failure, places=places.of(kept))
+    failed: dict[int, Exception] = {int(indices[position]): error for position, error in damaged.items()}
     return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
 
 
 def decode(
     decoder: BatchDecoder,
     stored: _WholeBlobs,
-    numbers: NDArray[np.int64],
+    indices: NDArray[np.int64],
     mask: Mask,
     on_failure: OnFailure,
     *,
@@ -63,13 +63,13 @@ def decode(
 ) -> RecordBatch:
     """Return the batch of these blobs. If they do not decode together, decode the records one by one."""
     try:
-        return RecordBatch(decoder.decode(stored, mask), numbers, {}, decoder.single)
+        return RecordBatch(decoder.decode(stored, mask), indices, {}, decoder.single)
     except DECODE_ERRORS as error:
-        if not len(numbers) and on_failure != "collect":
+        if not len(indices) and on_failure != "collect":
             raise
-        if len(numbers) == 1 and on_failure == "raise":
-            raise _located(decoder, error, int(numbers[0]), 0, places) from error.__cause__
-    n = len(numbers)
+        if len(indices) == 1 and on_failure == "raise":
+            raise _located(decoder, error, int(indices[0]), 0, places) from error.__cause__
+    n = len(indices)
     failed: dict[int, Exception] = {}
 
     def check(position: int) -> None:
@@ -77,7 +77,7 @@ def decode(
         try:
             decoder.decode(one, mask)
         except DECODE_ERRORS as error:
-            located = _located(decoder, error, int(numbers[position]), position, places)
+            located = _located(decoder, error, int(indices[position]), position, places)
             # A record that does not fit the spec is not corrupt: leaving it out would hide a wrong spec.
             if on_failure == "raise" or (on_failure == "omit" and isinstance(error, SpecError)):
                 raise located from error.__cause__
@@ -87,20 +87,20 @@ def decode(
     failed = dict(sorted(failed.items()))
     kept = without(n, failed)
     sound = {name: subset(*part, kept, n) for name, part in stored.items()}
-    by_number = {int(numbers[position]): error for position, error in failed.items()}
+    by_index = {int(indices[position]): error for position, error in failed.items()}
     # A field that does not decode at all gives no columns of no records either; a list of errors needs none.
     columns = {} if on_failure == "collect" and not len(kept) else decoder.decode(sound, mask)
-    return RecordBatch(columns, numbers[kept], by_number, decoder.single)
+    return RecordBatch(columns, indices[kept], by_index, decoder.single)
 
 
 def _located(
-    decoder: BatchDecoder, error: Exception, number: int, position: int, places: RecordRun | BlobLocations
+    decoder: BatchDecoder, error: Exception, index: int, position: int, places: RecordRun | BlobLocations
 ) -> Exception:
     """Return the error with the record, the file and the byte that it is about."""
     path, offset = places.place(position, getattr(error, "field", None))
     if isinstance(error, CodecError) and decoder.single:
         what = f"the payload does not decode as {error.codec!r}: {error.what}"
-        corrupt = CorruptRecordError(what, path=path, index=number, offset_bytes=offset)
+        corrupt = CorruptRecordError(what, path=path, index=index, offset_bytes=offset)
         corrupt.__cause__ = error.__cause__
         return corrupt
     located = copy.copy(error)
@@ -109,5 +109,5 @@ def _located(
         located.path, located.offset_bytes = located.path or path, offset
     if isinstance(located, CodecError | SpecError):
         located.path = path
-    located.index = number  # type: ignore[attr-defined]  # every error of decoding has one
+    located.index = index  # type: ignore[attr-defined]  # every error of decoding has one
     return located

@@ -284,18 +284,18 @@ class FileSource(DecodingSource):
             raise SpecError(f"records of {self.format} have no stored bytes: the fields are stored apart. Use read().")
         return self._read_fields(indices, _WHOLE)[0]
 
-    def stored_record(self, number: int, fields: tuple[str, ...] = _WHOLE) -> list[Any]:
+    def stored_record(self, index: int, fields: tuple[str, ...] = _WHOLE) -> list[Any]:
         """Return what is stored for one record, in writable buffers: its payload, or the blob of each of these fields.
 
         Args:
-            number: In `[0, len)`.
+            index: In `[0, len)`.
             fields: Fields that are stored apart, with one blob a record each.
 
         Raises:
             FormatError: The record is damaged.
         """
-        stored = self._blobs.read_record(number, fields)
-        return [blobs.contiguous()[0] for blobs in self._read_fields([number], fields)] if stored is None else stored
+        stored = self._blobs.read_record(index, fields)
+        return [blobs.contiguous()[0] for blobs in self._read_fields([index], fields)] if stored is None else stored
 
     @_comparing_indexes
     def _read_fields(self, indices: ArrayLike, fields: tuple[str, ...]) -> list[Blobs]:
@@ -312,13 +312,13 @@ class FileSource(DecodingSource):
         return [blobs for blobs, _ in places.stored().values()]
 
     def available(self, index: int) -> dict[str, bool | range]:
-        number = range(len(self))[index]
-        found = self._reader.available(number)
+        index = range(len(self))[index]
+        found = self._reader.available(index)
         if found is None:
-            return super().available(number)
+            return super().available(index)
         # Numbers of any length may be one blob: only the blob tells how many.
         unknown = [name for name, kind in self.spec.items() if found.get(name) is True and kind.dims[:1] == (None,)]
-        columns = self.read([number], unknown).columns if unknown else {}
+        columns = self.read([index], unknown).columns if unknown else {}
         return {
             name: range(len(columns[name][0])) if name in columns else found[name]
             for name in self.spec
@@ -348,9 +348,9 @@ class FileSource(DecodingSource):
     def _decode_run(self, run: RecordRun, mask: Mask, part: range) -> RecordBatch:
         """Return the records at these positions of a run, with the errors of those that do not decode."""
         chosen = run.part(part.start, part.stop)
-        numbers = np.arange(chosen.first, chosen.first + len(chosen.blobs))
+        indices = np.arange(chosen.first, chosen.first + len(chosen.blobs))
         stored = {VALUE: (chosen.blobs, None)}
-        return decode(self._schema.decoder, stored, numbers, mask, "collect", places=chosen)
+        return decode(self._schema.decoder, stored, indices, mask, "collect", places=chosen)
 
     def scan_bytes(self) -> Iterator[bytes]:
         if not self._blobs.reads_sequentially:
@@ -372,10 +372,10 @@ class FileSource(DecodingSource):
 
     @_comparing_indexes
     def _stored(self, part: range) -> StoredRecords:
-        numbers = np.arange(part.start, part.stop)
-        located = self._blobs.locate(numbers, self._blobs.fields)
+        indices = np.arange(part.start, part.stop)
+        located = self._blobs.locate(indices, self._blobs.fields)
         places = BlobLocations(self._reader.files, located, self._blobs.fetch_located(located))
-        for _, error in sorted(places.problems(numbers).items()):
+        for _, error in sorted(places.problems(indices).items()):
             raise error
         checksums = located[VALUE].extents.stored if self._reader.spec is None else None
         return StoredRecords(self.format, places.stored(), checksums)

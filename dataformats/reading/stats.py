@@ -95,7 +95,7 @@ class RunningStats:
     Attributes:
         records: Records so far, with those that failed.
         n_failed: Damaged records so far.
-        failures: Of the first hundred of them, record number to error.
+        failures: Of the first hundred of them, index to error.
 
     Example:
         >>> import dataformats

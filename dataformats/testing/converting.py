@@ -94,7 +94,7 @@ class ConvertingConformance:
         assert steps[-1] == (700, 700)
         assert len(steps) > 1
         assert len(list(path.iterdir())) == 3
-        assert [data.number(record) for record in data.open(path)] == list(range(700))
+        assert [data.index(record) for record in data.open(path)] == list(range(700))
 
     def test_damage_stops_it(self, data: DatasetFixture) -> None:
         """A damaged record raises, and nothing is left behind."""

@@ -15,7 +15,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
 from dataformats.testing.case import FormatCase
-from dataformats.testing.records import number, plain, plain_spec, same
+from dataformats.testing.records import index_of, plain, plain_spec, same
 from dataformats.writing.creating import create
 
 __all__ = ["DatasetFixture", "fail_after"]
@@ -37,13 +37,13 @@ class DatasetFixture:
         """Return plain record `index`."""
         return plain(self.case, index)
 
-    def number(self, record: Mapping[str, Any]) -> int:
-        """Return the number of a plain record."""
-        return number(self.case, record)
+    def index(self, record: Mapping[str, Any]) -> int:
+        """Return the index of a plain record."""
+        return index_of(self.case, record)
 
-    def records(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
-        """Return the plain records of these numbers."""
-        return [self.record(number) for number in numbers]
+    def records(self, indices: Iterable[int]) -> list[dict[str, Any]]:
+        """Return the plain records of these indices."""
+        return [self.record(index) for index in indices]
 
     def path(self, name: str = "data") -> Path:
         """Return the path of a dataset of that name."""
@@ -85,7 +85,7 @@ class DatasetFixture:
         return create(path, self.case.format, **{**self.case.create_options, **options})
 
     def write(self, n: int, name: str = "data", first: int = 0) -> Path:
-        """Write plain records from number `first` on; return the path."""
+        """Write plain records from index `first` on; return the path."""
         path = self.path(name)
         with self.create(path) as writer:
             writer.extend(self.records(range(first, first + n)))
@@ -106,9 +106,9 @@ class DatasetFixture:
         """Return a source of `n` plain records."""
         return self.open(self.write(n, name))
 
-    def check(self, records: Iterable[Any], numbers: Iterable[int]) -> None:
-        """Fail unless these are the plain records of these numbers."""
-        found, expected = list(records), self.records(numbers)
+    def check(self, records: Iterable[Any], indices: Iterable[int]) -> None:
+        """Fail unless these are the plain records of these indices."""
+        found, expected = list(records), self.records(indices)
         assert len(found) == len(expected)
         for position, (left, right) in enumerate(zip(found, expected, strict=True)):
             assert same(left, right), f"record {position}: {left} is not {right}"

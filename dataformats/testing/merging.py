@@ -55,7 +55,7 @@ class MergingConformance:
     def test_two_datasets_by_a_condition(self, data: DatasetFixture) -> None:
         """Records for which a function is true, and the others."""
         source, path, rest = data.source(10), data.path("few"), data.path("rest")
-        counts = split(source, path, where=lambda record: data.number(record) in (1, 4, 7), rest=rest)
+        counts = split(source, path, where=lambda record: data.index(record) in (1, 4, 7), rest=rest)
         assert counts == {str(path): 3, str(rest): 7}
         data.check(data.open(path), [1, 4, 7])
         data.check(data.open(rest), [0, 2, 3, 5, 6, 8, 9])

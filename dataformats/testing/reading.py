@@ -209,9 +209,9 @@ class ReadingConformance:
         src = data.source(5000)
         numbers = np.random.default_rng(0).permutation(5000)
         batch = src.read(numbers)
-        assert [data.number(record) for record in batch] == numbers.tolist()
+        assert [data.index(record) for record in batch] == numbers.tolist()
         assert not data.case.plain or batch["id"].tolist() == (numbers.astype(np.int64) ** 2 - 5).tolist()
-        assert [data.number(record) for record in src] == list(range(5000))
+        assert [data.index(record) for record in src] == list(range(5000))
 
     def test_stats(self, data: DatasetFixture) -> None:
         """Counts, ranges, mean and deviation as numpy computes them."""

@@ -13,7 +13,7 @@ import numpy as np
 from dataformats.spec import NUMBER_TYPES
 from dataformats.testing.case import FormatCase
 
-__all__ = ["KINDS", "blob", "number", "plain", "plain_spec", "same", "value", "values"]
+__all__ = ["KINDS", "blob", "index_of", "plain", "plain_spec", "same", "value", "values"]
 
 KINDS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -51,7 +51,7 @@ def plain(case: FormatCase, index: int) -> dict[str, Any]:
     return {"id": int(index) ** 2 - 5, "data": data.hex()[: len(data)] if text else data}
 
 
-def number(case: FormatCase, record: Mapping[str, Any]) -> int:
+def index_of(case: FormatCase, record: Mapping[str, Any]) -> int:
     """Return the index of a plain record."""
     if case.spec is None:
         return math.isqrt(int(record["id"]) + 5)

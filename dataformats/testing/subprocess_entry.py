@@ -20,7 +20,7 @@ from typing import Any
 
 from dataformats.reading.opening import open as open_dataset
 from dataformats.testing.case import FormatCase
-from dataformats.testing.records import number, plain
+from dataformats.testing.records import index_of, plain
 from dataformats.writing.creating import create
 
 __all__ = [
@@ -171,6 +171,6 @@ def read_with_few_descriptors(case: FormatCase, folder: str, limit: int) -> None
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     source = open_dataset(folder, **case.open_options)
     numbers = list(range(len(source)))[::-1]
-    assert [number(case, record) for record in source.read(numbers)] == numbers
-    assert [number(case, source[i]) for i in numbers] == numbers
-    assert [number(case, record) for record in source] == numbers[::-1]
+    assert [index_of(case, record) for record in source.read(numbers)] == numbers
+    assert [index_of(case, source[i]) for i in numbers] == numbers
+    assert [index_of(case, record) for record in source] == numbers[::-1]

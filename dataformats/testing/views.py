@@ -25,7 +25,7 @@ _SLICES = [
 
 
 class ViewConformance:
-    """Views against lists of record numbers."""
+    """Views against lists of indices."""
 
     @pytest.mark.parametrize("part", _SLICES, ids=str)
     def test_slices(self, data: DatasetFixture, part: slice) -> None:
@@ -83,15 +83,15 @@ class ViewConformance:
         seen: list[int] = []
 
         def chosen(record: Any) -> bool:
-            seen.append(data.number(record))
-            return data.number(record) % 7 == 2
+            seen.append(data.index(record))
+            return data.index(record) % 7 == 2
 
         view = src.where(chosen)
         numbers = [i for i in range(700) if i % 7 == 2]
         data.check(view, numbers)
         data.check(view, numbers)
         assert sorted(seen) == list(range(700))
-        data.check(src[:9].where(lambda record: data.number(record) > 2)[::-1], range(8, 2, -1))
+        data.check(src[:9].where(lambda record: data.index(record) > 2)[::-1], range(8, 2, -1))
         for wrong in ([True], np.ones(700), np.ones((700, 1), bool)):
             with pytest.raises(ValueError, match="700"):
                 src.where(wrong)
@@ -101,11 +101,11 @@ class ViewConformance:
         src = data.source(100)
         train, rest = src.split(0.9, seed=3)
         assert (len(train), len(rest)) == (90, 10)
-        found = [[data.number(record) for record in part] for part in (train, rest)]
+        found = [[data.index(record) for record in part] for part in (train, rest)]
         assert sorted(found[0] + found[1]) == list(range(100))
         assert all(part == sorted(part) for part in found)
-        assert [data.number(record) for record in src.split(0.9, seed=3)[1]] == found[1]
-        assert [data.number(record) for record in src.split(0.9, seed=4)[1]] != found[1]
+        assert [data.index(record) for record in src.split(0.9, seed=3)[1]] == found[1]
+        assert [data.index(record) for record in src.split(0.9, seed=4)[1]] != found[1]
         assert [len(part) for part in src.split(0.5, 0.3)] == [50, 30, 20]
         assert [len(part) for part in src.split(0.5, 0.5)] == [50, 50]
         for wrong in ((), (0.0,), (1.0,), (0.7, 0.7), (-0.1,)):
@@ -127,13 +127,13 @@ class ViewConformance:
     def test_map(self, data: DatasetFixture) -> None:
         """A function that is called at each read, from records to records or to anything."""
         src = data.source(10)
-        doubled = src.map(lambda record: {"twice": 2 * data.number(record)})
+        doubled = src.map(lambda record: {"twice": 2 * data.index(record)})
         assert doubled[3] == {"twice": 6}
         assert doubled.read([4, 2])["twice"] == [8, 4]
-        sizes = src.map(lambda record: data.number(record) % 4)
+        sizes = src.map(lambda record: data.index(record) % 4)
         assert list(sizes) == [i % 4 for i in range(10)]
         assert list(sizes[::-2]) == list(sizes)[::-2]
-        assert list(src[2:4].map(data.number).map(str)) == ["2", "3"]
+        assert list(src[2:4].map(data.index).map(str)) == ["2", "3"]
         assert list(sizes.where(lambda size: size == 1)) == [1] * list(sizes).count(1)
         for view in (doubled, sizes, sizes[1:3], concat([doubled, doubled])):
             assert "Mapped" in repr(view) or "records" in repr(view)

@@ -58,7 +58,7 @@ def viewer_app(dataset: ViewedDataset, token: str) -> Guard:
 class _Answers:
     """What each address answers; functions that run in threads.
 
-    Requests name records by number and fields by position: no text of a request is a path.
+    Requests name records by index and fields by position: no text of a request is a path.
     """
 
     def __init__(self, dataset: ViewedDataset) -> None:

@@ -123,35 +123,35 @@ class ViewedDataset:
 
     # ---- records
 
-    def rows(self, numbers: Sequence[int], fields: Sequence[int], limits: Limits) -> list[Cell]:
-        """Return the records with these numbers: `record`, and either `cells` by field or `error`.
+    def rows(self, indices: Sequence[int], fields: Sequence[int], limits: Limits) -> list[Cell]:
+        """Return the records with these indices: `record`, and either `cells` by field or `error`.
 
         Numbers that are out of range are left out. Memory holds a few megabytes of records at a time.
         """
         names = [self.fields[position] for position in fields]
         if not self._ready.is_set():
-            return list(self._first(numbers, names, limits))
-        wanted = np.array([number for number in numbers if 0 <= number < len(self.source)], np.int64)
+            return list(self._first(indices, names, limits))
+        wanted = np.array([index for index in indices if 0 <= index < len(self.source)], np.int64)
         rows: list[Cell] = []
         for part in steps(self.source, wanted):
             with self._reading:
                 rows += self._read(part.tolist(), names, limits)
         return rows
 
-    def _read(self, numbers: list[int], names: list[str], limits: Limits) -> list[Cell]:
+    def _read(self, indices: list[int], names: list[str], limits: Limits) -> list[Cell]:
         try:
-            batch = self.source.read(numbers, names, "omit")
+            batch = self.source.read(indices, names, "omit")
         except Exception as error:
-            if len(numbers) == 1:
-                return [{"record": numbers[0], "error": in_words(error)}]
-            return [row for number in numbers for row in self._read([number], names, limits)]
+            if len(indices) == 1:
+                return [{"record": indices[0], "error": in_words(error)}]
+            return [row for index in indices for row in self._read([index], names, limits)]
         found = {row["record"]: row for row in _rows(batch, limits)}
-        found |= {number: {"record": number, "error": in_words(why)} for number, why in batch.failed.items()}
-        return [found[number] for number in numbers]
+        found |= {index: {"record": index, "error": in_words(why)} for index, why in batch.failed.items()}
+        return [found[index] for index in indices]
 
-    def _first(self, numbers: Sequence[int], names: list[str], limits: Limits) -> Iterator[Cell]:
+    def _first(self, indices: Sequence[int], names: list[str], limits: Limits) -> Iterator[Cell]:
         """Yield records of the beginning, which needs no index."""
-        wanted = {number for number in numbers if 0 <= number < _PREVIEW}
+        wanted = {index for index in indices if 0 <= index < _PREVIEW}
         if not self._previews or not wanted:
             return
         n = 0
@@ -165,7 +165,7 @@ class ViewedDataset:
             except Exception as error:
                 yield {"record": n, "error": in_words(error)}
 
-    def value(self, number: int, field: int, item: int | None = None) -> Any:
+    def value(self, index: int, field: int, item: int | None = None) -> Any:
         """Return a value of a record, whole; or an item of it, if it is a list.
 
         Raises:
@@ -175,20 +175,20 @@ class ViewedDataset:
             raise IndexError(f"there is no field {field}")
         name = self.fields[field]
         if not self._ready.is_set():
-            return self._early_value(number, name, item)
-        if not 0 <= number < len(self.source):
-            raise IndexError(f"there is no record {number}")
-        batch = self.source.read([number], [name])
+            return self._early_value(index, name, item)
+        if not 0 <= index < len(self.source):
+            raise IndexError(f"there is no record {index}")
+        batch = self.source.read([index], [name])
         return _value(batch, 0, name, item)
 
-    def _early_value(self, number: int, name: str, item: int | None) -> Any:
-        if not self._previews or not 0 <= number < _PREVIEW:
-            raise IndexError(f"record {number} is not known before the index is built")
+    def _early_value(self, index: int, name: str, item: int | None) -> Any:
+        if not self._previews or not 0 <= index < _PREVIEW:
+            raise IndexError(f"record {index} is not known before the index is built")
         with closing(self.source.scan([name])) as batches:  # type: ignore[type-var]  # it is a generator
             for batch in batches:
-                if batch.indices[-1] >= number:
-                    return _value(batch, number - int(batch.indices[0]), name, item)
-        raise IndexError(f"there is no record {number}")
+                if batch.indices[-1] >= index:
+                    return _value(batch, index - int(batch.indices[0]), name, item)
+        raise IndexError(f"there is no record {index}")
 
 
 def _stamps(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
@@ -212,8 +212,8 @@ def _value(batch: RecordBatch, position: int, name: str, item: int | None) -> An
 
 def _rows(batch: RecordBatch, limits: Limits) -> Iterator[Cell]:
     columns: Mapping[str, Any] = batch.columns
-    for position, number in enumerate(batch.indices.tolist()):
-        yield {"record": number, "cells": [_cell(column, position, limits) for column in columns.values()]}
+    for position, index in enumerate(batch.indices.tolist()):
+        yield {"record": index, "cells": [_cell(column, position, limits) for column in columns.values()]}
 
 
 def _cell(column: Any, position: int, limits: Limits) -> Cell:

@@ -1,4 +1,4 @@
-"""Filters: the numbers of the records that meet a condition, found in the background."""
+"""Filters: the indices of the records that meet a condition, found in the background."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Filter:
     def cancel(self) -> None:
         self._is_cancelled = True
 
-    def _leave_out(self, number: int, error: Exception) -> None:
+    def _leave_out(self, index: int, error: Exception) -> None:
         self._n_failed += 1
 
     def _run(self) -> None:

@@ -107,15 +107,15 @@ def test_sample_is_that_of_convert(run: Run, tmp_path: Path, rules: str) -> None
     with dataformats.open(tmp_path / "x.ffr") as source:
         assert [record["label"] for record in result.json["records"]] == [record["label"] for record in source]
     digits = dataformats.open(DIGITS)
-    assert [digits[number]["label"] for number in result.json["numbers"]] == [
+    assert [digits[number]["label"] for number in result.json["indices"]] == [
         r["label"] for r in result.json["records"]
     ]
-    assert run("sample", DIGITS, "-n", 20, "--seed", 8, "--json").json["numbers"] != result.json["numbers"]
-    every = run("sample", DIGITS, "-n", 5000, "--fields", "label", "--json").json["numbers"]
+    assert run("sample", DIGITS, "-n", 20, "--seed", 8, "--json").json["indices"] != result.json["indices"]
+    every = run("sample", DIGITS, "-n", 5000, "--fields", "label", "--json").json["indices"]
     assert sorted(every) == [*range(1797)]
     eights = run("sample", DIGITS, "-n", 10, "--where", rules, "--json").json
     assert {record["label"] for record in eights["records"]} == {8}
-    assert len(set(eights["numbers"])) == 10
+    assert len(set(eights["indices"])) == 10
     assert run("sample", DIGITS, "-n", 0).out == ""
 
 
@@ -131,7 +131,7 @@ def test_sample_reads_only_its_records(run: Run, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(SelectView, "read", watched)
     shown = run("sample", DIGITS, "-n", 3, "--fields", "label", "--json").json
-    assert asked == shown["numbers"]
+    assert asked == shown["indices"]
 
 
 def test_head_shows_the_first_matching_records(run: Run, rules: str) -> None:

@@ -61,7 +61,7 @@ class PinnedRows(NamedTuple):
 
     Attributes:
         table: The table.
-        rows: int64[n], record numbers.
+        rows: int64[n], indices of records.
     """
 
     table: PinnedTable
