@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import dataformats
 
 DEMO = Path(__file__).parents[3] / "examples" / "demo.py"
+README = DEMO.parents[1] / "README.md"
 
 pytestmark = pytest.mark.skipif(
     not DEMO.exists(), reason="runs the demo of a checkout, and these tests stand outside one"
@@ -42,6 +44,10 @@ def test_it_passes() -> None:
     assert [row[:2] for row in rows] == [[data, format] for data in ("digits", "photos") for format in formats]
     assert [row[2] for row in rows] == ["1797"] * 5 + ["12"] * 5
     assert all("yes" in row for row in rows)
+    shown = re.findall(r"^    ((?:digits|photos) .*)", README.read_text("utf-8"), re.MULTILINE)
+    assert len(shown) == 2
+    without_speeds = [[*row[:4], *row[6:]] for row in rows]
+    assert all([*line.split()[:4], *line.split()[6:]] in without_speeds for line in shown)
 
 
 def test_it_fails_on_a_poor_classifier(
