@@ -17,7 +17,7 @@ STAGE := .ci/stage
 
 BESIDE := --no-print-directory --jobs 2 --output-sync=target
 
-.PHONY: browser demo bench docs test test-deep test-reference test-plain test-wheel test-fuzz-short test-sanitize test-pyright \
+.PHONY: browser demo bench docs test test-deep test-reference test-plain test-lowest test-wheel test-fuzz-short test-sanitize test-pyright \
     test-docs fuzz soak wheels clean
 
 demo: .venv-demo/stamp
@@ -84,6 +84,14 @@ test-wheel: .venv/deep
 	    $(CURDIR)/.venv-wheel/bin/python -W error tests/deep/packaging/smoke.py && \
 	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto tests/contract tests/cli/test_commands.py \
 	        --ignore-glob '*/test_backends.py' --ignore-glob '*/test_documents.py'
+
+# The lower bounds of the dependencies and of the extras that fast tests use, but for torch, whose old wheels bring 2 GB
+# of CUDA. Of the fast tests, those of rooms that call another package; not those of DuckDB 1's export of long lists, which
+# crashes, of the times of fsspec's files in memory, and of NumPy 1's booleans, which count as integers with a warning.
+test-lowest: .venv/stamp .venv-lowest/stamp
+	PYTHONPATH=$(CURDIR) DATAFORMATS_KERNELS=native .venv-lowest/bin/python -m pytest -n auto tests/cli tests/codecs \
+	    tests/columns tests/importing tests/reading tests/storage tests/viewer tests/writing/test_tables.py \
+	    tests/deep/interop -k "not nsynth and not asked_again and not any_kind_of_index"
 
 SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
@@ -178,6 +186,13 @@ browser:
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	DATAFORMATS_REQUIRE_NATIVE=1 .venv-bench/bin/python -m pip $(PIP_FLAGS) install -e '.[bench]' \
 	    -c tests/benchmarks/constraints.txt
+	touch $@
+
+.venv-lowest/stamp: tests/deep/packaging/lowest.txt
+	rm -rf .venv-lowest
+	$(PYTHON) -m venv .venv-lowest
+	@$(STAGE) lowest-environment .venv-lowest/bin/python -m pip $(PIP_FLAGS) install --no-compile \
+	    -r tests/deep/packaging/lowest.txt
 	touch $@
 
 .venv-docs/stamp: $(BUILD) docs/constraints.txt

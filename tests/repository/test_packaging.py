@@ -14,6 +14,11 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 LINKS = {"dataformats/backends": "../backends", "dataformats/codecs": "../codecs", "dataformats/loaders": "../loaders"}
+# With lower bounds that no test installs: of tools, and of extras that are large or that the fast tests do not use.
+NOT_TESTED = {
+    *("furo", "gcsfs", "granular", "mypy", "myst-parser", "pytest-cov", "ray", "ruff", "s3fs", "setuptools", "sphinx"),
+    *("torch", "torchdata"),
+}
 
 pytestmark = pytest.mark.skipif(
     not (CHECKOUT / "setup.py").exists(), reason="compares a checkout, and these tests stand outside one"
@@ -76,3 +81,18 @@ def test_readme_lists_the_extras() -> None:
     rows = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines()[1:])
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(named) == sorted(pyproject()["project"]["optional-dependencies"])
+
+
+def test_lower_bounds_are_tested() -> None:
+    """`make test-lowest` installs the lower bound of every dependency, and of the extras that its tests need."""
+
+    def bounds(lines: list[str], operator: str) -> set[tuple[str, str]]:
+        found = (re.match(rf"([\w-]+)(?:\[\w+\])?{operator}([\w.]+)", line) for line in lines)
+        return {(bound[1], re.sub(r"(\.0)+$", "", bound[2])) for bound in found if bound is not None}
+
+    project = pyproject()["project"]
+    tested = bounds((CHECKOUT / "tests" / "deep" / "packaging" / "lowest.txt").read_text("utf-8").splitlines(), "==")
+    extras = [one for extra in project["optional-dependencies"].values() for one in extra]
+    stated = bounds([*project["dependencies"], *extras], ">=")
+    assert len(bounds(project["dependencies"], ">=") & tested) == len(project["dependencies"])
+    assert {name for name, _ in stated - tested} == NOT_TESTED

@@ -195,6 +195,7 @@ def test_a_stream_resumes_at_the_record(digits: Spy, cache: Path) -> None:
 
 
 def test_workers_and_ranks_share_a_stream(digits: Spy, cache: Path) -> None:
+    pytest.importorskip("torch", reason="the extra torch is not installed")
     from datasets.distributed import split_dataset_by_node
     from torch.utils.data import DataLoader
 
