@@ -17,7 +17,7 @@ import importlib
 
 __version__ = "0.1.0"
 
-_MODULE_OF: dict[str, str] = {}  # of each public name; read at first use
+_MODULE_OF: dict[str, str] = {}  # public name to module; filled at first use
 
 
 def __getattr__(name: str) -> object:
@@ -40,6 +40,6 @@ def __dir__() -> list[str]:
 
 def _read_stub() -> dict[str, str]:
     """Fill in the module of each public name: a line of the stub is `from MODULE import NAME as NAME`."""
-    stub = __loader__.get_data(f"{__path__[0]}/__init__.pyi").decode()  # in a zip file, too
+    stub = __loader__.get_data(f"{__path__[0]}/__init__.pyi").decode()  # works in a zip file, too
     _MODULE_OF.update({line.split()[3]: line.split()[1] for line in stub.splitlines() if line.startswith("from ")})
     return _MODULE_OF
