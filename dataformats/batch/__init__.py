@@ -1,4 +1,4 @@
-"""What a read returns: stored blobs, columns, and the batch of records made of them."""
+"""The results of a read: stored blobs, columns, and the batch of records made of them."""
 
 from dataformats.batch.blobs import Blobs
 from dataformats.batch.column_types import (

@@ -22,7 +22,7 @@ def to_arrow(column: Any, kind: Any = None) -> Any:
     """Return a column as a pyarrow array, without a copy of its values if Arrow stores them alike.
 
     Args:
-        column: Of a batch.
+        column: A column of a batch.
         kind: The type of the array, as `arrow_type` gives it. `None` derives it from the column: fixed shapes are
             fixed-size lists, a `Ragged` is a large list, and the values of a list decide its type.
 

@@ -38,7 +38,7 @@ class Ragged:
     Attributes:
         values: All items one after the other: an ndarray `(sum, ...)`, another `Ragged`, or a list.
         offsets: int64[B+1]; item i is `values[offsets[i]:offsets[i+1]]`.
-        item: What an item is: `"array"`, or `"bytes"` or `"utf8"` over uint8 values.
+        item: The kind of an item: `"array"`, or `"bytes"` or `"utf8"` over uint8 values.
         present: bool[B], False for records that lack the field (their items are empty); `None`: all have it.
 
     Example:
@@ -128,7 +128,7 @@ class Ragged:
         """Return a dense array `(B, length, ...)`; short items are filled up with `value`.
 
         Args:
-            length: The length of every row; `None` is that of the longest item.
+            length: The length of every row; `None` takes the length of the longest item.
             value: The filler, of the values' dtype.
 
         Raises:
@@ -230,7 +230,7 @@ class Nullable:
     def __repr__(self) -> str:
         try:
             present = f"{int(self.present.sum())} of {len(self)} present"
-        except (AttributeError, TypeError):  # in a function that JAX traces, or a tree of objects that are no arrays
+        except (AttributeError, TypeError):  # JAX traces a function, or a tree has objects that are no arrays
             present = f"present: {described(self.present)}"
         return f"Nullable({described(self.values)}, {present})"
 

@@ -30,7 +30,7 @@ class RecordBatch:
     """Some records of a source, as columns.
 
     `len(batch)` is records; `batch[i]` and iteration give records. `batch["label"]` is a column; `in`, `keys`,
-    `values`, `items` and `get` are about columns, as those of a dict. A source of single values has one column,
+    `values`, `items` and `get` are about columns, as in a dict of columns. A source of single values has one column,
     `"value"`, and its records are the values.
 
     Attributes:

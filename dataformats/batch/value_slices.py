@@ -38,7 +38,7 @@ class ValueSlice(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SplitBlobs:
-    """Blobs of which one part was read to another array. No other object uses that array or the blobs' buffer.
+    """Blobs with one part read into another array. No other object uses that array or the blobs' buffer.
 
     Attributes:
         blobs: The blobs; their buffer holds arbitrary bytes in place of the part. A blob too short for it is whole.
@@ -61,7 +61,7 @@ class SplitBlobs:
 
 
 StoredBlobs = Mapping[str, tuple[Blobs | SplitBlobs, NDArray[np.int64] | None]]
-"""What was read of each field, and how many blobs each record has (`None`: one): see `Located`."""
+"""Field to its blobs, and to the number of blobs in each record (`None`: one): see `Located`."""
 
 
 def whole(blobs: Blobs | SplitBlobs) -> Blobs:
