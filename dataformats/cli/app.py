@@ -128,7 +128,7 @@ def _piped(command: Callable[..., None]) -> Callable[..., None]:
     def piped(*arguments: Any, **options: Any) -> None:
         try:
             command(*arguments, **options)
-            if sys.stdout is not None:  # as with `>&-`
+            if sys.stdout is not None:  # `>&-` closes it
                 sys.stdout.flush()
         except BrokenPipeError:
             if sys.stdout is not None:  # otherwise the interpreter reports at exit that it cannot flush
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code.
 
     Args:
-        arguments: As in `sys.argv[1:]`, which is the default.
+        arguments: The arguments after the program's name; `None` takes `sys.argv[1:]`.
     """
     _prepare_streams()
     given = None if arguments is None else list(arguments)
@@ -199,7 +199,7 @@ def _explain(error: Exception) -> int:
         usage: Any = error
         name = "dataformats" if usage.ctx is None else usage.ctx.command_path
         code, text = USAGE, f"{name}: {printable(usage.format_message()).rstrip('.?')}. See {name} --help"
-    with suppress(OSError):  # of a full disk, or a closed pipe: the exit code stays
+    with suppress(OSError):  # a full disk or a closed pipe does not change the exit code
         if os.environ.get(DEBUG) == "1":
             traceback.print_exception(error)
         if sys.stderr is not None:

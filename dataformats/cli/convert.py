@@ -248,8 +248,8 @@ def _parts(part: str | None, commit: bool, *, needs: bool) -> dict[str, Any]:
     """Return `--part I/N`, as two numbers, and `--commit`.
 
     Args:
-        part: As given.
-        commit: Likewise.
+        part: The text of `--part`.
+        commit: True if `--commit` is given.
         needs: True if shards have a number of records.
     """
     if part is None and not commit:

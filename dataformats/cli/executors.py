@@ -18,7 +18,7 @@ class Engine(StrEnum):
 
 ClusterEngine = Annotated[Engine | None, typer.Option("--engine", help="Run on a cluster instead.")]
 Address = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="The cluster; by default that of RAY_ADDRESS, or this machine.")
+    str | None, typer.Option(metavar="HOST:PORT", help="The cluster; by default RAY_ADDRESS, or this machine.")
 ]
 
 

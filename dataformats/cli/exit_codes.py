@@ -13,8 +13,8 @@ from dataformats.storage.descriptors import is_shortage
 __all__ = ["BROKEN_PIPE", "CRASH", "FINDING", "INTERRUPTED", "USAGE", "exit_code", "in_lines", "in_options"]
 
 FINDING, USAGE, CRASH = 1, 2, 3
-INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells number programs that SIGINT or SIGPIPE ended
-_EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # of a command that cannot be done here and now
+INTERRUPTED, BROKEN_PIPE = 130, 141  # the shells' codes for SIGINT and SIGPIPE
+_EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # no crash: the command cannot run here and now
 
 
 def exit_code(error: Exception) -> int:

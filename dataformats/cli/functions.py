@@ -82,7 +82,7 @@ def named_function(text: str | None, option: str) -> Callable[[Any], Any] | None
     sys.path.insert(0, os.getcwd())  # worker processes get it, too
     try:
         function = functools.reduce(getattr, name.split("."), importlib.import_module(module))
-    except Exception as error:  # of any line in that module
+    except Exception as error:  # any line in that module may raise
         what = f"cannot import {text!r}: {type(error).__name__}: {error}"
         raise typer.BadParameter(what, param_hint=option) from error
     if not callable(function):

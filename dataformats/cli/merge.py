@@ -38,7 +38,7 @@ def merge(
     """
     from dataformats.merging import merge as merged
 
-    if not sources:  # as in `convert`
+    if not sources:  # `convert` does the same
         raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
     options = reading(from_format, from_payload, None)
     with bar("merging") as progress:

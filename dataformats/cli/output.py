@@ -28,7 +28,7 @@ def print_json(value: Any) -> None:
 
 def can_print(text: str) -> bool:
     """Return True if standard output is open and its encoding has these characters."""
-    if sys.stdout is None:  # as with `>&-`
+    if sys.stdout is None:  # `>&-` closes it
         return False
     try:
         text.encode(sys.stdout.encoding or "ascii")

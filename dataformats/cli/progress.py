@@ -15,7 +15,7 @@ __all__ = ["Report", "bar"]
 
 Report = Callable[[int, int], None]
 
-_SECONDS = 0.05  # between two updates of a bar: progress may be reported for each file and each megabyte
+_SECONDS = 0.05  # time between two updates of a bar: each file and each megabyte may report progress
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def split(
     """
     from dataformats.merging import split as divided
 
-    if not sources:  # as in `convert`
+    if not sources:  # `convert` does the same
         raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
     if sum(option is not None for option in (shards, shard_records, where)) != 1 or (where is None) != (rest is None):
         raise typer.BadParameter("expected one of --shards, --shard-records, or --where with --rest")

@@ -51,8 +51,8 @@ def stats(
 ) -> None:
     """Show the distribution and the largest values of each field.
 
-    These are range, mean, histogram, most common and largest values. Of text, bytes and sequences they are those of the
-    lengths, of images and videos the bytes as stored. All records are read once. Damaged records are left out and
+    These are range, mean, histogram, most common and largest values. For text, bytes and sequences, they describe the
+    lengths; for images and videos, the stored bytes. All records are read once. Damaged records are left out and
     listed, and the exit code is 1.
     """
     from dataformats.reading.opening import open as open_source

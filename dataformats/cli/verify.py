@@ -40,9 +40,7 @@ __all__ = ["verify"]
 
 Against = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="SOURCE", help="Compare each record with that of SOURCE: files, a folder, a URL or a quoted glob."
-    ),
+    typer.Option(metavar="SOURCE", help="Compare each record with SOURCE: files, a folder, a URL or a quoted glob."),
 ]
 Workers = Annotated[
     int | None,
@@ -80,8 +78,8 @@ def verify(
     1. Fields that no codec decodes are read and listed.
 
     With --against, record i must be equal to record i of SOURCE: in its stored bytes, or in every value. The first ten
-    differences of each field are reported, and all are counted. --fields, --rename, --where, --shuffle-seed and --limit
-    are those of the conversion.
+    differences of each field are reported, and all are counted. Give --fields, --rename, --where, --shuffle-seed and
+    --limit as in the conversion.
     """
     from dataformats.inspecting import verify as verified
 
