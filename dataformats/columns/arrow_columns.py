@@ -27,7 +27,7 @@ def spec_of_arrow(schema: Any, optional: Collection[str] | None = None) -> Spec:
     """Return the spec of a `pyarrow.Schema`: the types that `to_arrow` makes such fields of.
 
     Dates, times and decimals are text, durations int64. Structs, maps and deeper lists are `json`, or `msgpack` if
-    there are bytes in them. The struct of `array` is `array`, and that of an image its bytes.
+    there are bytes in them. The struct of `array` becomes `array`, and the struct of an image its bytes.
 
     Args:
         schema: Names and Arrow types.
@@ -101,7 +101,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def batch_of_arrow(batch: Any, spec: Spec, first: int = 0) -> RecordBatch:
-    """Return the rows of a table, or of a batch of pyarrow, as records, the first of which has the number `first`."""
+    """Return the rows of a pyarrow table or batch as records, numbered from `first` on."""
     columns = {name: column_of_arrow(batch.column(name), kind, name) for name, kind in spec.items()}
     numbers = np.arange(first, first + batch.num_rows)
     return RecordBatch(columns, numbers, single=tuple(spec) == (VALUE,))
@@ -112,7 +112,7 @@ def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
 
     Args:
         array: A `pyarrow.Array` or `ChunkedArray`.
-        kind: From `spec_of_arrow`; nulls of a required type raise.
+        kind: The type that `spec_of_arrow` returns; nulls of a required type raise.
         field: Its name, for errors.
 
     Raises:
@@ -133,7 +133,7 @@ def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
     present = np.asarray(array.is_valid())
     if not kind.optional:
         raise SpecError(f"expected {kind}, found null", field=field, index=int(present.argmin()))
-    whole = arrow.concat_arrays([array])  # of a slice, pyarrow 26 takes other lists within fixed-size lists
+    whole = arrow.concat_arrays([array])  # pyarrow 26 takes the wrong lists within fixed-size lists from a slice
     return spread(_column(whole.drop_null(), kind.required, field), present, optional=True)
 
 

@@ -39,8 +39,8 @@ class BatchDecoder(ABC):
         single: True if records are single values.
 
     Attributes:
-        spec: As given.
-        single: As given.
+        spec: The fields.
+        single: True if records are single values.
         all_fields: The mask of all fields.
         masks: The masks that earlier reads resolved, by their names.
         hints: Where earlier batches had large values.
@@ -65,7 +65,7 @@ class BatchDecoder(ABC):
         """Return a column for each field of the mask.
 
         Args:
-            stored: The blobs of these fields; of whole records or single values, those of `VALUE`.
+            stored: The blobs of these fields, or of `VALUE` for whole records or single values.
             mask: The fields.
 
         Raises:

@@ -32,7 +32,7 @@ class FunctionCodec(Codec):
     """A codec made from functions.
 
     Attributes:
-        name: As in a spec.
+        name: The name of the codec in specs.
         encoder: Value to bytes.
         decoder: Bytes to value.
         batch_decoder: `Blobs` to a column, or `None`: one by one.
@@ -267,7 +267,7 @@ def _look_up(name: str) -> Codec:
 
 
 def as_bytes(kinds: Mapping[str, Type], fields: Collection[str]) -> Spec:
-    """Return the types, with those of some fields replaced by `bytes`: one blob per value, or per element."""
+    """Return the types, with `bytes` for some fields: one blob per value, or per element."""
     return Spec(
         {name: replace(kind, codec="bytes", args=()) if name in fields else kind for name, kind in kinds.items()}
     )

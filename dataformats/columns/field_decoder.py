@@ -85,7 +85,7 @@ class FieldDecoder:
         name: The field's name, for errors; `None`: a single value.
 
     Attributes:
-        kind: As given.
+        kind: The type that decodes the stored blobs.
         may_split: True if the codec may find a large value in the blobs to read apart.
         value: Decodes the blob of one record: see `value_decoder`.
     """
