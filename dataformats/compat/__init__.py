@@ -23,7 +23,7 @@ def install(name: str) -> ModuleType:
     """Makes `import NAME`, and the import of any submodule, give the drop-in module, for the rest of the process.
 
     Args:
-        name: The original's name: that of a module of this package, such as `"granular"`. `"ofrecord"` stands for
+        name: The original's name, which is also a module of this package, such as `"granular"`. `"ofrecord"` stands for
             `oneflow.core.record.record_pb2`.
 
     Returns:

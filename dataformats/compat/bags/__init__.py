@@ -1,6 +1,6 @@
 """Drop-in module for `bags` 0.5, the forerunner of granular.
 
-Bags and datasets are of generation 1, which `bags` reads. Those of generation 2 are read, too.
+New bags and datasets have generation 1, which `bags` reads. Generation 2 is read, too.
 
 Example:
     >>> import os, tempfile

@@ -163,8 +163,8 @@ class ShardedDatasetWriter(sharded.ShardedDatasetWriter):
 
     Args:
         directory: The folder.
-        spec: As for `DatasetWriter`.
-        encoders: As for `DatasetWriter`.
+        spec: See `DatasetWriter`.
+        encoders: See `DatasetWriter`.
         shard_size: Bytes after which a shard is full; `None`: any number.
         shard_length: Rows of a shard; `None`: any number.
         shard_start: The first shard to write.
@@ -204,8 +204,8 @@ class ShardedDatasetReader(sharded.ShardedDatasetReader):
 
     Args:
         directory: The folder.
-        decoders: As for `DatasetReader`.
-        cache_index: As for `DatasetReader`.
+        decoders: See `DatasetReader`.
+        cache_index: See `DatasetReader`.
         shard_start: The first shard to read.
         shard_step: Read every `shard_step`-th shard from there on.
     """

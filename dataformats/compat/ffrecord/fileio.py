@@ -44,8 +44,8 @@ class FileReader:
     """Reads records of one or several files. Thread-safe, and picklable.
 
     Args:
-        fname: A `.ffr` file; a folder, of which the `.ffr` files are read in the order of their names; or a list of
-            files, in this order.
+        fname: A `.ffr` file; a folder, whose `.ffr` files are read in the order of their names; or a list of files, in
+            this order.
         check_data: Check the CRCs of headers and records.
 
     Raises:
@@ -173,7 +173,7 @@ class FileWriter:
         n: Number of records, at least 0.
 
     Attributes:
-        n: As given.
+        n: Number of records in the whole file.
         count: Number of records written.
 
     Raises:

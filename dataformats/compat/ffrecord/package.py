@@ -23,7 +23,7 @@ class PackedFolder:
     """The files of a packed folder, by path. Nothing in the file is ever executed.
 
     Args:
-        ffr_file: What `FileReader` takes.
+        ffr_file: A file, a folder or a list of files, as for `FileReader`.
         check_data: Check the CRCs of header and records.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Drop-in module for `granular`: versions 0.22 to 0.24, and the calls of 0.21.
 
-Values, blobs, orders and positions are those of the original. Bags of all generations are read. New datasets have the
-files of 0.24; `version=2`, or a type that ends in `[]`, writes those of 0.21.
+Values, blobs, orders and positions equal the original's. Bags of all generations are read. New datasets have the files
+of 0.24; `version=2`, or a type that ends in `[]`, writes the files of 0.21.
 
 Example:
     >>> import tempfile

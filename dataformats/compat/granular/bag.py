@@ -68,7 +68,7 @@ class BagWriter(Closing):
         self.length: int = 0
         self._written = self._end = 0
         self._pending: list[bytes] = []
-        self._ends: list[int] = []  # of pending records; of a single file, of all
+        self._ends: list[int] = []  # ends of pending records; in a single file, of all records
         self.idx_path: Any = None
         if version == 3:
             self.idx_path = self.bag_path.with_suffix(".idx") if idx_path is None else path_of(idx_path)
@@ -205,7 +205,8 @@ class BagReader(Closing):
 
     Args:
         bag_source: A path, a path object, bytes, or a `SharedBuffer`.
-        idx_source: The ends, likewise; `None`: beside the bag, or else at its end, as in granular 0.21.
+        idx_source: The ends, as a path, a path object, bytes or a `SharedBuffer`; `None`: beside the bag, or else at
+            its end, as in granular 0.21.
         cache_index: True: hold the ends in shared memory.
         cache_data: True: hold the whole bag in shared memory.
         single_file: True: the ends are at the end of the bag, whatever lies beside it.
@@ -229,7 +230,7 @@ class BagReader(Closing):
         self._bag = content_of(path_of(bag_source))
         self._idx = self._bag if idx_source is None else content_of(path_of(idx_source))
         self._table = 0  # where the ends begin
-        self._single_size = 0  # of a bag with its ends
+        self._single_size = 0  # size of a bag that holds its ends
         self.length: int
         if idx_source is None:
             self._single_size = self._bag.size

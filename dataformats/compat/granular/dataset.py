@@ -64,7 +64,7 @@ class DatasetReader(Closing):
     ) -> None:
         directory = path_of(directory)
         self._spec = read_spec(directory)
-        self._folder = str(directory)  # for messages
+        self._folder = str(directory)  # messages name it
         is_old = has_refs(directory, self._spec)
         if not isinstance(cache_keys, (tuple, list)) or not {*cache_keys} <= {REFS, *self._spec}:
             raise ArgumentError(f"expected cache_keys to be a list of {', '.join(self._spec)}, found {cache_keys!r}")
@@ -200,7 +200,7 @@ class DatasetReader(Closing):
             stored = msgpack.unpackb(self._refs[index])
         except FormatError:
             raise
-        except ValueError as error:  # of msgpack
+        except ValueError as error:  # msgpack raises it
             stored = error
         if isinstance(stored, list) and len(stored) == len(self._spec):
             row = {name: self._numbers(name, ref) for name, ref in zip(self._spec, stored, strict=True)}

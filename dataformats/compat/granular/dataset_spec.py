@@ -1,4 +1,4 @@
-"""What readers and writers of datasets know of a spec: `spec.json`, sequences, and a function for each type."""
+"""The spec of a dataset: `spec.json`, sequences, and a function for each type."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class _Encode:
     Args:
         name: The field.
         kind: Its type.
-        function: From a value to bytes; `None`: values are bytes.
+        function: Converts a value to bytes; `None`: values are bytes.
         least: The least bytes of a value.
     """
 

@@ -1,4 +1,4 @@
-"""Encoders and decoders by type: the blobs are those of the original, byte for byte, and every function pickles.
+"""Encoders and decoders by type: blobs equal the original's byte for byte, and every function pickles.
 
 Example:
     >>> from dataformats.compat.granular import decoders, encoders

@@ -84,7 +84,7 @@ class Loader:
 
     @functools.cached_property
     def spec(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
-        """Field to dtype and shape of a row: those of `source(0)`."""
+        """Field to dtype and shape of a row, as `source(0)` returns it."""
         point = {name: np.asarray(value) for name, value in self.source(0).items()}
         return {name: (array.dtype, array.shape) for name, array in point.items()}
 
@@ -206,9 +206,9 @@ class SharedArray:
     """An array in named shared memory: a pickle of it is the same memory. `Loader` does without it.
 
     Args:
-        shape: Of a new array.
-        dtype: Likewise.
-        name: Of the memory of another one; `None` makes a new one.
+        shape: The shape of a new array.
+        dtype: The dtype of a new array.
+        name: The name of existing memory to attach; `None` makes new memory.
 
     Example:
         >>> from dataformats.compat.granular.loader import SharedArray

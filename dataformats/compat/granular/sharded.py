@@ -36,12 +36,12 @@ class ShardedDatasetWriter(Closing):
 
     Args:
         directory: The folder; made if its parent exists.
-        spec: As for `DatasetWriter`.
-        encoders: As for `DatasetWriter`.
+        spec: See `DatasetWriter`.
+        encoders: See `DatasetWriter`.
         shardlen: Rows of a shard; `None`: one shard.
         shardstart: The first shard to write.
         shardstep: Write every `shardstep`-th shard from there on: one of that many writers.
-        version: As for `DatasetWriter`.
+        version: See `DatasetWriter`.
 
     Raises:
         ArgumentError: `shardstart` or `shardstep` is negative, or given without `shardlen`.
@@ -87,7 +87,7 @@ class ShardedDatasetWriter(Closing):
         return self._before.length + (0 if self.writer is None else len(self.writer))
 
     def append(self, datapoint: Mapping[str, Any], flush: bool = True) -> int:
-        """Append a row and return its number among those of these shards."""
+        """Append a row and return its number among the rows of these shards."""
         if self.closed:
             raise ArgumentError("the writer is closed")
         if self.writer is None:
@@ -135,10 +135,10 @@ class ShardedDatasetReader(Closing):
 
     Args:
         directory: The folder.
-        decoders: As for `DatasetReader`.
-        cache_index: As for `DatasetReader`.
-        cache_keys: As for `DatasetReader`.
-        parallel: As for `DatasetReader`; also: open the shards at the same time.
+        decoders: See `DatasetReader`.
+        cache_index: See `DatasetReader`.
+        cache_keys: See `DatasetReader`.
+        parallel: See `DatasetReader`; also opens the shards at the same time.
         shardstart: The first shard to read.
         shardstep: Read every `shardstep`-th shard from there on.
 

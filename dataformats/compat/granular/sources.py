@@ -1,4 +1,4 @@
-"""Sources: functions of a step. Orders are number for number those of the original, so that its runs can be resumed.
+"""Sources: functions of a step. Orders equal the original's, number for number, so that its runs can be resumed.
 
 A source is a function `source(step)`, or anything with `[]`. Its result depends on the step alone.
 
@@ -21,7 +21,7 @@ from dataformats.compat.granular.utils import ArgumentError
 __all__ = ["Epochs", "Interleave", "Mix", "Sample", "Transform", "Truncate", "convert"]
 
 
-_NO_ORDER = -1, None  # of no epoch
+_NO_ORDER = -1, None  # no epoch, and no order
 
 
 def convert(source: Any) -> Callable[[int], Any]:

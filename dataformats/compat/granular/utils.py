@@ -1,4 +1,4 @@
-"""What readers and writers share: `with` closes them; wrong arguments are an `ArgumentError`."""
+"""Bases of readers and writers: `with` closes them; wrong arguments are an `ArgumentError`."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Field(ABC):
 
         Args:
             stored: The features.
-            kind: The kind of their values; `None`: that of this field.
+            kind: The kind of their values; `None` takes the kind of this field.
         """
         kind = self.kind if kind is None else kind
         if stored.held & ~(NO_KIND | 1 << kind + 1):

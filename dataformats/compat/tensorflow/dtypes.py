@@ -102,7 +102,7 @@ class DType:
         return as_dtype, (self.name,)
 
 
-# The numbers are those of DataType in TensorFlow's types.proto.
+# The numbers come from DataType in TensorFlow's types.proto.
 _ENUMS = {
     "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8,
     "int64": 9, "bool": 10, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,

@@ -49,7 +49,8 @@ class FixedLenFeature(_Fixed):
     Args:
         shape: The shape of the values; `[]` is a scalar.
         dtype: `tf.int64`, `tf.float32` or `tf.string`.
-        default_value: For records that lack the feature: as many values as the shape has; `None`: they are an error.
+        default_value: The values of records that lack the feature, as many as the shape has; `None`: such records are
+            an error.
 
     Example:
         >>> import dataformats.compat.tensorflow as tf

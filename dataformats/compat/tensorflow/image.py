@@ -217,8 +217,8 @@ def sample_distorted_bounding_box(
         seed: Ignored: use `tf.random.set_seed`.
         min_object_covered: The part must cover this fraction of an object.
         aspect_ratio_range: Width by height, from and to; `None`: 0.75 and 1.33.
-        area_range: Of the image's area, from and to; `None`: 0.05 and 1.
-        max_attempts: After so many, the whole image is returned; `None`: 100.
+        area_range: Smallest and largest fraction of the image's area; `None`: 0.05 and 1.
+        max_attempts: Number of attempts after which the whole image is returned; `None`: 100.
         use_image_if_no_bounding_boxes: If there is no object, the whole image is one.
         name: Ignored.
 

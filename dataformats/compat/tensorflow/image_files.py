@@ -31,7 +31,7 @@ __all__ = [
 
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG"
 _RATIOS = (1, 2, 4, 8)
-_LUMA = np.array([9797, 19234, 3737], np.uint32)  # of 2^15: libpng's weights
+_LUMA = np.array([9797, 19234, 3737], np.uint32)  # libpng's weights, in units of 2^-15
 
 
 def decode_jpeg(
@@ -133,7 +133,7 @@ def decode_and_crop_jpeg(
         contents: The bytes of the file.
         crop_window: Top, left, height and width.
         channels: 0 as in the file, 1 gray, 3 RGB.
-        ratio: As in `decode_jpeg`; the window is in the pixels that it leaves.
+        ratio: See `decode_jpeg`; the window is in the pixels of the reduced image.
         fancy_upscaling: Interpolate between color pixels.
         try_recover_truncated: Accepted; truncated images are refused.
         acceptable_fraction: Accepted.

@@ -153,7 +153,7 @@ class TFRecordWriter:
         """Complete the file; a second call is a no-op."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
-            writer.close(sync=False)  # as TensorFlow does
+            writer.close(sync=False)  # TensorFlow does not sync
 
     def _open(self) -> FileWriter:
         if self._writer is None:

@@ -96,7 +96,7 @@ def plan_of(features: Mapping[str, Any], *, in_steps: bool = False) -> Plan:
 
     Args:
         features: Name to `FixedLenFeature` and so on.
-        in_steps: They are those of feature lists.
+        in_steps: True if they are feature lists.
 
     Raises:
         ValueError: The configuration is not valid.

@@ -27,7 +27,7 @@ class ResizeMethod:
     AREA = "area"
 
 
-_NUMBERED = {0: "bilinear", 1: "nearest", 2: "bicubic", 3: "area"}  # of TensorFlow 1
+_NUMBERED = {0: "bilinear", 1: "nearest", 2: "bicubic", 3: "area"}  # numbers of TensorFlow 1
 
 
 def resize(

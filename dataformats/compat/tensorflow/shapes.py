@@ -105,7 +105,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None)
 
 
 def split(value: Any, num_or_size_splits: Any, axis: int = 0, num: Any = None, name: Any = None) -> list[Any]:
-    """Return an array in so many equal parts, or in parts of these sizes, along a dimension."""
+    """Return an array in a number of equal parts, or in parts of these sizes, along a dimension."""
     array, sizes = array_of(value), num_or_size_splits
     if np.ndim(sizes):
         lengths = [int(one) for one in sizes]

@@ -1,4 +1,4 @@
-"""`tf.sparse`: arrays of which only some elements are stored, such as the values of a `VarLenFeature`."""
+"""`tf.sparse`: arrays that store only some elements, such as the values of a `VarLenFeature`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SparseTensor", "to_dense"]
 
 
 class SparseTensor:
-    """An array of which only some elements are stored.
+    """An array that stores only some of its elements.
 
     Args:
         indices: int64[n, rank], the place of each stored element, in row-major order.

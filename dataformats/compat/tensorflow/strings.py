@@ -76,7 +76,7 @@ def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = No
 
     Args:
         input: Bytes, or an array of bytes.
-        sep: What lies between the parts; `None`: white space.
+        sep: The separator; `None`: white space.
         maxsplit: The most splits; -1: all.
         name: Ignored.
     """

@@ -140,7 +140,7 @@ _MOST = 2**28  # values that one may stand for
 
 
 def _repeated(values: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return values of which the last, or zero if there is none, fills the rest."""
+    """Return the values, filled up to `size` with the last one, or with zero if there is none."""
     if size > _MOST:
         raise InvalidArgumentError(f"expected values, found {len(values)} that stand for {size}, more than {_MOST}")
     fill = values[-1] if len(values) else (b"" if values.dtype == object else 0)

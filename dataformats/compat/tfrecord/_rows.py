@@ -52,7 +52,7 @@ def decode_rows(
         shape: The message type of the records.
         message: Its protobuf class.
         blobs: The records, at least one.
-        kinds: Of each part: the features to decode; `None`: those that a record has.
+        kinds: The features to decode, for each part; `None` decodes all features of a record.
 
     Raises:
         CorruptRecordError: A record does not parse.

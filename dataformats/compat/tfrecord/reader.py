@@ -160,7 +160,7 @@ def list_of(typename: str, typename_mapping: Mapping[str, str], key: str) -> str
 
 
 def extract_feature_dict(features: Any, description: Description, typename_mapping: Mapping[str, str]) -> Example:
-    """Return the values of a `Features` message by name; those of `FeatureLists` as lists of values.
+    """Return the values of a `Features` message by name; a `FeatureLists` message gives lists of values.
 
     Args:
         features: The message.
@@ -242,7 +242,7 @@ def example_loader(
     """Yield the Examples of a file as dicts: `float32[n]`, `int64[n]`, `bytes`, or an array of bytes.
 
     Args:
-        data_path: As in `tfrecord_iterator`; likewise:
+        data_path: The file: see `tfrecord_iterator`.
         index_path: The index.
         description: Names, or names to `"byte"`, `"float"` or `"int"` (`None`: any); empty or `None`: all features.
         shard: Part of the records.
@@ -275,7 +275,7 @@ def sequence_loader(
     The values of a feature list are a list, with the values of a feature for each step.
 
     Args:
-        data_path: As in `example_loader`; likewise:
+        data_path: The file: see `example_loader`.
         index_path: The index.
         context_description: The features of the context.
         features_description: The feature lists.
@@ -319,9 +319,9 @@ def multi_tfrecord_loader(
 
     Args:
         data_pattern: The files: a name in which `{}` stands for each split.
-        index_pattern: Their indexes, likewise.
+        index_pattern: Their indexes: a name in which `{}` stands for each split, or `None`.
         splits: Split to its weight.
-        description: As in `tfrecord_loader`; likewise:
+        description: See `tfrecord_loader`.
         sequence_description: The feature lists.
         compression_type: The compression.
         infinite: Repeat each file; else the iteration ends when all are exhausted.

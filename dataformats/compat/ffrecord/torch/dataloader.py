@@ -17,7 +17,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     A `dataset` of `ffrecord.torch` is read a batch at a time, any other as torch reads it.
 
     Args:
-        dataset: The dataset; the other arguments are those of torch.
+        dataset: The dataset; the other arguments go to torch's `DataLoader`.
         batch_size: Samples of a batch.
         shuffle: Shuffle every epoch.
         sampler: Gives indices.
@@ -109,7 +109,7 @@ class SkipableSampler(torch.utils.data.Sampler[Any]):
         sampler: Any sampler.
 
     Attributes:
-        sampler: As given.
+        sampler: The sampler that draws the elements.
         step: Number of elements to skip.
     """
 

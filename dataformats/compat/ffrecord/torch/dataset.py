@@ -21,7 +21,7 @@ class ReaderRegistry:
     """An object that knows the `FileReader` objects among its attributes."""
 
     def ffreaders(self) -> list[FileReader]:
-        """Return the readers among the attributes, then those of each attribute that is a `ReaderRegistry`."""
+        """Return the readers among the attributes, then the readers of each `ReaderRegistry` among them."""
         values = list(vars(self).values())
         below = [value.ffreaders() for value in values if isinstance(value, ReaderRegistry)]
         return [*(value for value in values if isinstance(value, FileReader)), *itertools.chain.from_iterable(below)]
@@ -33,11 +33,11 @@ class Dataset(torch.utils.data.Dataset[Any], ReaderRegistry):
     A subclass defines `process`, or `__getitem__` and `__len__`.
 
     Args:
-        fnames: What `FileReader` takes.
+        fnames: A file, a folder or a list of files, as for `FileReader`.
         check_data: Check the CRCs of headers and records.
 
     Attributes:
-        fnames: As given.
+        fnames: The files or the folder.
         reader: Reads the records.
 
     Example:
@@ -107,7 +107,7 @@ class ConcatDataset(Dataset):
         datasets: The datasets, at least one.
 
     Attributes:
-        datasets: As given.
+        datasets: The datasets, in order.
         cumulative_sizes: The number of samples up to the end of each.
 
     Raises:

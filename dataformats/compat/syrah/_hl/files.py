@@ -93,7 +93,7 @@ class File:
             ArrayNamesError: It has other arrays than the items before; it is a `KeyError`.
             OSError: The file is closed, or open for reading.
             TypeError: The format has no such dtype.
-            ValueError: A value is no `ndarray`, or a dtype differs from that of the items before.
+            ValueError: A value is no `ndarray`, or a dtype differs from the earlier items.
         """
         items = self._items
         if self._closed or not isinstance(items, _NewItems):

@@ -30,9 +30,9 @@ class SyrahDataset(torch.utils.data.Dataset[Any]):
         process_funcs: Name to a function of its array.
 
     Attributes:
-        file_path: As given.
-        keys: As given.
-        process_funcs: As given.
+        file_path: The file.
+        keys: The names of the arrays.
+        process_funcs: Name to a function of its array.
         syr: The open file.
         len: The number of items.
 

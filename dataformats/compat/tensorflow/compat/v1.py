@@ -1,4 +1,4 @@
-"""`tf.compat.v1`: the names of TensorFlow 1 that read TFRecords, besides those of TensorFlow 2.
+"""`tf.compat.v1`: the names of TensorFlow 1 that read TFRecords, besides the names of TensorFlow 2.
 
 Datasets are iterated as in TensorFlow 2: there are no graphs and no sessions.
 """

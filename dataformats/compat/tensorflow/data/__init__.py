@@ -1,7 +1,7 @@
 """`tf.data`: datasets that yield numpy values, element by element or in batches.
 
-Orders are those of TensorFlow, except of shuffles, whose random numbers are Python's. Functions that `map` and others
-take are called for each element, not once: they may contain any Python code.
+Orders equal TensorFlow's, except for shuffles, whose random numbers are Python's. Functions that `map` and others take
+are called for each element, not once: they may contain any Python code.
 """
 
 from __future__ import annotations

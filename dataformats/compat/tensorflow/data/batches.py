@@ -38,7 +38,7 @@ class Batches(Elements):
             name: Ignored.
 
         Raises:
-            InvalidArgumentError: In iteration: the shapes of a batch differ.
+            InvalidArgumentError: The shapes of a batch differ; raised in iteration.
         """
         return self._batched(batch_size, drop_remainder, structure.stack)
 
@@ -60,7 +60,7 @@ class Batches(Elements):
             name: Ignored.
 
         Raises:
-            InvalidArgumentError: In iteration: an array is larger than its shape.
+            InvalidArgumentError: An array is larger than its shape; raised in iteration.
         """
         return self._batched(
             batch_size, drop_remainder, lambda elements: structure.pad(elements, padded_shapes, padding_values)
@@ -128,7 +128,7 @@ class Batches(Elements):
 
         Raises:
             ValueError: Both `window_size` and `window_size_func` are given, or neither.
-            InvalidArgumentError: In iteration: the number of elements is not positive.
+            InvalidArgumentError: The number of elements is not positive; raised in iteration.
         """
         if (window_size is None) == (window_size_func is None):
             raise ValueError("expected either window_size or window_size_func")
@@ -164,17 +164,17 @@ class Batches(Elements):
             element_length_func: Returns the length of an element.
             bucket_boundaries: Lengths, ascending, at which another bucket begins.
             bucket_batch_sizes: Elements of a batch, for each bucket: one more than boundaries.
-            padded_shapes: As for `padded_batch`.
-            padding_values: As for `padded_batch`.
+            padded_shapes: See `padded_batch`.
+            padding_values: See `padded_batch`.
             pad_to_bucket_boundary: Pad the unknown sizes of `padded_shapes` to the longest length of the bucket.
             no_padding: The elements of a bucket have the same shape.
             drop_remainder: Leave out the last batches, which have fewer elements.
             name: Ignored.
 
         Raises:
-            ValueError: Boundaries are not ascending, their number does not fit that of batch sizes, or
+            ValueError: Boundaries are not ascending, there is not one batch size more than boundaries, or
                 `pad_to_bucket_boundary` has no `padded_shapes`.
-            InvalidArgumentError: In iteration: an element has no boundary to be padded to.
+            InvalidArgumentError: An element has no boundary to be padded to; raised in iteration.
 
         Example:
             >>> import dataformats.compat.tensorflow as tf

@@ -106,8 +106,8 @@ class Dataset(Transformations, Batches):
 
         Args:
             file_pattern: A pattern, or several.
-            shuffle: In random order, another one in each iteration (the default), or sorted.
-            seed: Of the random order.
+            shuffle: True or `None`: a random order, another one in each iteration. False: sorted.
+            seed: The seed of the random order.
             name: Ignored.
 
         Raises:
@@ -154,7 +154,7 @@ class Dataset(Transformations, Batches):
         Args:
             datasets: The datasets.
             weights: Their probabilities; `None`: equal.
-            seed: Of the random choice.
+            seed: The seed of the random choice.
             stop_on_empty_dataset: End when a dataset has ended; else draw from the others.
             rerandomize_each_iteration: Accepted; each iteration draws anew.
         """

@@ -58,7 +58,7 @@ def _stored(element: Any) -> Any:
 
 
 def _element(stored: Any) -> Any:
-    """Return the element of which `_stored` made this."""
+    """Return the element that `_stored` converted to `stored`."""
     if isinstance(stored, dict):
         return {key: _element(value) for key, value in stored.items()}
     if isinstance(stored, list):

@@ -49,7 +49,7 @@ class Iterator:
 
 
 class Elements:
-    """What a dataset has of its elements: their number, and ways to iterate over them.
+    """The elements of a dataset: their number, and ways to iterate over them.
 
     Args:
         make: Returns a new iterator of the elements.

@@ -16,7 +16,7 @@ __all__ = ["batches", "groups", "interleaved", "mapped", "prefetched", "repeated
 
 _LONG_S = 2e-4  # a call that takes less is not worth a thread
 _SAMPLES = 8
-_CHUNK_S = 1e-3  # of elements that a thread hands over at once
+_CHUNK_S = 1e-3  # a thread hands over the elements of this time at once
 _CHUNK = 256
 
 
@@ -143,7 +143,7 @@ def interleaved(items: Iterable[Any], opened: Callable[[Any], Iterator[Any]], cy
     """Yield blocks of the items of several iterators in turn; an iterator that ends leaves its turn to the next item.
 
     Args:
-        items: Of each, an iterator is opened when its turn comes.
+        items: The items; the iterator of an item is opened when its turn comes.
         opened: Returns the iterator of an item.
         cycle: How many are open at once.
         block: How many items of one are yielded at its turn.

@@ -27,8 +27,8 @@ class TFRecordDataset(Dataset):
         name: Ignored.
 
     Raises:
-        FileNotFoundError: In iteration: there is no such file.
-        FormatError: In iteration: a file is damaged, and all records before the damage were yielded.
+        FileNotFoundError: There is no such file; raised in iteration.
+        FormatError: A file is damaged; raised in iteration, after all records before the damage.
 
     Example:
         >>> import dataformats.compat.tensorflow as tf

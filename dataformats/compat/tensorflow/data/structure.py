@@ -122,7 +122,7 @@ def pad(elements: Sequence[Any], shapes: Any, values: Any, unknown: int | None =
         elements: Elements of the same structure.
         shapes: A structure of shapes; `None`, and `None` or -1 in one, stand for an unknown size.
         values: A structure of scalars, or one for all; `None`: 0 or `b""`.
-        unknown: What an unknown size is; `None`: the largest of the batch.
+        unknown: The size in place of an unknown one; `None` takes the largest of the batch.
 
     Raises:
         InvalidArgumentError: An array is larger than its shape.
@@ -195,5 +195,5 @@ def _length(leaf: Any) -> int:
 
 
 def _rows(leaf: Any) -> Any:
-    # In a list, because a tuple or dict would be part of the structure.
+    # The rows are a list, because a tuple or dict would be part of the structure.
     return sparse.unstack(leaf) if isinstance(leaf, SparseTensor) else leaf

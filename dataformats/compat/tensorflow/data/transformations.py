@@ -116,7 +116,8 @@ class Transformations(Elements):
 
         Args:
             buffer_size: How many elements are held.
-            seed: Of the order, which is not TensorFlow's; `None`: that of `tf.random.set_seed`, or a random one.
+            seed: The seed of the order, which is not TensorFlow's; `None` takes the seed of `tf.random.set_seed`, or a
+                random one.
             reshuffle_each_iteration: Each iteration has another order.
             name: Ignored.
         """
@@ -165,7 +166,7 @@ class Transformations(Elements):
         return self._derived(lambda: itertools.islice(self._make(), first, None, count), n)
 
     def concatenate(self, dataset: Elements, name: Any = None) -> Self:
-        """Return a dataset of these elements, then those of another dataset."""
+        """Return a dataset of these elements, followed by another dataset."""
         counts = (self._n, dataset._n)
         n = next((kind for kind in (INFINITE_CARDINALITY, UNKNOWN_CARDINALITY) if kind in counts), sum(counts))
         return self._derived(lambda: itertools.chain(self._make(), _Again(dataset._make)), n)
@@ -184,7 +185,7 @@ class Transformations(Elements):
             name: Ignored.
 
         Raises:
-            TargetInUseError: In iteration: another iteration is writing the file.
+            TargetInUseError: Another iteration is writing the file; raised in iteration.
 
         Example:
             >>> import tempfile

@@ -43,10 +43,10 @@ class TFRecordDataset(_Dataset):
     Args:
         data_path: The file.
         index_path: The index that `tfrecord2idx` made, or `None`.
-        description: As in `tfrecord_loader`.
-        shuffle_queue_size: Records are drawn at random from so many waiting ones; `None`: in order.
+        description: See `tfrecord_loader`.
+        shuffle_queue_size: Number of waiting records that a random one is drawn from; `None`: in order.
         transform: Called with each record, a dict, or a pair of dicts with `sequence_description`.
-        sequence_description: As in `tfrecord_loader`.
+        sequence_description: See `tfrecord_loader`.
         compression_type: `"gzip"` or `None`.
 
     Example:
@@ -92,9 +92,9 @@ class MultiTFRecordDataset(_Dataset):
 
     Args:
         data_pattern: The files: a name in which `{}` stands for each split.
-        index_pattern: Their indexes, likewise, or `None`.
+        index_pattern: Their indexes: a name in which `{}` stands for each split, or `None`.
         splits: Split to its weight.
-        description: As in `TFRecordDataset`; likewise:
+        description: See `TFRecordDataset`.
         shuffle_queue_size: The waiting records.
         transform: Called with each record.
         sequence_description: The feature lists.
