@@ -1,7 +1,4 @@
-"""Megatron's indexed datasets: NAME.bin has the tokens of all sequences, NAME.idx says where each sequence lies.
-
-The tests run it through the conformance suite: tests/contract/test_megatron_backend.py.
-"""
+"""Megatron's indexed datasets: NAME.bin has the tokens of all sequences, NAME.idx says where each sequence lies."""
 
 import os
 from struct import Struct
@@ -9,12 +6,18 @@ from struct import Struct
 import numpy as np
 
 import dataformats
-from dataformats.errors import FormatError, SpecError, TruncatedError
-from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
-from dataformats.indexing.indexed_reader import FileIndex, LazyProblems
-from dataformats.interfaces import FieldsBackend, FieldsWriter, HasSidecars, SniffResult
-from dataformats.spec import Type
-from dataformats.writing.appending_writer import AppendingWriter
+from dataformats import FormatError, SpecError, TruncatedError, Type
+from dataformats.interfaces import (
+    AppendingWriter,
+    FieldsBackend,
+    FieldsIndex,
+    FieldsWriter,
+    FileIndex,
+    HasSidecars,
+    IndexedFieldsReader,
+    LazyProblems,
+    SniffResult,
+)
 
 HEADER = Struct("<9sQBQQ")  # magic, version, code of the dtype, numbers of sequences and of document indices
 MAGIC = b"MMIDIDX\0\0"
@@ -23,7 +26,7 @@ CODES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float64"
 
 def header_of(file):
     """Return the .idx file of a .bin file, the dtype of its tokens, and the number of sequences."""
-    idx = file.sibling(file.basename.removesuffix(".bin") + ".idx")
+    idx = file.file_beside(file.basename.removesuffix(".bin") + ".idx")
     if idx is None:
         raise FormatError("the .idx file is missing", path=file.name)
     head = idx.pread(0, HEADER.size)
@@ -50,12 +53,11 @@ class MegatronReader(IndexedFieldsReader):
         most = np.minimum(file.size - np.clip(offset, 0, file.size), self.options.max_record_bytes)
 
         def problem(record):
-            where = {"path": file.name, "offset_bytes": int(offset[record])}
-            return TruncatedError("no such bytes", **where, expected=f"<= {most[record]}", found=length[record])
+            return TruncatedError("no such bytes", path=file.name, expected=f"<= {most[record]}", found=length[record])
 
         wrong = (offset < 0) | (length < 0) | (length > most)
-        extents = FileIndex(offset, np.where(wrong, 0, length), problems=LazyProblems(wrong, problem))
-        return FieldsIndex(n, {"tokens": extents})
+        index = FileIndex(offset, np.where(wrong, 0, length), problems=LazyProblems(wrong, problem))
+        return FieldsIndex(n, {"tokens": index})
 
 
 class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):
@@ -79,8 +81,7 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):
 
     def index(self, file):
         length = self.lengths()
-        cut = TruncatedError("cut in a sequence", path=file.name)
-        problems = LazyProblems(np.cumsum(length) > file.size, lambda _: cut)
+        problems = LazyProblems(np.cumsum(length) > file.size, lambda _: TruncatedError("cut", path=file.name))
         yield FileIndex(np.cumsum(length) - length, length, problems=problems)
 
     def frame(self, record):
@@ -89,8 +90,8 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):
     def frames(self, records):
         blobs = [self.frame(record) for record in records]
         sizes = np.array([len(blob) // self.dtype.itemsize for blob in blobs], "<i4").tobytes()
-        self.sizes += sizes
         self.log.write(sizes)
+        self.sizes += sizes
         return blobs
 
     def flush(self, *, sync=False):

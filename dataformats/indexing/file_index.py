@@ -85,6 +85,14 @@ class LazyProblems(Mapping[int, FormatError]):
     Args:
         wrong: bool[n], which records are wrong.
         make: Returns the error of a wrong record.
+
+    Example:
+        >>> import numpy as np
+        >>> from dataformats import FormatError
+        >>> from dataformats.interfaces import LazyProblems
+        >>> problems = LazyProblems(np.array([False, True]), lambda index: FormatError(f"record {index} is cut"))
+        >>> len(problems), str(problems[1])
+        (1, 'record 1 is cut')
     """
 
     def __init__(self, wrong: NDArray[np.bool_], make: Callable[[int], FormatError]) -> None:

@@ -46,7 +46,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.registry import Registry, backends, codecs
 
 if TYPE_CHECKING:
-    from dataformats.indexing.file_index import FileIndex, RecordIndex
+    from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
     from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
     from dataformats.indexing.indexed_reader import IndexedReader
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
@@ -83,6 +83,7 @@ __all__ = [
     "IndexedReader",
     "KeepsFieldTypes",
     "KernelCheck",
+    "LazyProblems",
     "LocalFile",
     "Located",
     "Loss",
@@ -117,7 +118,7 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers read the imports above, and report unknown names
 
     def __getattr__(name: str) -> Any:
-        if name in ("FileIndex", "RecordIndex"):
+        if name in ("FileIndex", "LazyProblems", "RecordIndex"):
             from dataformats.indexing import file_index as module
         elif name in ("FieldsIndex", "IndexedFieldsReader"):
             from dataformats.indexing import indexed_fields_reader as module
