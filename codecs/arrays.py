@@ -100,7 +100,7 @@ class _Array(ArrayCodec):
             stacked = _stacked(rows[:, :begin], rows[:, begin:])
             if stacked is not None:
                 return self._column(stacked)
-        return [self.decode(blobs.view(position)) for position in range(len(blobs))]
+        return [self.decode(blobs.view(row)) for row in range(len(blobs))]
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
         """Return the place of the arrays' data, taken from the first blob."""

@@ -105,15 +105,13 @@ class RecordTable:
         lengths[self.impossible()] = 0
         return lengths
 
-    def problem(self, position: int, path: str) -> FormatError:
+    def problem(self, row: int, path: str) -> FormatError:
         """Return the error of a record that `impossible` or `doubtful` marks."""
-        start = int(self.offsets[position])
-        stop = int(self.offsets[position + 1]) if position + 1 < len(self.offsets) else self.stop
-        error = (
-            _wrong_start(self.at + position, start, self) or _wrong_stop(start, stop, self) or _in_doubt(start, stop)
-        )
+        start = int(self.offsets[row])
+        stop = int(self.offsets[row + 1]) if row + 1 < len(self.offsets) else self.stop
+        error = _wrong_start(self.at + row, start, self) or _wrong_stop(start, stop, self) or _in_doubt(start, stop)
         error.path = path
-        error.offset_bytes = PREFIX.size + 4 * self.n_records + 8 * (self.at + position)
+        error.offset_bytes = PREFIX.size + 4 * self.n_records + 8 * (self.at + row)
         return error
 
     def _inside(self, bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -208,18 +206,18 @@ class RecordCheck(KernelCheck):
     kernel = FrameCheck.CRC32
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        """Return the records whose checksum is wrong, position to error."""
+        """Return the records whose checksum is wrong, row to error."""
         if extents.stored is None:
             return {}
         computed = crc32_extents(frames.buffer, frames.starts, frames.lengths)
         return {
-            position: ChecksumError(
+            row: ChecksumError(
                 "the checksum of a record is wrong",
-                stored=int(extents.stored[position]),
-                computed=int(computed[position]),
-                offset_bytes=int(extents.offset[position]),
+                stored=int(extents.stored[row]),
+                computed=int(computed[row]),
+                offset_bytes=int(extents.offset[row]),
             )
-            for position in np.flatnonzero(computed != extents.stored).tolist()
+            for row in np.flatnonzero(computed != extents.stored).tolist()
         }
 
 
@@ -237,13 +235,13 @@ def _data_without_records(checksum: int, size: int, path: str) -> FormatError:
     return FormatError("data behind a header of no records", path=path, expected=expected, found=found)
 
 
-def _wrong_start(position: int, start: int, table: RecordTable) -> FormatError | None:
+def _wrong_start(index: int, start: int, table: RecordTable) -> FormatError | None:
     within = f"an offset in [{table.first}, {table.size}]"
     if start > table.size:
         return TruncatedError("a record begins past the end of the file", expected=within, found=start)
     if start < table.first:
         return FormatError("a record begins inside the header", expected=within, found=start)
-    if position == 0 and start != table.first:
+    if index == 0 and start != table.first:
         what = "the first record does not begin directly behind the header"
         return FormatError(what, expected=table.first, found=start)
     return None

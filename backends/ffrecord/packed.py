@@ -134,8 +134,8 @@ class PackedFolder:
         limit = self._file.size if max_bytes is None else max_bytes
         fetched = read_blobs([self._file], [located], max_bytes=limit)[0]
         if fetched.problems:
-            position = min(fetched.problems)
-            raise fetched.problems[position].at(int(wanted[position]))
+            row = min(fetched.problems)
+            raise fetched.problems[row].at(int(wanted[row]))
         return [bytes(blob) for blob in fetched.blobs]
 
     def _index(self, path: str | os.PathLike[str]) -> int:

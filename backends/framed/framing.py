@@ -15,7 +15,7 @@ from dataformats.interfaces import Check, OutdatedIndexError
 
 __all__ = ["MAX_LENGTH", "Framing", "Octets", "Positions", "length_problems", "too_long", "words"]
 
-MAX_LENGTH = 2**62  # no file is longer, and positions behind such a record still fit int64
+MAX_LENGTH = 2**62  # no file is longer, and offsets behind such a record still fit int64
 
 Octets = NDArray[np.uint8]
 Positions = NDArray[np.int64]
@@ -92,7 +92,7 @@ class Framing(ABC):
 
     @abstractmethod
     def data_problems(self, blobs: Blobs, offsets: Positions) -> dict[int, FormatError]:
-        """Return the records whose data contradict their frame, position to error.
+        """Return the records whose data contradict their frame, row to error.
 
         Args:
             blobs: The data; the buffer holds header and footer around each.
@@ -112,7 +112,7 @@ def words(octets: Octets, places: Positions, dtype: str) -> NDArray[Any]:
 
 
 def length_problems(found: NDArray[Any], expected: Positions, offsets: Positions) -> dict[int, FormatError]:
-    """Return the frames whose length differs from the index, position to error.
+    """Return the frames whose length differs from the index, row to error.
 
     Args:
         found: uint64[n] or int64[n], the lengths in the file.

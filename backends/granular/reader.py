@@ -185,7 +185,7 @@ class GranularReader(Reader, FilesPerField):
             sets: int32[n], the dataset of each record.
             records: int64[n], its number in the bag.
             left_out: bool[n], records that have a problem already.
-            problems: Their problems, position to error.
+            problems: Their problems, row to error.
         """
         n = len(records)
         file, offset, length = np.zeros(n, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
@@ -214,8 +214,8 @@ class GranularReader(Reader, FilesPerField):
             records.first[here], records.count[here], records.wrong[here] = part.first, part.count, part.wrong
         return records
 
-    def _problem(self, field: str, where: RecordsByFile, position: int) -> FormatError:
-        return self._sets[int(where.file[position])].problem(field, int(where.local[position]))
+    def _problem(self, field: str, where: RecordsByFile, row: int) -> FormatError:
+        return self._sets[int(where.file[row])].problem(field, int(where.local[row]))
 
     def _stored(self, field: str) -> Type:
         assert self.spec is not None  # set in the constructor; for the type checker

@@ -154,11 +154,11 @@ class SyrahReader(Reader):
             table = part.tables[name]
             offset[here], length[here] = table.offset[items], table.size[items]
             if name in part.unsound:
-                for position in np.arange(n)[here][part.unsound[name][items]].tolist():
-                    found = int(offset[position]), int(length[position])
+                for row in np.arange(n)[here][part.unsound[name][items]].tolist():
+                    found = int(offset[row]), int(length[row])
                     error = _problem(name, table.dtype, *found, part.header.offset)
                     error.path = self.files[number].name
-                    problems[position] = error
+                    problems[row] = error
         return Extents(where.file, offset, length, problems=problems)
 
 

@@ -96,7 +96,7 @@ class TFRecordCheck(KernelCheck):
         self.kernel = FrameCheck.TFRECORD if verify_checksums else FrameCheck.LENGTH
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        """Return the damaged frames, position to error with the offset of the frame."""
+        """Return the damaged frames, row to error with the offset of the frame."""
         offsets = extents.offset - HEADER.size
         found = words(frames.buffer, frames.starts, "<u8")
         problems = length_problems(found, extents.length, offsets)
@@ -113,7 +113,7 @@ class TFRecordCheck(KernelCheck):
 def data_problems(
     blobs: Blobs, offsets: Positions, indexed: NDArray[np.uint32] | None = None
 ) -> dict[int, FormatError]:
-    """Return the records whose data contradict their checksum, position to error.
+    """Return the records whose data contradict their checksum, row to error.
 
     Args:
         blobs: The data; the buffer holds the footer behind each.

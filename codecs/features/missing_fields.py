@@ -23,7 +23,7 @@ def with_names(error: MissingFieldError, codec: RecordCodec, blobs: Blobs, spec:
     """Return the error with the fields that the record has; one that the spec lacks and has a near name is the remedy.
 
     Args:
-        error: Its `index` is the position of the record.
+        error: Its `index` is the row of the record.
         codec: Decodes records.
         blobs: The records.
         spec: The names that are declared.

@@ -122,10 +122,10 @@ def find_in_messages(
         message: Their protobuf class.
         blobs: The records.
         wanted: Parts and names, none twice; the part is 0, or 1 in feature lists.
-        check: Called with the message and the position of each record.
+        check: Called with the message and the row of each record.
 
     Raises:
-        CorruptRecordError: A record does not parse; `index` is its position.
+        CorruptRecordError: A record does not parse; `index` is its row.
     """
     messages = [parse(message, blobs.view(index), index) for index in range(len(blobs))]
     if check is not None:

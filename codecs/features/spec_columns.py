@@ -80,7 +80,7 @@ def refuse(target: Target, row: int, found: str, codec: str, dims: str, *, sente
 
     Args:
         target: The field.
-        row: The feature's position.
+        row: The feature's row.
         found: The content of the feature.
         codec: The element of a type that would fit.
         dims: The dims of that type, and `?`.
@@ -111,7 +111,7 @@ def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: 
         part: The elements to take along the first dimension; `None`: all.
 
     Raises:
-        SpecError: A record does not fit the type; `index` is its position among those given.
+        SpecError: A record does not fit the type; `index` is its row among those given.
         CodecError: A value does not decode.
         IndexError: `part` goes past the elements of a record.
     """

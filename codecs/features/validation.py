@@ -118,7 +118,7 @@ def check_known(features: Mapping[str, Any], known: Set[str], index: int, prefix
     Args:
         features: A map of `Feature` or `FeatureList` messages.
         known: The names in the spec.
-        index: The record's position.
+        index: The record's row.
         prefix: The prefix of the name in a spec.
 
     Raises:

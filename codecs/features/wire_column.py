@@ -155,10 +155,10 @@ def find(
         blobs: The records.
         wanted: Parts and names, none twice; the part is 0, or 1 in feature lists.
         known: All parts and names that records may have; `None`: any.
-        check: Called with the message and the position of each record that may have others.
+        check: Called with the message and the row of each record that may have others.
 
     Raises:
-        CorruptRecordError: A record does not parse; `index` is its position.
+        CorruptRecordError: A record does not parse; `index` is its row.
     """
     if wire_kernels() is None:
         return find_in_messages(shape, message, blobs, wanted, None if known is None else check)

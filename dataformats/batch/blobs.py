@@ -56,20 +56,20 @@ class Blobs:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def __getitem__(self, position: int) -> bytes:
-        return bytes(self.view(position))
+    def __getitem__(self, row: int) -> bytes:
+        return bytes(self.view(row))
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(bytes_list(self.buffer, self.starts, self.lengths))
 
-    def view(self, position: int) -> memoryview:
+    def view(self, row: int) -> memoryview:
         """Return the bytes of one blob without a copy."""
-        start = int(self.starts[position])
-        return self.buffer.data[start : start + int(self.lengths[position])]
+        start = int(self.starts[row])
+        return self.buffer.data[start : start + int(self.lengths[row])]
 
-    def take(self, positions: NDArray[np.int64] | slice) -> Blobs:
-        """Return the blobs at these positions, in this order; nothing is copied."""
-        return Blobs(self.buffer, self.starts[positions], self.lengths[positions])
+    def take(self, rows: NDArray[np.int64] | slice) -> Blobs:
+        """Return the blobs in these rows, in this order; nothing is copied."""
+        return Blobs(self.buffer, self.starts[rows], self.lengths[rows])
 
     def contiguous(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the blobs back to back, writable: values uint8[sum] and offsets int64[n+1]."""

@@ -65,8 +65,8 @@ class Ragged:
         """Return an item; of a slice, a column with copies of its items."""
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
-        position = range(len(self))[index]
-        start, stop = int(self.offsets[position]), int(self.offsets[position + 1])
+        row = range(len(self))[index]
+        start, stop = int(self.offsets[row]), int(self.offsets[row + 1])
         if isinstance(self.values, Ragged):
             return [self.values[inner] for inner in range(start, stop)]
         part = self.values[start:stop]
@@ -76,7 +76,7 @@ class Ragged:
 
     def __iter__(self) -> Iterator[Any]:
         if isinstance(self.values, Ragged):
-            return (self[position] for position in range(len(self)))
+            return (self[row] for row in range(len(self)))
         if self.item == "bytes" and isinstance(self.values, np.ndarray):
             return iter(bytes_list(np.ascontiguousarray(self.values), self.offsets[:-1], self.lengths))
         bounds = itertools.pairwise(self.offsets.tolist())
@@ -115,13 +115,13 @@ class Ragged:
         """int64[B], the number of values of each item."""
         return np.diff(self.offsets)
 
-    def take(self, positions: NDArray[np.int64]) -> Ragged:
-        """Return copies of the items at these positions, in this order."""
-        lengths = self.lengths[positions]
-        offsets = np.zeros(len(positions) + 1, np.int64)
+    def take(self, rows: NDArray[np.int64]) -> Ragged:
+        """Return copies of the items in these rows, in this order."""
+        lengths = self.lengths[rows]
+        offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        inner = np.repeat(self.offsets[:-1][positions] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        present = None if self.present is None else self.present[positions]
+        inner = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        present = None if self.present is None else self.present[rows]
         return Ragged(take_column(self.values, inner), offsets, self.item, present)
 
     def pad(self, length: int | None = None, value: Any = 0) -> NDArray[Any]:
@@ -215,7 +215,7 @@ class Nullable:
         return plain(self.values[index]) if self.present[index] else None
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[position] for position in range(len(self)))
+        return (self[row] for row in range(len(self)))
 
     def to(self, device: Any, non_blocking: bool = False) -> Nullable:
         """Return a copy with tensors on a device; Lightning and Accelerate call this."""
@@ -239,13 +239,13 @@ Column = np.ndarray[Any, np.dtype[Any]] | Ragged | Nullable | list[Any]
 """One field of a batch. Its type and shape follow from the spec alone."""
 
 
-def take_column(column: Any, positions: NDArray[np.int64]) -> Any:
-    """Return the rows of a column at these positions, in this order."""
+def take_column(column: Any, rows: NDArray[np.int64]) -> Any:
+    """Return these rows of a column, in this order."""
     if isinstance(column, Nullable):
-        return Nullable(take_column(column.values, positions), column.present[positions])
+        return Nullable(take_column(column.values, rows), column.present[rows])
     if isinstance(column, Ragged):
-        return column.take(positions)
-    return [column[position] for position in positions] if isinstance(column, list) else column[positions]
+        return column.take(rows)
+    return [column[row] for row in rows] if isinstance(column, list) else column[rows]
 
 
 def concat_columns(columns: Sequence[Any]) -> Any:

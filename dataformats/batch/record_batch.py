@@ -85,15 +85,15 @@ class RecordBatch:
                 raise UnknownNameError("field", name=key, known=self.columns)
             return self.columns[key]
         try:
-            position = range(len(self))[operator.index(key)]
+            row = range(len(self))[operator.index(key)]
         except TypeError:
             raise TypeError(
-                f"expected the name of a field or the position of a record, found {key!r:.80}: "
+                f"expected the name of a field or the row of a record, found {key!r:.80}: "
                 'slice or index a column, as batch["label"][:2]'
             ) from None
         if self.single:
-            return plain(self.columns[VALUE][position])
-        return {name: plain(column[position]) for name, column in self.columns.items() if _has(column, position)}
+            return plain(self.columns[VALUE][row])
+        return {name: plain(column[row]) for name, column in self.columns.items() if _has(column, row)}
 
     def __iter__(self) -> Iterator[Any]:
         if self.single:
@@ -129,7 +129,7 @@ class RecordBatch:
         from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
 
         try:
-            first = [(int(index), self[position]) for position, index in enumerate(self.indices[:SHOWN_RECORDS])]
+            first = [(int(index), self[row]) for row, index in enumerate(self.indices[:SHOWN_RECORDS])]
             failed = f", {len(self.failed)} failed" if self.failed else ""
             types = {name: described(column) for name, column in self.columns.items()}
             return records_html(f"RecordBatch: {len(self)} records{failed}", types, first)
@@ -159,6 +159,6 @@ class RecordBatch:
         return arrow.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
 
-def _has(column: Any, position: int) -> bool:
+def _has(column: Any, row: int) -> bool:
     present = getattr(column, "present", None)
-    return present is None or bool(present[position])
+    return present is None or bool(present[row])

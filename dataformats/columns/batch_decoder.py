@@ -69,7 +69,7 @@ class BatchDecoder(ABC):
             mask: The fields.
 
         Raises:
-            CorruptRecordError: A record does not parse; `index` is its position in the batch.
+            CorruptRecordError: A record does not parse; `index` is its row in the batch.
             SpecError: A record does not fit the spec.
             CodecError: A value does not decode.
         """

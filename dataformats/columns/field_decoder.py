@@ -169,7 +169,7 @@ def _decode_nested(
 
 @contextmanager
 def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
-    """Change the index of a `SpecError` or `CodecError` raised inside: position i becomes `owners[i]`."""
+    """Change the index of a `SpecError` or `CodecError` raised inside: row i becomes `owners[i]`."""
     try:
         yield
     except (CodecError, SpecError) as error:
@@ -199,13 +199,13 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
 
 
 def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | None]:
-    for position, blob in enumerate(blobs):
+    for row, blob in enumerate(blobs):
         try:
             codec.decode(blob)
         except MemoryError:
             raise
         except Exception as error:
-            return position, error
+            return row, error
     return None, None
 
 
@@ -237,7 +237,7 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
         field: Its name, for errors.
 
     Raises:
-        SpecError: An array has another dtype or shape than declared; `index` is its position.
+        SpecError: An array has another dtype or shape than declared; `index` is its row.
     """
     wanted = declared.dtype
     if not isinstance(column, list) or wanted is None:
@@ -245,7 +245,7 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
     stacked = column.stacked if isinstance(column, StackedList) else None
     alike = declared.fixed and stacked is not None and len(stacked)  # so checking the first one is enough
     arrays = [np.asarray(value) for value in (column[:1] if alike else column)]
-    for position, array in enumerate(arrays):
+    for row, array in enumerate(arrays):
         fits = array.ndim == len(declared.dims) and all(
             size in (None, there) for size, there in zip(declared.dims, array.shape, strict=True)
         )
@@ -253,7 +253,7 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
             raise SpecError(
                 f"expected {declared.required}, found {array.dtype}{list(array.shape)}",
                 field=field,
-                index=position,
+                index=row,
                 remedy=Remedy("Pass {spec} with a type that fits.", spec=...),
             )
     if declared.fixed and stacked is not None:

@@ -182,7 +182,7 @@ def check_counts(kind: Type, counts: NDArray[np.int64] | None, field: str | None
 
 
 def record_of(blob: int, counts: NDArray[np.int64] | None) -> int:
-    """Return the position of the record that a blob belongs to."""
+    """Return the row of the record that a blob belongs to."""
     return blob if counts is None else int(np.searchsorted(np.cumsum(counts), blob, side="right"))
 
 

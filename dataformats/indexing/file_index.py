@@ -44,7 +44,7 @@ class FileIndex:
         offset: int64[n], the first byte of each record's blob.
         length: int64[n], the bytes of each blob.
         stored: uint32[n], the stored checksum of each; `None` if the format has no checksums.
-        problems: Records that cannot be read, position to error. If the rest of a file cannot be read, it is one more
+        problems: Records that cannot be read, row to error. If the rest of a file cannot be read, it is one more
             record, of length 0, with its problem.
     """
 
@@ -78,7 +78,7 @@ class FileIndex:
 
 
 class LazyProblems(Mapping[int, FormatError]):
-    """The problems of records, position to error; each error is created on access.
+    """The problems of records, row to error; each error is created on access.
 
     A table with millions of wrong entries would otherwise be as many exceptions.
 
@@ -106,20 +106,20 @@ class LazyProblems(Mapping[int, FormatError]):
     def __iter__(self) -> Iterator[int]:
         return iter(np.flatnonzero(self._wrong).tolist())
 
-    def __contains__(self, position: object) -> bool:
-        return isinstance(position, int) and 0 <= position < len(self._wrong) and bool(self._wrong[position])
+    def __contains__(self, row: object) -> bool:
+        return isinstance(row, int) and 0 <= row < len(self._wrong) and bool(self._wrong[row])
 
-    def __getitem__(self, position: int) -> FormatError:
-        if position not in self:
-            raise KeyError(position)
-        return self._make(position)
+    def __getitem__(self, row: int) -> FormatError:
+        if row not in self:
+            raise KeyError(row)
+        return self._make(row)
 
     def part(self, first: int, stop: int) -> LazyProblems:
         """Return the problems of the records `[first, stop)`, numbered from `first`."""
-        return LazyProblems(self._wrong[first:stop], lambda position: self._make(first + position))
+        return LazyProblems(self._wrong[first:stop], lambda row: self._make(first + row))
 
 
 def _part(problems: Mapping[int, FormatError], first: int, stop: int) -> Mapping[int, FormatError]:
     if isinstance(problems, LazyProblems):
         return problems.part(first, stop)
-    return {position - first: error for position, error in problems.items() if first <= position < stop}
+    return {row - first: error for row, error in problems.items() if first <= row < stop}

@@ -190,7 +190,7 @@ class RecordsByFile(NamedTuple):
     Attributes:
         file: int32[n], the file of each record.
         local: int64[n], its index in that file.
-        groups: File to the positions of its records, for files that hold any.
+        groups: File to the rows of its records, for files that hold any.
     """
 
     file: NDArray[np.int32]
@@ -255,7 +255,7 @@ def _stored(blocks: list[FileIndex], at: NDArray[np.int64]) -> NDArray[np.uint32
 
 
 def _put_together(file: NDArray[np.int32], parts: list[tuple[NDArray[np.int64], Extents]]) -> Extents:
-    """Return the records of all parts; each part has the positions of its records."""
+    """Return the records of all parts; each part has the rows of its records."""
     n = len(file)
     offset, length = np.empty(n, np.int64), np.empty(n, np.int64)
     has_stored = any(found.stored is not None for _, found in parts)
@@ -265,5 +265,5 @@ def _put_together(file: NDArray[np.int32], parts: list[tuple[NDArray[np.int64], 
         offset[here], length[here] = found.offset, found.length
         if stored is not None and found.stored is not None:
             stored[here] = found.stored
-        problems |= {int(here[position]): error for position, error in found.problems.items()}
+        problems |= {int(here[row]): error for row, error in found.problems.items()}
     return Extents(file, offset, length, stored=stored, problems=problems)

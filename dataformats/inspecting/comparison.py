@@ -188,19 +188,19 @@ class Comparison:
             if number + 1 < len(self._ways):
                 found = Part(found.rows[wrong])
         for name, places in differs.items():
-            positions = np.flatnonzero(places).tolist()
-            result.counts.update([name] * len(positions))
-            shown = positions[: max(0, LISTED - before.get(name, 0))]
-            result.differences += [(name, self._difference(name, position, expected, found)) for position in shown]
+            rows = np.flatnonzero(places).tolist()
+            result.counts.update([name] * len(rows))
+            shown = rows[: max(0, LISTED - before.get(name, 0))]
+            result.differences += [(name, self._difference(name, row, expected, found)) for row in shown]
         result.differences.sort(key=lambda pair: pair[1].index or 0)
         return result
 
-    def _difference(self, name: str, position: int, expected: Part, found: Part) -> Finding:
-        spec, index = self._dataset.spec, int(found.rows[position])
+    def _difference(self, name: str, row: int, expected: Part, found: Part) -> Finding:
+        spec, index = self._dataset.spec, int(found.rows[row])
         place = self._dataset.origin(index)
         return difference(
-            expected.columns[name][position],
-            found.columns[name][position],
+            expected.columns[name][row],
+            found.columns[name][row],
             path=None if place is None else place[0],
             index=index,
             field=None if self._dataset.single or name not in spec else name,

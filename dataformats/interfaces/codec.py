@@ -124,7 +124,7 @@ class FieldCodecs(Protocol):
             in a `Ragged` for each of the dims.
 
         Raises:
-            CodecError: A blob does not decode, or there are too few or too many; `index` is the position of the
+            CodecError: A blob does not decode, or there are too few or too many; `index` is the row of the
                 record among those given.
             SpecError: The dims have `[]` elsewhere than at their beginning.
             UnknownNameError: The codec is unknown, or may not be named by a file.

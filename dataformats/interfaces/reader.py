@@ -42,8 +42,8 @@ class Extents:
         tail: Bytes behind each blob that are read with it, for `check`.
         stored: uint32[n], checksums known from an index, for `check`; `None` if there are none.
         check: Called with the bytes read (head and tail included) and these extents; returns the error of each
-            damaged blob, by position. `None` if the format has nothing to check.
-        problems: Blobs known to be unreadable before anything is read, position to error.
+            damaged blob, by row. `None` if the format has nothing to check.
+        problems: Blobs known to be unreadable before anything is read, row to error.
     """
 
     file: NDArray[np.int32]
@@ -70,7 +70,7 @@ class Check(Protocol):
     """Verifies blobs that were read; pure, vectorized, thread-safe."""
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        """Return the error of each damaged blob, by position, with `offset_bytes`; path and record are added later."""
+        """Return the error of each damaged blob, by row, with `offset_bytes`; path and record are added later."""
         ...
 
 
@@ -108,7 +108,7 @@ class RecordChunk:
 
     Attributes:
         blobs: The stored bytes, one blob a record.
-        problems: Blobs that are unreadable, position to error.
+        problems: Blobs that are unreadable, row to error.
         base: Where in the file the first byte of the blobs' buffer lies.
     """
 

@@ -353,12 +353,12 @@ class RecordSource(ABC):
 
         return views.split(self, _listed(fractions), seed)
 
-    def shard(self, index: int, count: int) -> DecodingSource:
-        """Return part `index` of `count` contiguous parts whose lengths differ by at most one."""
-        if not 0 <= checked_int("index", index, 0) < checked_int("count", count, 1):
-            raise ValueError(f"expected 0 <= index < count, found index {index} and count {count}")
+    def shard(self, number: int, count: int) -> DecodingSource:
+        """Return part `number` of `count` contiguous parts whose lengths differ by at most one."""
+        if not 0 <= checked_int("number", number, 0) < checked_int("count", count, 1):
+            raise ValueError(f"expected 0 <= number < count, found number {number} and count {count}")
         n = len(self)
-        return self.take(range(index * n // count, (index + 1) * n // count))
+        return self.take(range(number * n // count, (number + 1) * n // count))
 
     def with_spec(self, spec: SpecLike) -> RecordSource:
         """Return the same records read under another spec of the same fields.

@@ -34,12 +34,12 @@ class RecordRun:
     blobs: Blobs
 
     def part(self, begin: int, end: int) -> RecordRun:
-        """Return the records at these positions."""
+        """Return the records in these rows."""
         return RecordRun(self.first + begin, self.file, self.base, self.blobs.take(slice(begin, end)))
 
-    def place(self, position: int, field: str | None = None) -> tuple[str, int]:
+    def place(self, row: int, field: str | None = None) -> tuple[str, int]:
         """Return the file of a record, and the byte at which its blob begins."""
-        return self.file, self.base + int(self.blobs.starts[position])
+        return self.file, self.base + int(self.blobs.starts[row])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class BlobLocations:
         files: The files.
         located: Field to extents.
         fetched: Field to blobs.
-        kept: The positions of the records that are left; `None`: all.
+        kept: The rows of the records that are left; `None`: all.
     """
 
     files: Sequence[StoredFile]
@@ -59,7 +59,7 @@ class BlobLocations:
     kept: NDArray[np.int64] | None = None
 
     def of(self, kept: NDArray[np.int64]) -> BlobLocations:
-        """Return the places of the records at these positions."""
+        """Return the places of the records in these rows."""
         return replace(self, kept=kept)
 
     def stored(self) -> dict[str, tuple[Blobs, NDArray[np.int64] | None]]:
@@ -67,7 +67,7 @@ class BlobLocations:
         return {name: (one.blobs, self.located[name].counts) for name, one in self.fetched.items()}
 
     def problems(self, indices: NDArray[np.int64]) -> dict[int, FormatError]:
-        """Return the first problem of each record: position in the batch to error."""
+        """Return the first problem of each record: row of the batch to error."""
         found: dict[int, FormatError] = {}
         for name, fetched in self.fetched.items():
             if not fetched.problems:
@@ -75,13 +75,13 @@ class BlobLocations:
             counts = self.located[name].counts
             ends = None if counts is None else np.cumsum(counts)
             for blob, error in sorted(fetched.problems.items()):
-                position = blob if ends is None else int(np.searchsorted(ends, blob, side="right"))
-                found.setdefault(position, error.at(int(indices[position])))
+                row = blob if ends is None else int(np.searchsorted(ends, blob, side="right"))
+                found.setdefault(row, error.at(int(indices[row])))
         return found
 
-    def place(self, position: int, field: str | None = None) -> tuple[str, int]:
+    def place(self, row: int, field: str | None = None) -> tuple[str, int]:
         """Return the file of a record's field (or of its first), and the byte at which its blob begins."""
-        record = position if self.kept is None else int(self.kept[position])
+        record = row if self.kept is None else int(self.kept[row])
         first = self.located.get(field or "")
         for located in self.located.values() if first is None else (first, *self.located.values()):
             counts, extents = located.counts, located.extents
@@ -94,7 +94,7 @@ class BlobLocations:
 
 
 def without(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
-    """Return [0, n) without these positions."""
+    """Return [0, n) without these rows."""
     keep = np.ones(n, bool)
     keep[list(left_out)] = False
     return np.flatnonzero(keep)
@@ -103,7 +103,7 @@ def without(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
 def subset(
     blobs: Blobs, counts: NDArray[np.int64] | None, kept: NDArray[np.int64], n: int
 ) -> tuple[Blobs, NDArray[np.int64] | None]:
-    """Return the blobs of these records (positions) out of `n`."""
+    """Return the blobs of these records (rows) out of `n`."""
     if len(kept) == n:
         return blobs, counts
     if counts is None:
@@ -121,9 +121,9 @@ def sound(chunk: RecordChunk) -> Iterator[bytes]:
 def cut(chunk: RecordChunk, first: int, file: str) -> Iterator[tuple[RecordRun, FormatError | None]]:
     """Yield the sound runs of a chunk, each with the problem that follows it."""
     begin = 0
-    for position in sorted(chunk.problems):
-        problem = chunk.problems[position].at(first + position)
-        yield RecordRun(first + begin, file, chunk.base, chunk.blobs.take(slice(begin, position))), problem
-        begin = position + 1
+    for row in sorted(chunk.problems):
+        problem = chunk.problems[row].at(first + row)
+        yield RecordRun(first + begin, file, chunk.base, chunk.blobs.take(slice(begin, row))), problem
+        begin = row + 1
     if begin < len(chunk.blobs):
         yield RecordRun(first + begin, file, chunk.base, chunk.blobs.take(slice(begin, None))), None

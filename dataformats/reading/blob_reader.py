@@ -201,7 +201,7 @@ class BlobReader:
     def sound(self, records: NDArray[np.int64]) -> list[bytes]:
         """Return the blobs of these records, without those that cannot be read."""
         fetched = self.fetch(records)[VALUE]
-        return [blob for position, blob in enumerate(fetched.blobs) if position not in fetched.problems]
+        return [blob for row, blob in enumerate(fetched.blobs) if row not in fetched.problems]
 
     # ---- without an index
 

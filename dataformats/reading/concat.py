@@ -83,7 +83,7 @@ class _Concatenated(DecodingSource):
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 
     def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
-        """Return the indices, and the positions of those that lie in each part."""
+        """Return the indices, and the rows of those that lie in each part."""
         numbers = as_indices(indices, len(self))
         owner = np.searchsorted(self._starts, numbers, side="right") - 1
         return numbers, ((part, np.flatnonzero(owner == part)) for part in np.unique(owner).tolist())
@@ -119,7 +119,7 @@ class _Concatenated(DecodingSource):
         for part, here in owners:
             blobs = self._parts[part].read_bytes(numbers[here] - self._starts[part])
             found |= dict(zip(here.tolist(), blobs, strict=True))
-        return [found[position] for position in range(len(numbers))]
+        return [found[row] for row in range(len(numbers))]
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         first = 0

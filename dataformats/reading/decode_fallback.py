@@ -48,7 +48,7 @@ def decode_fetched(
     kept = without(n, damaged)
     stored = {name: subset(*part, kept, n) for name, part in places.stored().items()}
     batch = decode(decoder, stored, indices[kept], mask, on_failure, places=places.of(kept))
-    failed: dict[int, Exception] = {int(indices[position]): error for position, error in damaged.items()}
+    failed: dict[int, Exception] = {int(indices[row]): error for row, error in damaged.items()}
     return RecordBatch(batch.columns, batch.indices, failed | dict(batch.failed), batch.single)
 
 
@@ -72,32 +72,32 @@ def decode(
     n = len(indices)
     failed: dict[int, Exception] = {}
 
-    def check(position: int) -> None:
-        one = {name: subset(*part, np.array([position]), n) for name, part in stored.items()}
+    def check(row: int) -> None:
+        one = {name: subset(*part, np.array([row]), n) for name, part in stored.items()}
         try:
             decoder.decode(one, mask)
         except DECODE_ERRORS as error:
-            located = _located(decoder, error, int(indices[position]), position, places)
+            located = _located(decoder, error, int(indices[row]), row, places)
             # A record that does not fit the spec is not corrupt: leaving it out would hide a wrong spec.
             if on_failure == "raise" or (on_failure == "omit" and isinstance(error, SpecError)):
                 raise located from error.__cause__
-            failed[position] = located
+            failed[row] = located
 
     for_each(check, n)
     failed = dict(sorted(failed.items()))
     kept = without(n, failed)
     sound = {name: subset(*part, kept, n) for name, part in stored.items()}
-    by_index = {int(indices[position]): error for position, error in failed.items()}
+    by_index = {int(indices[row]): error for row, error in failed.items()}
     # A field that does not decode at all gives no columns of no records either; a list of errors needs none.
     columns = {} if on_failure == "collect" and not len(kept) else decoder.decode(sound, mask)
     return RecordBatch(columns, indices[kept], by_index, decoder.single)
 
 
 def _located(
-    decoder: BatchDecoder, error: Exception, index: int, position: int, places: RecordRun | BlobLocations
+    decoder: BatchDecoder, error: Exception, index: int, row: int, places: RecordRun | BlobLocations
 ) -> Exception:
     """Return the error with the record, the file and the byte that it is about."""
-    path, offset = places.place(position, getattr(error, "field", None))
+    path, offset = places.place(row, getattr(error, "field", None))
     if isinstance(error, CodecError) and decoder.single:
         what = f"the payload does not decode as {error.codec!r}: {error.what}"
         corrupt = CorruptRecordError(what, path=path, index=index, offset_bytes=offset)

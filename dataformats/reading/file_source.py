@@ -346,7 +346,7 @@ class FileSource(DecodingSource):
                 raise problem
 
     def _decode_run(self, run: RecordRun, mask: Mask, part: range) -> RecordBatch:
-        """Return the records at these positions of a run, with the errors of those that do not decode."""
+        """Return the records in these rows of a run, with the errors of those that do not decode."""
         chosen = run.part(part.start, part.stop)
         indices = np.arange(chosen.first, chosen.first + len(chosen.blobs))
         stored = {VALUE: (chosen.blobs, None)}

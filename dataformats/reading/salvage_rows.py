@@ -37,17 +37,17 @@ def salvage_rows(reader: Reader, n_rows: int, wrong: Mapping[int, str] | None = 
         blobs = {name: list(one.blobs) for name, one in fetched.items()}
         problems = _problems(fetched, ends)
         rows: list[StoredRecord] = []
-        for position, index in enumerate(part):
+        for row, index in enumerate(part):
             if index in known:
                 yield from _taken(rows)
                 yield Loss(reader.files[0].name, known[index], index=index, records=1)
-            elif position in problems:
+            elif row in problems:
                 yield from _taken(rows)
-                field, error = problems[position]
+                field, error = problems[row]
                 yield Loss(error.path or reader.files[0].name, f"field {field!r}: {error.what}", index=index, records=1)
             else:
-                starts = {name: end[position - 1] if position else 0 for name, end in ends.items()}
-                rows.append({name: found[starts[name] : ends[name][position]] for name, found in blobs.items()})
+                starts = {name: end[row - 1] if row else 0 for name, end in ends.items()}
+                rows.append({name: found[starts[name] : ends[name][row]] for name, found in blobs.items()})
         yield from _taken(rows)
 
 
@@ -66,12 +66,12 @@ def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
     for part, located, fetched in _steps(reader, n_records):
         extents, problems = located[VALUE].extents, fetched[VALUE].problems
         kept: list[StoredRecord] = []
-        for position, (index, blob) in enumerate(zip(part, fetched[VALUE].blobs, strict=True)):
-            start, length = int(extents.offset[position]), int(extents.length[position])
-            error = problems.get(position)
+        for row, (index, blob) in enumerate(zip(part, fetched[VALUE].blobs, strict=True)):
+            start, length = int(extents.offset[row]), int(extents.length[row])
+            error = problems.get(row)
             if error is not None:
                 yield from _taken(kept)
-            if error is not None and (position in extents.problems or not end <= start <= size):
+            if error is not None and (row in extents.problems or not end <= start <= size):
                 first = Loss(file.name, error.what, end, end, index, 0) if not unknown.records else unknown
                 unknown = replace(first, records=(first.records or 0) + 1)
                 continue

@@ -76,12 +76,12 @@ def _problems(
     outside |= request.offset > room
     problems: dict[int, FormatError] = {}
     least = min((file.most_record_bytes(max_bytes) for file in files), default=max_bytes)
-    for position in np.flatnonzero(outside | (request.length > least)).tolist():
-        file = files[request.file[position]]
-        offset, length = int(request.offset[position]), int(request.length[position])
-        if outside[position]:
+    for row in np.flatnonzero(outside | (request.length > least)).tolist():
+        file = files[request.file[row]]
+        offset, length = int(request.offset[row]), int(request.length[row])
+        if outside[row]:
             expected = f"a record inside {file.size} bytes"
-            problems[position] = TruncatedError(
+            problems[row] = TruncatedError(
                 "a record reaches outside the file",
                 path=file.name,
                 offset_bytes=offset,
@@ -89,7 +89,7 @@ def _problems(
                 found=f"{length} bytes from byte {offset} on",
             )
         elif length > file.most_record_bytes(max_bytes):
-            problems[position] = too_long(file, offset, length, max_bytes)
+            problems[row] = too_long(file, offset, length, max_bytes)
     return problems | dict(request.problems)
 
 
@@ -188,9 +188,9 @@ def _failures(
     extents = request if whole else _subset(request, valid)
     frames = Blobs(buffer, first, extents.length + (request.head + request.tail))
     found = {}
-    for position, error in request.check(frames, extents).items():
-        error.path = files[extents.file[position]].name
-        found[int(valid[position])] = error
+    for row, error in request.check(frames, extents).items():
+        error.path = files[extents.file[row]].name
+        found[int(valid[row])] = error
     return found
 
 

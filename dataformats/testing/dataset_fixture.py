@@ -110,8 +110,8 @@ class DatasetFixture:
         """Fail unless these are the plain records of these indices."""
         found, expected = list(records), self.records(indices)
         assert len(found) == len(expected)
-        for position, (left, right) in enumerate(zip(found, expected, strict=True)):
-            assert same(left, right), f"record {position}: {left} is not {right}"
+        for row, (left, right) in enumerate(zip(found, expected, strict=True)):
+            assert same(left, right), f"record {row}: {left} is not {right}"
 
     def check_resumed(self, writer: RecordWriter, done: int) -> int:
         """Return the number of records that a writer has after `done` were interrupted; fail if it lost some."""

@@ -201,26 +201,26 @@ def _stamps(names: Iterable[str]) -> Iterator[tuple[str, Any]]:
             yield name, None
 
 
-def _value(batch: RecordBatch, position: int, name: str, item: int | None) -> Any:
+def _value(batch: RecordBatch, row: int, name: str, item: int | None) -> Any:
     column: Any = batch.columns[name]
     present = getattr(column, "present", None)
-    if present is not None and not present[position]:
-        raise LookupError(f"record {int(batch.indices[position])} has no {name!r}")
-    value = column[position]
+    if present is not None and not present[row]:
+        raise LookupError(f"record {int(batch.indices[row])} has no {name!r}")
+    value = column[row]
     return value if item is None else value[item]
 
 
 def _rows(batch: RecordBatch, limits: Limits) -> Iterator[Cell]:
     columns: Mapping[str, Any] = batch.columns
-    for position, index in enumerate(batch.indices.tolist()):
-        yield {"record": index, "cells": [_cell(column, position, limits) for column in columns.values()]}
+    for row, index in enumerate(batch.indices.tolist()):
+        yield {"record": index, "cells": [_cell(column, row, limits) for column in columns.values()]}
 
 
-def _cell(column: Any, position: int, limits: Limits) -> Cell:
+def _cell(column: Any, row: int, limits: Limits) -> Cell:
     present = getattr(column, "present", None)
-    if present is not None and not present[position]:
+    if present is not None and not present[row]:
         return {"kind": "missing"}
     try:
-        return cell(column[position], limits)
+        return cell(column[row], limits)
     except Exception as error:  # of one value: the page shows all others
         return {"kind": "error", **in_words(error)}
