@@ -21,8 +21,8 @@ class LoaderStats:
     Attributes:
         batches: Batches that the caller received.
         records: Records in them.
-        n_bytes: Bytes of their arrays.
-        left_out: Damaged records that were left out.
+        nbytes: Bytes of their arrays.
+        omitted: Damaged records that were omitted.
         waited_s: Seconds that the caller waited for batches.
         read_s: Seconds of all workers in storage, including checksums.
         decoded_s: Seconds of all workers in decoding.
@@ -39,8 +39,8 @@ class LoaderStats:
 
     batches: int
     records: int
-    n_bytes: int
-    left_out: int
+    nbytes: int
+    omitted: int
     waited_s: float
     read_s: float
     decoded_s: float
@@ -61,8 +61,8 @@ class Totals:
     workers: int
     batches: int = 0
     records: int = 0
-    n_bytes: int = 0
-    left_out: int = 0
+    nbytes: int = 0
+    omitted: int = 0
     waited_s: float = 0.0
     waited_since_s: float = 0.0  # without the first batch, because workers start before it
     spent_since_s: float = 0.0
@@ -81,15 +81,15 @@ class Totals:
             self.spent_since_s += spent_s
         self.batches += 1
         self.records += built.n_records
-        self.n_bytes += built.n_bytes
-        self.left_out += len(built.failed)
+        self.nbytes += built.n_bytes
+        self.omitted += len(built.failed)
         self.waited_s += waited_s
         self.timings.add(built.timings)
 
     def stats(self) -> LoaderStats:
         """Return the statistics so far."""
         read_s, decoded_s, transformed_s = self.timings.read, self.timings.decode, self.timings.transform
-        counts = (self.batches, self.records, self.n_bytes, self.left_out)
+        counts = (self.batches, self.records, self.nbytes, self.omitted)
         return LoaderStats(*counts, self.waited_s, read_s, decoded_s, transformed_s, self._hint())
 
     def _hint(self) -> str:

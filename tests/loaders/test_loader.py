@@ -330,7 +330,7 @@ def test_on_corrupt(damaged: Any) -> None:
     assert indices(batches) == [i for i in range(40) if i not in (7, 8, 30)]
     assert [batch.positions.tolist() for batch in batches] == [batch["index"].tolist() for batch in batches]
     assert loader.quarantined == []
-    assert loader.stats().left_out == 3
+    assert loader.stats().omitted == 3
     loader = Loader(damaged, 8, on_corrupt="quarantine")
     list(loader)
     assert sorted(found.index for found in loader.quarantined) == [7, 8, 30]
