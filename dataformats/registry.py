@@ -138,8 +138,8 @@ class Formats(Registry["Backend"]):
         return super().get(name)
 
 
-def _imported(target: str) -> Any:
-    module, _, attribute = target.partition(":")
+def _imported(reference: str) -> Any:
+    module, _, attribute = reference.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 

@@ -72,7 +72,7 @@ DestinationPath = Annotated[
     str,
     typer.Argument(metavar="DESTINATION", help="The new file; a new folder with --shard-*, and for Granular datasets."),
 ]
-TargetFormat = Annotated[
+NewFormat = Annotated[
     str | None,
     typer.Option(
         "--format",
@@ -81,7 +81,7 @@ TargetFormat = Annotated[
         help="The new format, if the name of DESTINATION does not show it.",
     ),
 ]
-TargetPayload = Annotated[
+NewPayload = Annotated[
     str | None,
     typer.Option(
         "--payload",
@@ -129,11 +129,11 @@ Generation = Annotated[
 def convert(
     sources: Sources,
     destination: DestinationPath,
-    format: TargetFormat = None,
+    format: NewFormat = None,
     fields: FieldNames = None,
     rename: Renames = None,
     spec: SpecTexts = None,
-    payload: TargetPayload = None,
+    payload: NewPayload = None,
     shard_records: ShardRecords = None,
     shard_bytes: ShardBytes = None,
     compression: Compressed = None,

@@ -38,19 +38,19 @@ def exact(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
     Raises:
         SpecError: The value does not fit, with the reason.
     """
-    target: np.dtype[Any] = DTYPES[kind.codec]
-    if type(value) is np.ndarray and value.shape == kind.dims and value.dtype == target and value.flags.c_contiguous:
+    declared: np.dtype[Any] = DTYPES[kind.codec]
+    if type(value) is np.ndarray and value.shape == kind.dims and value.dtype == declared and value.flags.c_contiguous:
         return value  # the common case
     array = _as_array(kind, value, field)
     if array.ndim != len(kind.dims) or any(
         want not in (None, size) for want, size in zip(kind.dims, array.shape, strict=True)
     ):
         raise _misfit(kind, f"an array of shape {array.shape}", field)
-    if array.dtype != target:
-        _check_cast(kind, array, target, field)
+    if array.dtype != declared:
+        _check_cast(kind, array, declared, field)
         with np.errstate(over="ignore", under="ignore"):
-            rounded = array.astype(target)
-        if target.kind == "f":
+            rounded = array.astype(declared)
+        if declared.kind == "f":
             _check_rounding(kind, array, rounded, field)
         array = rounded
     return np.asarray(array, order="C")
@@ -90,12 +90,12 @@ def _as_integers(array: NDArray[Any], value: Any) -> NDArray[Any]:
         return objects
 
 
-def _check_cast(kind: Type, array: NDArray[Any], target: np.dtype[Any], field: str | None) -> None:
+def _check_cast(kind: Type, array: NDArray[Any], declared: np.dtype[Any], field: str | None) -> None:
     source = array.dtype.kind
-    if (source == "b") != (target.kind == "b") or (source == "f" and target.kind in "iu"):
+    if (source == "b") != (declared.kind == "b") or (source == "f" and declared.kind in "iu"):
         raise _misfit(kind, f"{array.dtype}; convert it first, nothing is cast", field)
-    if target.kind in "iu" and array.size:
-        limits = np.iinfo(target)
+    if declared.kind in "iu" and array.size:
+        limits = np.iinfo(declared)
         lowest, highest = int(array.min()), int(array.max())
         if lowest < limits.min or highest > limits.max:
             raise _misfit(kind, f"{lowest if lowest < limits.min else highest}, which is out of range", field)

@@ -30,7 +30,8 @@ class RayExecutor(Executor):
     """Runs tasks on a Ray cluster: pass it to `convert(executor=)` or `verify(executor=)`.
 
     A task whose worker or node dies runs again, on another one. A conversion publishes each shard once, however often
-    its task ran. All nodes must see the source and the target under the same paths, and have `dataformats` installed.
+    its task ran. All nodes must see the source and the destination under the same paths, and have `dataformats`
+    installed.
 
     Args:
         address: The cluster, as in `ray.init`; `None` takes the one that this process is connected to, or that

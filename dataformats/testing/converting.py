@@ -35,8 +35,8 @@ class ConvertingConformance:
             options = data.case.create_options if format == data.case.format else {}
             report = dataformats.converting.convert(src, there, format, overwrite=True, **options)
             assert (report.records, report.format) == (15, format)
-            target, payload = backends.get(format), data.case.payload
-            keeps = payload is not None and isinstance(target, BlobBackend) and target.accepts_payload(payload)
+            backend, payload = backends.get(format), data.case.payload
+            keeps = payload is not None and isinstance(backend, BlobBackend) and backend.accepts_payload(payload)
             assert report.copied == keeps
             _check(dataformats.reading.opening.open(there), records)
             back = data.path("back")
