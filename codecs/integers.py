@@ -14,7 +14,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column
 from dataformats.columns.exact import exact
-from dataformats.columns.numbers import Numbers
+from dataformats.columns.numbers import NumberColumn
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
@@ -143,7 +143,7 @@ class _Word(Codec):
 
     def __init__(self, name: str, number: str) -> None:
         self.name = name
-        self._numbers = Numbers(Type(number))
+        self._numbers = NumberColumn(Type(number))
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a Python or numpy integer, or of an integer array of shape ()."""

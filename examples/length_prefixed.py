@@ -20,7 +20,7 @@ from dataformats.interfaces import (
     BlobWriter,
     FileIndex,
     IndexedReader,
-    OpenOptions,
+    ReaderOptions,
     SniffResult,
     StoredFile,
 )
@@ -115,7 +115,7 @@ class LengthPrefixed(BlobBackend):
             return SniffResult("damaged", "the magic number is cut")
         return SniffResult("no", f"the magic number is {found!r}")
 
-    def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> LengthPrefixedReader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LengthPrefixedReader:
         return LengthPrefixedReader(files, options.max_record_bytes)
 
     def create(self, path: Path, *, resume: bool = False, **_: Any) -> LengthPrefixedWriter:

@@ -197,7 +197,7 @@ class Loader:
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
-        self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
+        self._cursor: Callable[[], _LoaderIterator | None] = _no_cursor  # weak: a loader that is dropped ends at once
         self._last_epoch: int | None = None  # of the tasks under way; `None`: they are endless
 
     # ---- position
@@ -307,13 +307,13 @@ class Loader:
         if cursor is not None and cursor.epoch not in (None, _ENDED):
             cursor.epoch = self.epoch
 
-    def _begin(self, epoch: int | None) -> _Cursor:
-        cursor = _Cursor(self, epoch)
+    def _begin(self, epoch: int | None) -> _LoaderIterator:
+        cursor = _LoaderIterator(self, epoch)
         self._session.is_stale |= self._last_epoch not in (None, epoch)
         self._cursor = weakref.ref(cursor)
         return cursor
 
-    def _next_batch(self, cursor: _Cursor) -> Any:
+    def _next_batch(self, cursor: _LoaderIterator) -> Any:
         if cursor is not self._cursor():
             raise RuntimeError("this iteration is over: a loader has one cursor, and another began or it was closed")
         if cursor.epoch is not None and not (cursor.epoch == self.epoch and self.remaining):
@@ -495,7 +495,7 @@ class _BatchSampler:
             loader.set_epoch(epoch)
 
 
-class _Cursor:
+class _LoaderIterator:
     """An iteration over a loader.
 
     Attributes:

@@ -61,9 +61,9 @@ class ThreadPrefetcher:
         self._worker_wakeups: SimpleQueue[None] = SimpleQueue()
         self._caller_wakeups: SimpleQueue[None] = SimpleQueue()
         self._n_waiting = 0  # workers that wait for a wake-up
-        self._awaited: _Job | None = None  # the job that the caller waits for
+        self._awaited: _BatchTask | None = None  # the job that the caller waits for
         self._tasks: Iterator[BatchTask] = iter(())
-        self._jobs: deque[_Job] = deque()  # in order; only the first one may be without a worker
+        self._jobs: deque[_BatchTask] = deque()  # in order; only the first one may be without a worker
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, args=(number,), name=f"dataformats-loader-{number}", daemon=True)
@@ -105,7 +105,7 @@ class ThreadPrefetcher:
         assert job.built is not None
         return job.built
 
-    def _wait_for(self, job: _Job) -> None:
+    def _wait_for(self, job: _BatchTask) -> None:
         watchdog = Watchdog(job.look, lambda _: self._describe(job), self._hang_timeout_s)
         while not job.is_done and not self._closed:
             try:
@@ -113,7 +113,7 @@ class ThreadPrefetcher:
             except Empty:
                 watchdog.check()
 
-    def _describe(self, job: _Job) -> str:
+    def _describe(self, job: _BatchTask) -> str:
         if job.position is None:
             return "earlier batches: no thread is free to begin this one"
         return self._build.describe(job.position)
@@ -146,7 +146,7 @@ class ThreadPrefetcher:
                     self._caller_wakeups.put(None)
             del job  # else its batch would live until the next job begins
 
-    def _wait_for_job(self, number: int) -> _Job | None:
+    def _wait_for_job(self, number: int) -> _BatchTask | None:
         """Return a job for a worker; `None` if the prefetcher is closed."""
         while True:
             with self._lock:
@@ -164,7 +164,7 @@ class ThreadPrefetcher:
             self._worker_wakeups.put(None)
         self._n_waiting = max(0, self._n_waiting - n)
 
-    def _next_job(self, number: int) -> _Job | None:
+    def _next_job(self, number: int) -> _BatchTask | None:
         """Return a job for a worker, if there is one and its batch has room."""
         jobs = self._jobs
         if jobs and jobs[0].worker is None:
@@ -174,12 +174,12 @@ class ThreadPrefetcher:
             return None
         return self._append_job(number)
 
-    def _append_job(self, number: int | None) -> _Job | None:
+    def _append_job(self, number: int | None) -> _BatchTask | None:
         """Queue the next task for a worker, or for any worker if `None`; return `None` if no task is left."""
         task = next(self._tasks, None)
         if task is None:
             return None
-        job = _Job(task, number)
+        job = _BatchTask(task, number)
         self._jobs.append(job)
         if number is None:
             self._wake_workers(min(self._n_waiting, 1))
@@ -187,7 +187,7 @@ class ThreadPrefetcher:
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _BatchTask:
     """A task and its result.
 
     Attributes:

@@ -10,13 +10,13 @@ from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.salvage import salvage
 from dataformats.backends.ffrecord.sniff import sniff_header
 from dataformats.backends.ffrecord.writer import FFRecordWriter
-from dataformats.interfaces import BlobBackend, OpenOptions, Salvage, Salvages, SniffResult
+from dataformats.interfaces import BlobBackend, ReaderOptions, ShardSalvage, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["FFRecordBackend"]
 
 
-class FFRecordBackend(BlobBackend, Salvages):
+class FFRecordBackend(BlobBackend, SupportsRepair):
     """FFRecord 1.4: files, or a folder of `*.ffr` in the order of their names as strings."""
 
     name = "ffrecord"
@@ -31,7 +31,7 @@ class FFRecordBackend(BlobBackend, Salvages):
         """Recognize a file by its header, whose parts must fit each other and the file: there is no magic number."""
         return sniff_header(file, has_name=self.matches_name(file.basename))
 
-    def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> FFRecordReader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> FFRecordReader:
         """Return a reader; reads the headers and verifies small ones."""
         return FFRecordReader(files, verify_checksums=options.verify_checksums)
 
@@ -50,6 +50,6 @@ class FFRecordBackend(BlobBackend, Salvages):
         """Return `PART_00000.ffr` and so on; the original's names have no stem."""
         return [f"PART_{number:05d}.ffr" for number in range(count)]
 
-    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
         """Find the sound records of a file."""
         return salvage(files[0])

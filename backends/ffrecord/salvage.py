@@ -23,7 +23,7 @@ from dataformats.backends.ffrecord.layout import (
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.resume import stored_journal
 from dataformats.errors import FormatError
-from dataformats.interfaces import Loss, Salvage, StoredRecord
+from dataformats.interfaces import Loss, ShardSalvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
 from dataformats.reading.salvage_rows import salvage_blobs
@@ -39,7 +39,7 @@ _PROTOCOLS = range(2, 6)
 Part = list[StoredRecord] | Loss
 
 
-def salvage(file: StoredFile) -> Salvage:
+def salvage(file: StoredFile) -> ShardSalvage:
     """Find the sound records of a file.
 
     Raises:
@@ -66,12 +66,12 @@ def salvage(file: StoredFile) -> Salvage:
 # ---- by the table
 
 
-def _by_table(file: StoredFile, n: int, note: str = "") -> Salvage:
+def _by_table(file: StoredFile, n: int, note: str = "") -> ShardSalvage:
     """Return the records of a table with `n` entries, each proven by its checksum."""
     if not note:
-        return Salvage(salvage_blobs(FFRecordReader([file]), n, file.size))
+        return ShardSalvage(salvage_blobs(FFRecordReader([file]), n, file.size))
     sound = SplicedFile(file, [PREFIX.pack(_checksum(file, n), n), range(PREFIX.size, file.size)])
-    return Salvage(salvage_blobs(FFRecordReader([sound]), n, file.size), notes=[f"{file.name}: {note}"])
+    return ShardSalvage(salvage_blobs(FFRecordReader([sound]), n, file.size), notes=[f"{file.name}: {note}"])
 
 
 def _checksum(file: StoredFile, n: int) -> int:
@@ -120,14 +120,14 @@ def _find_count(file: StoredFile) -> int | None:
 
 def _by_lengths(
     file: StoredFile, base: int, lengths: Sequence[int] | np.ndarray, checksums: Sequence[int] | np.ndarray, note: str
-) -> Salvage:
+) -> ShardSalvage:
     """Return the records of these lengths, back to back from byte `base` on; the bytes behind them are lost."""
     sizes = np.asarray(lengths, np.int64)
     header = build_header(sizes, checksums)
     end = min(base + int(sizes.sum()), file.size)
     whole = SplicedFile(file, [header, range(base, end)])
     parts = _moved(salvage_blobs(FFRecordReader([whole]), len(sizes), whole.size), base - len(header))
-    return Salvage(_with_rest(parts, file, end, len(sizes)), notes=[f"{file.name}: {note}"])
+    return ShardSalvage(_with_rest(parts, file, end, len(sizes)), notes=[f"{file.name}: {note}"])
 
 
 def _moved(parts: Iterator[Part], shift: int) -> Iterator[Part]:
@@ -145,7 +145,7 @@ def _with_rest(parts: Iterator[Part], file: StoredFile, end: int, n: int) -> Ite
         yield Loss(file.name, "nothing locates records in these bytes", end, file.size, n)
 
 
-def _by_pickles(file: StoredFile, prefix: bytes) -> Salvage:
+def _by_pickles(file: StoredFile, prefix: bytes) -> ShardSalvage:
     """Return the records of a file without a header if they are pickles, each of which shows its end."""
     first = _first_byte(file)
     lengths: list[int] = []
@@ -178,7 +178,7 @@ def _first_byte(file: StoredFile) -> int:
 def _pickles(file: StoredFile, at: int) -> Iterator[tuple[int, int]]:
     """Yield the begin and the end of pickles back to back from byte `at` on, up to the first that is not whole."""
     while at < file.size:
-        stream = _Stream(file, at)
+        stream = _PickleStream(file, at)
         head = file.pread(at, 2)
         if head[:1] != _PICKLE or len(head) < 2 or head[1] not in _PROTOCOLS:
             return
@@ -191,7 +191,7 @@ def _pickles(file: StoredFile, at: int) -> Iterator[tuple[int, int]]:
         at = stream.at
 
 
-class _Stream:
+class _PickleStream:
     """The bytes of a file from a place on, as `pickletools` reads them. No more is read than there is.
 
     Attributes:

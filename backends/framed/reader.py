@@ -13,7 +13,7 @@ from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.indexing.indexed_reader import FileIndex, IndexedReader
-from dataformats.interfaces import CachesIndexes, Check, OpenOptions, OutdatedIndexError, RecordChunk
+from dataformats.interfaces import CachesIndexes, Check, OutdatedIndexError, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.gzip_file import DecompressedFile
 
@@ -29,7 +29,7 @@ class FramedReader(IndexedReader, CachesIndexes):
         store: Loads and saves the indexes of the format.
     """
 
-    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, store: FrameIndexStore) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, store: FrameIndexStore) -> None:
         super().__init__(files, indexes_are_local=options.index != "beside")
         self.head: int = store.framing.head
         self.tail: int = store.framing.tail

@@ -13,7 +13,7 @@ from dataformats.backends.framed.framing import Framing, Octets
 from dataformats.backends.framed.window_scan import WindowFrames, cut_short, find_frames, no_frame
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
-from dataformats.interfaces import OpenOptions, RecordChunk
+from dataformats.interfaces import ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.reference_read import too_long
 
@@ -23,7 +23,7 @@ _WINDOW = 2 * 2**20
 _FIRST_WINDOW = 2**17  # a caller that wants a few records does not wait for many
 
 
-def iter_chunks(framing: Framing, file: StoredFile, options: OpenOptions) -> Iterator[RecordChunk]:
+def iter_chunks(framing: Framing, file: StoredFile, options: ReaderOptions) -> Iterator[RecordChunk]:
     """Yield the records of a file in order; the blobs are views of the windows that were read.
 
     A window holds whole frames and the beginning of one more, which is copied to the front of the next window.
@@ -122,7 +122,7 @@ class _StreamWindow:
             missing = min(missing, n_carried)  # twice as much each time
         return missing
 
-    def chunk(self, options: OpenOptions, problem: FormatError | None) -> RecordChunk:
+    def chunk(self, options: ReaderOptions, problem: FormatError | None) -> RecordChunk:
         """Return the records of the whole frames, and the problem behind them as one more record."""
         whole = self.n_whole
         starts, lengths = self.frames.starts[:whole], self.frames.lengths[:whole]

@@ -11,7 +11,7 @@ from dataformats.backends.framed.stream import iter_chunks
 from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError, SpecError
 from dataformats.indexing.file_index import FileIndex
-from dataformats.interfaces import BlobWriter, OpenOptions, RecordChunk
+from dataformats.interfaces import BlobWriter, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import gather
 from dataformats.writing.appending_writer import AppendingWriter
@@ -95,7 +95,7 @@ class FramedWriter(AppendingWriter, BlobWriter):
             if any(stored.pread(0, _HEAD_BYTES)):
                 raise
             return  # a crash of the machine left zeros
-        for chunk in iter_chunks(self.framing, frames, OpenOptions(max_record_bytes=2**62)):
+        for chunk in iter_chunks(self.framing, frames, ReaderOptions(max_record_bytes=2**62)):
             # A crash may leave zeros behind the data, which look like empty records if frames have no checksums.
             short = np.flatnonzero(chunk.blobs.lengths < self.framing.min_length)
             n_sound = min([*chunk.problems, *short[:1].tolist()], default=len(chunk.blobs))

@@ -20,11 +20,11 @@ from dataformats.interfaces import (
     AppendsInPlace,
     FieldsBackend,
     KeepsFieldTypes,
-    OpenOptions,
     Reader,
-    Salvage,
-    Salvages,
+    ReaderOptions,
+    ShardSalvage,
     SniffResult,
+    SupportsRepair,
     WritesSingleValues,
 )
 from dataformats.interfaces.stored_file import Folder, StoredFile
@@ -34,7 +34,7 @@ from dataformats.storage.threads import concurrent_map
 __all__ = ["GranularBackend"]
 
 
-class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, WritesSingleValues):
+class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, SupportsRepair, WritesSingleValues):
     """Granular and its predecessor `bags`: datasets in folders, sharded ones in numbered folders, single bags."""
 
     name = "granular"
@@ -52,7 +52,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, 
     def open(
         self,
         files: Sequence[StoredFile],
-        options: OpenOptions,
+        options: ReaderOptions,
         *,
         shard_start: int = 0,
         shard_step: int = 1,
@@ -147,6 +147,6 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, Salvages, 
         sets = [list(named.values()) for named in groups if SPEC in named]
         return sets or [[bag] for bag in bags_of(groups)]
 
-    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
         """Find the whole rows of a dataset, or the records of a single bag."""
         return salvage(files)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataformats.backends.granular.layout import (
     ENTRY_BYTES,
     BagLayout,
-    Limits,
+    BagLimits,
     indexed_layout,
     parse_limits,
     table_layout,
@@ -39,7 +39,7 @@ def layout_of(bag: StoredFile, idx: StoredFile | None) -> BagLayout:
     return table_layout(bag.size, last, first, bag.name)
 
 
-def limits_of(bag: StoredFile, idx: StoredFile | None, record_bytes: int | None = None) -> Limits:
+def limits_of(bag: StoredFile, idx: StoredFile | None, record_bytes: int | None = None) -> BagLimits:
     """Return the limits of a bag; reads the whole table, whose size is bounded by the file's.
 
     Args:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
 
-__all__ = ["ENTRY_BYTES", "BagLayout", "Limits", "indexed_layout", "parse_limits", "table_layout"]
+__all__ = ["ENTRY_BYTES", "BagLayout", "BagLimits", "indexed_layout", "parse_limits", "table_layout"]
 
 ENTRY_BYTES = 8  # uint64, little-endian
 
@@ -67,7 +67,7 @@ class BagLayout:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Limits:
+class BagLimits:
     """The ends of all records of a bag, and which of them are plausible.
 
     Attributes:
@@ -159,7 +159,7 @@ def table_layout(size: int, last: bytes, first: bytes, path: str) -> BagLayout:
     return BagLayout(2, entries, start, start, path)
 
 
-def parse_limits(table: bytes, layout: BagLayout, record_bytes: int | None = None) -> Limits:
+def parse_limits(table: bytes, layout: BagLayout, record_bytes: int | None = None) -> BagLimits:
     """Return the limits in a table.
 
     Args:
@@ -180,7 +180,7 @@ def parse_limits(table: bytes, layout: BagLayout, record_bytes: int | None = Non
     else:
         _check_table(edges, layout)
         believed = np.ones(layout.n_records, bool)
-    return Limits(layout, edges, believed, record_bytes)
+    return BagLimits(layout, edges, believed, record_bytes)
 
 
 def _check_table(edges: NDArray[np.int64], layout: BagLayout) -> None:

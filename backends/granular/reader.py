@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.granular.folder import DatasetFiles
-from dataformats.backends.granular.layout import Limits
+from dataformats.backends.granular.layout import BagLimits
 from dataformats.backends.granular.row_index import RowIndex, RowRecords
 from dataformats.backends.granular.stored_types import decoded_type, is_sequence
 from dataformats.columns.masks import check_part
@@ -36,7 +36,7 @@ class _PlainField:
     """
 
     file: int
-    limits: Limits
+    limits: BagLimits
 
     def locate(self, rows: NDArray[np.int64]) -> Located:
         """Return the extents of the values of these rows."""
@@ -143,11 +143,11 @@ class GranularReader(Reader, FilesPerField):
             check_part(part, records.count[~records.wrong], field)
         return self._locate_elements(field, where, records, part, wrong)
 
-    def _only_limits(self, field: str) -> Limits | None:
+    def _only_limits(self, field: str) -> BagLimits | None:
         if len(self._sets) != 1 or self._sets[0].files.refs is not None or self._sets[0].rest is not None:
             return None
         limits = self._sets[0].limits(field)
-        return limits if isinstance(limits, Limits) and limits.all_believed else None
+        return limits if isinstance(limits, BagLimits) and limits.all_believed else None
 
     def _locate_elements(
         self,

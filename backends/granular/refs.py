@@ -68,7 +68,7 @@ def parse_refs(data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64], s
         stop: int64[n], where it ends.
         sequences: For each field, sorted by name, True if it is a sequence.
     """
-    cursor = _Cursor(data, start, stop)
+    cursor = _RowCursor(data, start, stop)
     first: list[NDArray[np.int64]] = []
     count: dict[int, NDArray[np.int64]] = {}
     cursor.refuse(cursor.list_size() != len(sequences))
@@ -86,7 +86,7 @@ def parse_refs(data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64], s
     return Refs(first, count, cursor.wrong)
 
 
-class _Cursor:
+class _RowCursor:
     """A position in each row, which reading moves."""
 
     def __init__(self, data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64]) -> None:

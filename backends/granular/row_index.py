@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.granular.bags import limits_of
 from dataformats.backends.granular.folder import DatasetFiles
-from dataformats.backends.granular.layout import Limits
+from dataformats.backends.granular.layout import BagLimits
 from dataformats.backends.granular.refs import Refs, parse_refs
 from dataformats.backends.granular.rest import index_layout, rest_of
 from dataformats.backends.granular.stored_types import is_sequence, record_bytes
@@ -49,10 +49,10 @@ class RowIndex:
     def __init__(self, files: DatasetFiles) -> None:
         self.files = files
         self._order = list(files.spec)
-        self._limits: dict[str, Limits | FormatError] = {}
+        self._limits: dict[str, BagLimits | FormatError] = {}
         self._wrong_rows: dict[str, NDArray[np.bool_]] = {}
         self._parsed: Refs | None = None
-        self._refs_table: Limits | None = None
+        self._refs_table: BagLimits | None = None
         self._rows: tuple[int, FormatError | None] | None = None
         self._unlock()
         after_fork(self, "_unlock")
@@ -96,7 +96,7 @@ class RowIndex:
         return self.n_whole + (self.rest is not None)
 
     @property
-    def _refs_limits(self) -> Limits:
+    def _refs_limits(self) -> BagLimits:
         """The limits of `refs.bag`, whose generation is that of the whole dataset."""
         assert self.files.refs is not None  # asked for in generations 1 and 2 alone; for the type checker
         with self._refs_lock:
@@ -108,7 +108,7 @@ class RowIndex:
         """Return True if the limits of a field's bag are in memory."""
         return field in self._limits
 
-    def limits(self, field: str) -> Limits | FormatError:
+    def limits(self, field: str) -> BagLimits | FormatError:
         """Return the limits of a field's bag, or the error that hides them."""
         with self._field_locks[field]:
             if field not in self._limits:
@@ -118,7 +118,7 @@ class RowIndex:
                     self._limits[field] = error
             return self._limits[field]
 
-    def _load_limits(self, field: str) -> Limits:
+    def _load_limits(self, field: str) -> BagLimits:
         column = self.files.columns[field]
         if self.files.refs is None:
             return limits_of(column.bag, column.idx)
@@ -127,7 +127,7 @@ class RowIndex:
             self._check_column(field, limits)
         return limits
 
-    def _check_column(self, field: str, limits: Limits) -> None:
+    def _check_column(self, field: str, limits: BagLimits) -> None:
         """Refuse a bag that, beside `refs.bag`, looks like one that lost its end: see `layout`."""
         layout = limits.layout
         if layout.n_records and layout.generation != self.generation:
@@ -233,7 +233,7 @@ class RowIndex:
         return Refs.join(parts)
 
 
-def _parse(file: StoredFile, limits: Limits, part: range, sequences: list[bool]) -> Refs:
+def _parse(file: StoredFile, limits: BagLimits, part: range, sequences: list[bool]) -> Refs:
     offset, length, _ = limits.extents(np.arange(part.start, part.stop))
     begin = int(offset.min(initial=2**62))
     data = file.pread(begin, int((offset + length).max(initial=0)) - begin)

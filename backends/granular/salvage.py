@@ -14,13 +14,13 @@ import numpy as np
 from dataformats.backends.granular.bag_reader import BagReader
 from dataformats.backends.granular.bags import BAG, IDX, index_of, layout_of, limits_of
 from dataformats.backends.granular.folder import REFS, SPEC, DatasetFiles, dataset_files, group
-from dataformats.backends.granular.layout import ENTRY_BYTES, Limits
+from dataformats.backends.granular.layout import ENTRY_BYTES, BagLimits
 from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.rest import held_records, index_layout
 from dataformats.backends.granular.row_index import RowIndex
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import FormatError
-from dataformats.interfaces import Loss, Salvage, StoredRecord
+from dataformats.interfaces import Loss, ShardSalvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import salvage_blobs, salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
@@ -30,7 +30,7 @@ __all__ = ["salvage"]
 Part = list[StoredRecord] | Loss
 
 
-def salvage(files: Sequence[StoredFile]) -> Salvage:
+def salvage(files: Sequence[StoredFile]) -> ShardSalvage:
     """Find what is sound of one dataset, or of a single bag.
 
     Raises:
@@ -52,7 +52,7 @@ def salvage(files: Sequence[StoredFile]) -> Salvage:
     parts = salvage_rows(GranularReader([dataset], dataset.spec), rows.n_whole)
     if rows.generation == 1:
         parts = _converted(parts, dataset, generation)
-    return Salvage(_with_rest(parts, dataset, rows.n_whole), dataset.spec, {"generation": generation}, notes)
+    return ShardSalvage(_with_rest(parts, dataset, rows.n_whole), dataset.spec, {"generation": generation}, notes)
 
 
 # ---- datasets
@@ -132,7 +132,7 @@ def _with_rest(parts: Iterator[Part], files: DatasetFiles, n_whole: int) -> Iter
 
 
 def _tails(
-    bag: StoredFile, idx: StoredFile | None, limits: Limits, n_kept: int, n_lost: int | None = None
+    bag: StoredFile, idx: StoredFile | None, limits: BagLimits, n_kept: int, n_lost: int | None = None
 ) -> Iterator[Loss]:
     """Yield the bytes of a bag and of its `.idx` behind the last whole record."""
     if n_kept and not limits.believed[n_kept - 1]:
@@ -147,14 +147,14 @@ def _tails(
 # ---- single bags
 
 
-def _of_bag(bag: StoredFile) -> Salvage:
+def _of_bag(bag: StoredFile) -> ShardSalvage:
     idx = index_of(bag)
     limits = limits_of(bag, idx)
     # Empty records of generation 1 need generation 3.
     generation = 2 if layout_of(bag, idx).generation == 2 else 3
-    return Salvage(_bag_parts(bag, idx, limits), options={"generation": generation})
+    return ShardSalvage(_bag_parts(bag, idx, limits), options={"generation": generation})
 
 
-def _bag_parts(bag: StoredFile, idx: StoredFile | None, limits: Limits) -> Iterator[Part]:
+def _bag_parts(bag: StoredFile, idx: StoredFile | None, limits: BagLimits) -> Iterator[Part]:
     yield from salvage_blobs(BagReader([bag]), len(limits), limits.layout.data_bytes)
     yield from _tails(bag, idx, limits, len(limits))

@@ -14,11 +14,11 @@ from dataformats.backends.ofrecord.writer import OFRecordWriter
 from dataformats.errors import FormatError
 from dataformats.interfaces import (
     BlobBackend,
-    OpenOptions,
+    ReaderOptions,
     ResumesFinishedFiles,
-    Salvage,
-    Salvages,
+    ShardSalvage,
     SniffResult,
+    SupportsRepair,
     natural_key,
 )
 from dataformats.interfaces.stored_file import Folder, StoredFile
@@ -29,7 +29,7 @@ __all__ = ["OFRecordBackend"]
 _PART = re.compile(r"part-(\d+)", re.ASCII)
 
 
-class OFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
+class OFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
     """OFRecord, the format of OneFlow: files, or a folder of `part-0`, `part-1`, ..."""
 
     name = "ofrecord"
@@ -73,7 +73,7 @@ class OFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
         """Recognize a file by its first records, which must be OFRecords back to back: there is no checksum."""
         return sniff_frames(file, has_name=self.matches_name(file.basename))
 
-    def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> OFRecordReader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> OFRecordReader:
         """Return a reader."""
         return OFRecordReader(files, options)
 
@@ -97,7 +97,7 @@ class OFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
         """Return `part-00000` and so on; the original's names have no stem."""
         return [f"part-{number:05d}" for number in range(count)]
 
-    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
         """Find the sound records of a file."""
         return salvage(files[0], payload)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataformats.backends.framed.frame_index import FrameIndexStore
 from dataformats.backends.framed.reader import FramedReader
 from dataformats.backends.ofrecord.layout import FRAMING
-from dataformats.interfaces import OpenOptions
+from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["OFRecordReader"]
@@ -21,5 +21,5 @@ class OFRecordReader(FramedReader):
         options: The options of `open`.
     """
 
-    def __init__(self, files: Sequence[StoredFile], options: OpenOptions) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
         super().__init__(files, options, FrameIndexStore(FRAMING))

@@ -14,7 +14,7 @@ from dataformats.backends.framed.salvage import FrameEvidence, FrameSalvage
 from dataformats.backends.framed.window_scan import WindowFrames
 from dataformats.backends.ofrecord.layout import FRAMING, HEADER
 from dataformats.backends.ofrecord.sniff import begins_as_message
-from dataformats.interfaces import RecordCodec, Salvage
+from dataformats.interfaces import RecordCodec, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
@@ -27,7 +27,7 @@ _LENGTH_BYTES = 4  # of the header of such a message; the others are 0
 _PIECE = 2**16
 
 
-class _Evidence(FrameEvidence):
+class _OFRecordEvidence(FrameEvidence):
     framing: Framing = FRAMING
     wrong_header = "a record has an impossible length"
     wrong_data = "the data of a record are empty, or not an OFRecord of its length"
@@ -73,11 +73,11 @@ class _Evidence(FrameEvidence):
         return -1
 
 
-def salvage(file: StoredFile, payload: str) -> Salvage:
+def salvage(file: StoredFile, payload: str) -> ShardSalvage:
     """Find the sound records of a file.
 
     Args:
         file: The file.
         payload: The codec of whole records; only `"ofrecord"` helps to recognize them.
     """
-    return Salvage(iter(FrameSalvage(file, _Evidence(payload))))
+    return ShardSalvage(iter(FrameSalvage(file, _OFRecordEvidence(payload))))

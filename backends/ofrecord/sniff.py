@@ -40,7 +40,7 @@ def sniff_frames(file: StoredFile, *, has_name: bool) -> SniffResult:
 
 
 @dataclass(slots=True)
-class _Evidence:
+class _SniffedFrames:
     """The first frames of a file.
 
     Attributes:
@@ -54,8 +54,8 @@ class _Evidence:
     problem: str = ""
 
 
-def _read_frames(file: StoredFile) -> _Evidence:
-    evidence, at = _Evidence(), 0
+def _read_frames(file: StoredFile) -> _SniffedFrames:
+    evidence, at = _SniffedFrames(), 0
     for _ in range(_FRAMES):
         head = file.pread(at, HEADER.size + _DATA_BYTES)
         if not head:
@@ -98,12 +98,12 @@ def begins_as_message(data: bytes) -> bool:
     return True
 
 
-class _Field(NamedTuple):
+class _WireField(NamedTuple):
     start: int
     stop: int
 
 
-def _delimited(data: bytes, at: int, tag: int) -> _Field | None:
+def _delimited(data: bytes, at: int, tag: int) -> _WireField | None:
     """Return the content of the length-delimited field whose tag is at `at`, or `None`."""
     if data[at : at + 1] != bytes([tag]):
         return None
@@ -112,5 +112,5 @@ def _delimited(data: bytes, at: int, tag: int) -> _Field | None:
         length |= (byte & 0x7F) << 7 * number
         if byte < 0x80:
             start = at + 2 + number
-            return _Field(start, start + length)
+            return _WireField(start, start + length)
     return None

@@ -11,14 +11,14 @@ from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.backends.syrah.salvage import salvage
 from dataformats.backends.syrah.sniff import sniff_header
 from dataformats.backends.syrah.writer import SyrahWriter
-from dataformats.interfaces import FieldsBackend, OpenOptions, Salvage, Salvages, SniffResult
+from dataformats.interfaces import FieldsBackend, ReaderOptions, ShardSalvage, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
 __all__ = ["SyrahBackend"]
 
 
-class SyrahBackend(FieldsBackend, Salvages):
+class SyrahBackend(FieldsBackend, SupportsRepair):
     """Syrah from 0.1.3 on: files, each complete in itself."""
 
     name = "syrah"
@@ -30,7 +30,7 @@ class SyrahBackend(FieldsBackend, Salvages):
         """Recognize a file by its header; a header of zeros is an unfinished file, if the name is one of Syrah."""
         return sniff_header(file, has_name=self.matches_name(file.basename))
 
-    def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> SyrahReader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> SyrahReader:
         """Return a reader; reads and checks all headers and metadata. The format has no checksums."""
         return SyrahReader(files)
 
@@ -60,6 +60,6 @@ class SyrahBackend(FieldsBackend, Salvages):
         """Return `stem-00000.syr` and so on."""
         return f"{stem}-{number:05d}.syr"
 
-    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
         """Find the sound records of a file."""
         return salvage(files[0])

@@ -23,7 +23,7 @@ _MAX_SIZE = 2**31  # of a dimension, in the grammar of types
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _FileRows:
     """One file.
 
     Attributes:
@@ -162,7 +162,7 @@ class SyrahReader(Reader):
         return Extents(where.file, offset, length, problems=problems)
 
 
-def _load(file: StoredFile) -> _Part:
+def _load(file: StoredFile) -> _FileRows:
     """Read header and metadata of one file; checks their length against the file before it allocates memory."""
     header = parse_header(file.pread(0, HEADER.size), file.size, file.name)
     data = bytearray(header.length)
@@ -177,7 +177,7 @@ def _load(file: StoredFile) -> _Part:
         )
     tables = parse_metadata(data, file.name, header.offset)
     wrong = {name: unsound(table, header.offset) for name, table in tables.items()}
-    return _Part(header, tables, {name: mask for name, mask in wrong.items() if mask.any()})
+    return _FileRows(header, tables, {name: mask for name, mask in wrong.items() if mask.any()})
 
 
 def _holds(dtype: str, codec: str) -> bool:

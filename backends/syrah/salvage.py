@@ -17,7 +17,7 @@ from dataformats.backends.syrah.metadata import ITEM_BYTES, build_metadata, pars
 from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.backends.syrah.resume import stored_journal
 from dataformats.errors import CorruptRecordError, FormatError
-from dataformats.interfaces import Loss, Salvage, StoredRecord
+from dataformats.interfaces import Loss, ShardSalvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
@@ -30,7 +30,7 @@ _LEAST = 5  # bytes of a document
 Part = list[StoredRecord] | Loss
 
 
-def salvage(file: StoredFile) -> Salvage:
+def salvage(file: StoredFile) -> ShardSalvage:
     """Find the sound items of a file.
 
     Raises:
@@ -50,7 +50,7 @@ def salvage(file: StoredFile) -> Salvage:
     raise damage
 
 
-def _of(reader: SyrahReader, notes: tuple[str, ...] = ()) -> Salvage:
+def _of(reader: SyrahReader, notes: tuple[str, ...] = ()) -> ShardSalvage:
     assert reader.spec is not None  # a reader of fields
     for name, kind in reader.spec.items():
         if kind.codec not in ITEM_BYTES and kind.codec != "utf8":
@@ -60,7 +60,7 @@ def _of(reader: SyrahReader, notes: tuple[str, ...] = ()) -> Salvage:
                 expected=", ".join(ITEM_BYTES),
                 found=kind.codec,
             )
-    return Salvage(salvage_rows(reader, int(reader.counts.sum()), _misplaced(reader)), reader.spec, notes=notes)
+    return ShardSalvage(salvage_rows(reader, int(reader.counts.sum()), _misplaced(reader)), reader.spec, notes=notes)
 
 
 def _misplaced(reader: SyrahReader) -> dict[int, str]:
@@ -86,12 +86,12 @@ def _misplaced(reader: SyrahReader) -> dict[int, str]:
 # ---- by the metadata
 
 
-def _by_metadata(file: StoredFile, header: Header) -> Salvage:
+def _by_metadata(file: StoredFile, header: Header) -> ShardSalvage:
     """Return the items of metadata that a new header leads to."""
     end = header.offset + header.length
     sound = SplicedFile(file, [build_header(header.offset, header.length), range(HEADER.size, end)])
     found = _of(SyrahReader([sound]), (f"{file.name}: the header is damaged or does not fit the file",))
-    return Salvage(_with_rest(found.parts, file, end), found.stored, notes=found.notes)
+    return ShardSalvage(_with_rest(found.parts, file, end), found.stored, notes=found.notes)
 
 
 def _with_rest(parts: Iterator[Part], file: StoredFile, end: int) -> Iterator[Part]:
@@ -141,7 +141,7 @@ def _checked(file: StoredFile, header: Header) -> Header | None:
 # ---- by the journal
 
 
-def _by_journal(file: StoredFile, journal: StoredJournal) -> Salvage:
+def _by_journal(file: StoredFile, journal: StoredJournal) -> ShardSalvage:
     """Return the items at the front of an unfinished file that its journal proves."""
     dtypes, n_arrays, entries = dict(journal.facts), journal.n_sizes, journal.load()
     with open(file.name, "rb", buffering=0) as data:
@@ -153,7 +153,7 @@ def _by_journal(file: StoredFile, journal: StoredJournal) -> Salvage:
     end = HEADER.size + int(sizes.sum())
     sound = SplicedFile(file, [build_header(end, len(metadata)), range(HEADER.size, end), metadata])
     found = _of(SyrahReader([sound]), (f"{file.name}: the file is unfinished; the journal locates the items",))
-    return Salvage(_with_lost_items(found.parts, file, end, n, len(entries) - n), found.stored, notes=found.notes)
+    return ShardSalvage(_with_lost_items(found.parts, file, end, n, len(entries) - n), found.stored, notes=found.notes)
 
 
 def _with_lost_items(parts: Iterator[Part], file: StoredFile, end: int, index: int, n_lost: int) -> Iterator[Part]:

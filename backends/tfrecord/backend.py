@@ -15,13 +15,13 @@ from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.errors import SpecError
 from dataformats.interfaces import (
     BlobBackend,
-    OpenOptions,
     Reader,
+    ReaderOptions,
     RecordCodec,
     ResumesFinishedFiles,
-    Salvage,
-    Salvages,
+    ShardSalvage,
     SniffResult,
+    SupportsRepair,
 )
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
@@ -37,7 +37,7 @@ _SUFFIX_OF = {compression: suffix for suffix, compression in _BY_SUFFIX.items()}
 _SHARD = re.compile(r"-\d+-of-\d+(\.gz|\.zlib)?$")  # the names that TensorFlow's own tools give
 
 
-class TFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
+class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
     """TFRecord, the format of TensorFlow, JAX and many datasets published for them."""
 
     name = "tfrecord"
@@ -53,7 +53,7 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
         return sniff_frames(file, has_name=self.matches_name(file.basename))
 
     def open(
-        self, files: Sequence[StoredFile], options: OpenOptions, *, compression: str | None = "auto", **_: Any
+        self, files: Sequence[StoredFile], options: ReaderOptions, *, compression: str | None = "auto", **_: Any
     ) -> TFRecordReader:
         """Return a reader.
 
@@ -125,7 +125,7 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, Salvages):
         """Return `stem-00000.tfrecord` and so on, with the same endings."""
         return f"{stem}-{number:05d}{_ENDINGS[0]}{_SUFFIX_OF.get(chosen_compression(compression), '')}"
 
-    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
         """Find the sound records of a file."""
         return salvage(files[0])
 

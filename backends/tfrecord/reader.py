@@ -9,7 +9,7 @@ from dataformats.backends.framed.reader import FramedReader
 from dataformats.backends.tfrecord.compression import Compression, decompressed
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.backends.tfrecord.text_index import text_hints
-from dataformats.interfaces import OpenOptions
+from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.threads import concurrent_map
 
@@ -31,7 +31,7 @@ class TFRecordReader(FramedReader):
         FormatError: A file is not compressed as `compression` says.
     """
 
-    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, compression: Compression = "auto") -> None:
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, compression: Compression = "auto") -> None:
         super().__init__(_decompressed(files, compression), options, INDEXES)
 
 

@@ -10,7 +10,7 @@ from dataformats.backends.framed.window_scan import WindowFrames
 from dataformats.backends.tfrecord.compression import decompressed
 from dataformats.backends.tfrecord.layout import FOOTER_BYTES, FRAMING, HEADER, header_is_sound
 from dataformats.batch import Blobs
-from dataformats.interfaces import Salvage
+from dataformats.interfaces import ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32c, mask
 
@@ -20,7 +20,7 @@ _PIECE = 4 * 2**20
 _TRAILER_DAMAGE = ("incorrect data check)", "incorrect length check)")  # found behind all data
 
 
-class _Evidence(FrameEvidence):
+class _TFRecordEvidence(FrameEvidence):
     framing: Framing = FRAMING
     wrong_header = "the checksum of a record's length is wrong"
     wrong_data = "the checksum of a record's data is wrong"
@@ -47,7 +47,7 @@ class _Evidence(FrameEvidence):
         return [length, *(length ^ 1 << bit for bit in range(64))]
 
 
-def salvage(file: StoredFile) -> Salvage:
+def salvage(file: StoredFile) -> ShardSalvage:
     """Find the sound records of a file; of a compressed one, those before the damage of the compression.
 
     Args:
@@ -60,4 +60,4 @@ def salvage(file: StoredFile) -> Salvage:
     if damage is not None and damage.what.endswith(_TRAILER_DAMAGE):
         notes.append(f"{file.name}: {damage.what}, behind all data")
         damage = None
-    return Salvage(iter(FrameSalvage(plain, _Evidence(), damage)), options=options, notes=notes)
+    return ShardSalvage(iter(FrameSalvage(plain, _TFRecordEvidence(), damage)), options=options, notes=notes)

@@ -71,7 +71,7 @@ class FastPath:
         mask: tuple[tuple[str, bool | range], ...],
     ) -> None:
         asked = [(name, part) for name, part in mask if part is not False]
-        self._fields = [_Field(shape, codecs, Target(name, spec[name]), part) for name, part in asked]
+        self._fields = [_DecodedField(shape, codecs, Target(name, spec[name]), part) for name, part in asked]
         known = [(0, name) for name in spec] if closed else None
         outputs, wanted = [field.output for field in self._fields], [(0, name) for name, _ in asked]
         values = [value for field in self._fields if (value := field.value()) is not None]
@@ -102,7 +102,7 @@ class FastPath:
         return columns
 
 
-class _Field:
+class _DecodedField:
     """One field: what the kernels make of it, and its column.
 
     Attributes:

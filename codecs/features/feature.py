@@ -104,7 +104,7 @@ class Facts:
 # ---- writing
 
 
-class _Feature(Codec):
+class _StoredFeature(Codec):
     """One feature as stored, for fields whose kind differs from record to record."""
 
     name = "feature"
@@ -130,7 +130,7 @@ class _Feature(Codec):
         return feature_value(parse(FEATURE_MESSAGE, blob))
 
 
-FEATURE = _Feature(EXAMPLE_LISTS)
+FEATURE = _StoredFeature(EXAMPLE_LISTS)
 """A feature of any kind. Its own bytes are a TFRecord feature."""
 
 
@@ -164,7 +164,7 @@ def any_feature(lists: Lists, value: Any, name: str) -> bytes:
         CodecError: The value is not a feature.
     """
     try:
-        return _Feature(lists).encode(value)
+        return _StoredFeature(lists).encode(value)
     except (TypeError, SpecError) as error:
         raise CodecError(words(error), codec=FEATURE.name, field=name) from error
 

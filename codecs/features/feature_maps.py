@@ -80,10 +80,10 @@ class FeatureMap(RecordCodec):
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
         """Return an encoder and decoder for records of this spec."""
         check_types(spec)
-        return _Coder(self, spec, codecs, inferred)
+        return _MapCodec(self, spec, codecs, inferred)
 
 
-class _Coder(RecordCoder):
+class _MapCodec(RecordCoder):
     def __init__(self, payload: FeatureMap, spec: Spec, codecs: FieldCodecs, inferred: bool) -> None:
         self._payload = payload
         self._codecs = codecs

@@ -25,7 +25,7 @@ from dataformats.codecs.features.missing_fields import MissingFieldError
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.field_decoder import numbered
 from dataformats.columns.masks import check_part, elements_of, spread
-from dataformats.columns.numbers import Numbers, offsets_of
+from dataformats.columns.numbers import NumberColumn, offsets_of
 from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Type
@@ -204,7 +204,7 @@ def _from_bytes(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
     if not target.sequence:
         _check_counts(target, BYTES, stored, 1, 1)
     try:
-        return Numbers(target.kind).column(stored.blobs(), stored.counts, target.name)
+        return NumberColumn(target.kind).column(stored.blobs(), stored.counts, target.name)
     except CodecError as error:
         found = f"one bytes value: {error.what}" if not target.sequence else f"bytes values: {error.what}"
         refuse(target, error.index or 0, found, "bytes", "[]" if target.sequence else "")

@@ -10,19 +10,19 @@ import typer
 __all__ = ["Address", "ClusterEngine", "in_workers"]
 
 
-class Engine(StrEnum):
+class Cluster(StrEnum):
     """Clusters that run commands."""
 
     ray = "ray"
 
 
-ClusterEngine = Annotated[Engine | None, typer.Option("--engine", help="Run on a cluster instead.")]
+ClusterEngine = Annotated[Cluster | None, typer.Option("--engine", help="Run on a cluster instead.")]
 Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="The cluster; by default RAY_ADDRESS, or this machine.")
 ]
 
 
-def in_workers(engine: Engine | None, address: str | None, workers: int | None) -> dict[str, Any]:
+def in_workers(engine: Cluster | None, address: str | None, workers: int | None) -> dict[str, Any]:
     """Return these options as `executor=` or `workers=`."""
     if engine is None:
         if address is not None:

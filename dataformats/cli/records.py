@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Failures",
-    "Records",
+    "ShownRecords",
     "check_images",
     "numbered",
     "opened_records",
@@ -57,7 +57,7 @@ class Failures:
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class ShownRecords:
     """The records of a dataset, to be shown.
 
     Attributes:
@@ -98,14 +98,16 @@ class Records:
 
 
 @contextmanager
-def opened_records(path: str | list[str], options: Mapping[str, Any], fields: list[str] | None) -> Iterator[Records]:
+def opened_records(
+    path: str | list[str], options: Mapping[str, Any], fields: list[str] | None
+) -> Iterator[ShownRecords]:
     """Open a dataset; `fields` are those to show, `None` is all of them."""
     from dataformats.reading.opening import open as open_source
     from dataformats.reading.undecoded import undecoded
 
     with open_source(path, **options) as source:
         shown = undecoded(source)  # the headers of images and videos say enough
-        yield Records(source, shown if fields is None else shown.select(*fields), source.opaque_fields)
+        yield ShownRecords(source, shown if fields is None else shown.select(*fields), source.opaque_fields)
 
 
 def numbered(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:
@@ -120,7 +122,7 @@ def check_images(images: bool, as_json: bool) -> None:
         raise typer.BadParameter("takes no --json, whose values are whole", param_hint="--images")
 
 
-def print_records(records: Records, found: Iterable[tuple[int, Any]], images: bool) -> None:
+def print_records(records: ShownRecords, found: Iterable[tuple[int, Any]], images: bool) -> None:
     """Print records for people: a line for each field.
 
     Args:
@@ -152,7 +154,7 @@ def _print_lines(lines: str | None) -> None:
         print(lines)
 
 
-def print_records_as_json(records: Records, found: Iterable[tuple[int, Any]]) -> None:
+def print_records_as_json(records: ShownRecords, found: Iterable[tuple[int, Any]]) -> None:
     """Print records as one JSON document, with the error that ended them, if any: see `print_records`."""
     from dataformats.display.json_values import as_json
     from dataformats.inspecting import Finding

@@ -24,7 +24,7 @@ from dataformats.cli.options import (
 )
 from dataformats.cli.records import (
     Failures,
-    Records,
+    ShownRecords,
     check_images,
     numbered,
     opened_records,
@@ -69,7 +69,7 @@ def sample(
     failures.end()
 
 
-def _indices(records: Records, where: Any, seed: int, n: int, failures: Failures) -> range | NDArray[np.int64]:
+def _indices(records: ShownRecords, where: Any, seed: int, n: int, failures: Failures) -> range | NDArray[np.int64]:
     """Return the indices of `n` random records for which a condition is true."""
     import numpy as np
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dataformats.batch import Blobs, Column
 from dataformats.columns.exact import DTYPES, exact
 from dataformats.columns.field_decoder import check_dims, column_decoder, words
-from dataformats.columns.numbers import NumberCodec, Numbers
+from dataformats.columns.numbers import NumberCodec, NumberColumn
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.near_names import TYPES
@@ -211,7 +211,7 @@ class CodecResolver:
         codec = self.codec(kind.element)
         if kind.optional or (kind.dims and codec is not _NUMBERS.get(kind.codec)):
             return lambda column: None
-        return Numbers(kind).blobs if codec is _NUMBERS.get(kind.codec) else codec.encode_batch
+        return NumberColumn(kind).blobs if codec is _NUMBERS.get(kind.codec) else codec.encode_batch
 
     def _trusts(self, name: str) -> bool:
         return self.trusted if isinstance(self.trusted, bool) else name in self.trusted

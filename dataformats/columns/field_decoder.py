@@ -13,7 +13,7 @@ from dataformats.batch import Blobs, Column, Ragged, StackedList
 from dataformats.batch.column_types import plain
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.columns.masks import check_part, elements_of, spread
-from dataformats.columns.numbers import NumberCodec, Numbers, check_counts, offsets_of, record_of
+from dataformats.columns.numbers import NumberCodec, NumberColumn, check_counts, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
 from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs
 from dataformats.spec import Type
@@ -49,7 +49,7 @@ def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder
     """
     check_dims(kind, field)
     if isinstance(codec, NumberCodec):
-        return Numbers(kind).column
+        return NumberColumn(kind).column
     return functools.partial(_decode_nested if kind.dims else _decode_single, codec, kind)
 
 
@@ -63,7 +63,7 @@ def value_decoder(codec: Codec, kind: Type) -> Callable[[bytearray], Any] | None
         kind: The field's type.
     """
     if isinstance(codec, NumberCodec):
-        return Numbers(kind).value
+        return NumberColumn(kind).value
     if kind.dims or not (codec.decodes_alike or type(codec).decode_batch is Codec.decode_batch):
         return None
     decode = codec.decode

@@ -19,13 +19,13 @@ from dataformats.spec import Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NumberCodec", "Numbers", "check_counts", "offsets_of", "record_of"]
+__all__ = ["NumberCodec", "NumberColumn", "check_counts", "offsets_of", "record_of"]
 
 
 _PACKED = {"|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q", "|u1": "B", "<u2": "H", "<u4": "I", "<u8": "Q"}
 
 
-class Numbers:
+class NumberColumn:
     """Decodes blobs into the column of a number type, and encodes columns; constants are computed once.
 
     Args:
@@ -127,7 +127,7 @@ class Numbers:
 
 
 class NumberCodec(Codec):
-    """One number as its little-endian bytes; `Numbers` handles shapes.
+    """One number as its little-endian bytes; `NumberColumn` handles shapes.
 
     Args:
         name: One of `NUMBER_TYPES`.
@@ -135,7 +135,7 @@ class NumberCodec(Codec):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._numbers = Numbers(Type(name))
+        self._numbers = NumberColumn(Type(name))
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a number, which must fit by the rules of `exact`."""

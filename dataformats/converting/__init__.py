@@ -10,7 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 from dataformats.converting.executors import chosen_executor
-from dataformats.converting.plan import Plan, check_names, left_out, plan_of, portable_spec, selected, with_new_types
+from dataformats.converting.plan import (
+    ConversionPlan,
+    check_names,
+    left_out,
+    plan_of,
+    portable_spec,
+    selected,
+    with_new_types,
+)
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.run import Run
 from dataformats.converting.selection import Selection, name_of
@@ -173,7 +181,7 @@ def convert(
             if any(switches) or any(value is not None for value in values):
                 raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
             check_names(chosen, renamed)
-            plan = Plan(mapped, None, None, None, renamed, copied=False)
+            plan = ConversionPlan(mapped, None, None, None, renamed, copied=False)
             omitted = 0 if dry_run else _fill(plan, selection, path, on_corrupt, progress)
             n = len(selection) - omitted
             report = ConvertReport(repr(path), type(path).__name__, None, n, False, 0.0, omitted=omitted)
@@ -231,7 +239,7 @@ def opened_source(
 
 
 def _fill(
-    plan: Plan,
+    plan: ConversionPlan,
     selection: Selection,
     out: RecordWriter,
     on_corrupt: OnCorrupt,

@@ -14,7 +14,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.spec import VALUE, Spec, Type
 
 __all__ = [
-    "Plan",
+    "ConversionPlan",
     "check_names",
     "copied_type",
     "left_out",
@@ -26,7 +26,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConversionPlan:
     """The source and the schema of a conversion.
 
     Attributes:
@@ -57,18 +57,22 @@ def plan_of(
     *,
     rename: Mapping[str, str],
     codecs: Mapping[str, Any] | None,
-) -> Plan:
+) -> ConversionPlan:
     """Choose the new payload and spec, and what is copied."""
     same = not rename and (spec is None or (not source.single and spec == source.spec))
     if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
         declared = spec if source.single or source.spec_is_inferred else source.spec
         means_fields = payload in (None, source.payload)  # as bytes, records have no fields
-        plan = Plan(source, payload or source.payload, declared if means_fields else None, None, {}, copied=True)
+        plan = ConversionPlan(
+            source, payload or source.payload, declared if means_fields else None, None, {}, copied=True
+        )
         is_known = plan.spec is None or source.spec_is_saved
         return plan if is_known else replace(plan, checked=_checked(source, codecs))
     check_names(source, rename)
     if source.single:
-        return Plan(source, payload or (None if spec else _payload_of(source)), spec, None, rename, copied=False)
+        return ConversionPlan(
+            source, payload or (None if spec else _payload_of(source)), spec, None, rename, copied=False
+        )
     old = {rename.get(name, name): name for name in source.spec}
     new = spec or portable_spec({name: source.spec[before] for name, before in old.items()}, backend)
     dropped = [name for name in old if name not in new]
@@ -81,14 +85,14 @@ def plan_of(
     chosen = source.select(*(old[name] for name in new))
     carried = {name: copied_type(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
     if not any(carried.values()):
-        return Plan(chosen, payload, new, None, rename, copied=False)
+        return ConversionPlan(chosen, payload, new, None, rename, copied=False)
     read = Spec({old[name]: kind or chosen.spec[old[name]] for name, kind in carried.items()})
     written: Spec | None = Spec({name: kind or new[name] for name, kind in carried.items()})
     try:
         chosen = chosen.with_spec(read)
     except SpecError:  # the source stores no blobs to copy
         written = None
-    return Plan(chosen, payload, new, written, rename, copied=False)
+    return ConversionPlan(chosen, payload, new, written, rename, copied=False)
 
 
 def _payload_of(source: RecordSource) -> str | None:
@@ -124,7 +128,7 @@ def check_names(source: RecordSource, rename: Mapping[str, str]) -> None:
         raise SpecError("two fields would have the same name", remedy=Remedy("Change {rename}.", rename=rename))
 
 
-def left_out(source: RecordSource, plan: Plan) -> tuple[str, ...]:
+def left_out(source: RecordSource, plan: ConversionPlan) -> tuple[str, ...]:
     """Return the fields of the source that the new records lack."""
     if plan.copied or source.single:
         return ()

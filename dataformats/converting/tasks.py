@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.converting.executors import SentOnce
-from dataformats.converting.plan import Plan
+from dataformats.converting.plan import ConversionPlan
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.interfaces import FilePlace
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
@@ -51,7 +51,7 @@ class Conversion(SentOnce):
         verify: Read back what was written.
     """
 
-    plan: Plan
+    plan: ConversionPlan
     format: str
     options: Mapping[str, Any]
     codecs: Mapping[str, Any] | None

@@ -16,7 +16,7 @@ from dataformats.display.json_values import as_json
 from dataformats.display.media import as_image, image_facts, media_of
 from dataformats.display.text import array_type, text_of
 
-__all__ = ["DETAIL", "TABLE", "Cell", "Limits", "as_download", "cell", "short_text"]
+__all__ = ["DETAIL", "TABLE", "Cell", "CellLimits", "as_download", "cell", "short_text"]
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=as_json)  # writes a long value only as far as it is shown
 
@@ -25,7 +25,7 @@ Cell = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CellLimits:
     """How much of a value is sent to the page.
 
     Attributes:
@@ -43,11 +43,11 @@ class Limits:
     items: int
 
 
-TABLE = Limits(characters=160, values=6, points=48, side=24, items=3)
-DETAIL = Limits(characters=100_000, values=1000, points=512, side=128, items=50)
+TABLE = CellLimits(characters=160, values=6, points=48, side=24, items=3)
+DETAIL = CellLimits(characters=100_000, values=1000, points=512, side=128, items=50)
 
 
-def cell(value: Any, limits: Limits) -> Cell:
+def cell(value: Any, limits: CellLimits) -> Cell:
     """Return a value of any type and size, cut to the limits."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _of_bytes(bytes(value), limits)
@@ -82,11 +82,11 @@ def as_download(value: Any) -> tuple[bytes, str, str]:
     return json.dumps(as_json(value)).encode(), "application/octet-stream", "json"
 
 
-def _cut(text: str, limits: Limits) -> Cell:
+def _cut(text: str, limits: CellLimits) -> Cell:
     return {"text": text[: limits.characters], "length": len(text), "cut": len(text) > limits.characters}
 
 
-def _of_bytes(blob: bytes, limits: Limits) -> Cell:
+def _of_bytes(blob: bytes, limits: CellLimits) -> Cell:
     media = media_of(blob)
     if media is not None:
         return {"kind": media.kind, "name": media.name, "length": len(blob)} | _of_image(blob, media.kind)
@@ -107,7 +107,7 @@ def _of_image(blob: bytes, kind: str) -> Cell:
     return {"width": facts.width, "height": facts.height, "mode": facts.mode}
 
 
-def _of_array(array: NDArray[Any], limits: Limits) -> Cell:
+def _of_array(array: NDArray[Any], limits: CellLimits) -> Cell:
     shape = list(array.shape)
     facts = {"dtype": str(array.dtype), "shape": shape, "length": int(array.size)}
     image = as_image(array)
@@ -125,7 +125,7 @@ def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)[:100]
 
 
-def _drawn(array: NDArray[Any], limits: Limits) -> Cell:
+def _drawn(array: NDArray[Any], limits: CellLimits) -> Cell:
     """Return a sparkline of one dimension, or a heat map of the last two."""
     grid = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array[None]
     if array.ndim > 2:
@@ -150,13 +150,13 @@ def _spread(array: NDArray[Any], axis: int, n: int) -> NDArray[Any]:
     return np.take(array, np.linspace(0, length - 1, n).astype(np.int64), axis)
 
 
-def _of_list(items: Sequence[Any], limits: Limits) -> Cell:
+def _of_list(items: Sequence[Any], limits: CellLimits) -> Cell:
     lengths = [len(item) for item in items[: limits.values]]
     shown = [cell(item, limits) for item in items[: limits.items]]
     return {"kind": "list", "length": len(items), "lengths": lengths, "items": shown}
 
 
-def _of_tree(value: Any, limits: Limits) -> Cell:
+def _of_tree(value: Any, limits: CellLimits) -> Cell:
     facts: Cell = {"kind": "json"} | ({"entries": len(value)} if isinstance(value, (Mapping, list, tuple)) else {})
     start = ""
     with suppress(TypeError, ValueError, RecursionError):  # which the slower way below knows how to write

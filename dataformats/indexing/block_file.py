@@ -25,7 +25,7 @@ ROWS = 512
 _DTYPES = ("|u1", "<u2", "<u4", "<i8")
 _AT_ONCE = 128  # blocks packed together
 
-Numbers = NDArray[Any]
+NumberArray = NDArray[Any]
 Octets = NDArray[np.uint8]
 
 
@@ -100,17 +100,17 @@ class BlockRows:
         before: The sum of the first column over all rows before these; 0 if there are no rows.
     """
 
-    columns: Mapping[str, Numbers]
+    columns: Mapping[str, NumberArray]
     before: int
 
 
-def layout_of(columns: Mapping[str, Numbers]) -> BlockLayout:
+def layout_of(columns: Mapping[str, NumberArray]) -> BlockLayout:
     """Return the smallest layout for these columns of non-negative integers, all of the same length."""
     first = next(iter(columns.values()))
     return BlockLayout(len(first), tuple(_narrowed(name, array) for name, array in columns.items()))
 
 
-def _narrowed(name: str, array: Numbers) -> BlockColumn:
+def _narrowed(name: str, array: NumberArray) -> BlockColumn:
     if not len(array):
         return BlockColumn(name, "|u1", 0)
     low, high = int(array.min()), int(array.max())
@@ -120,7 +120,7 @@ def _narrowed(name: str, array: Numbers) -> BlockColumn:
     return BlockColumn(name, dtype, low if low == high else None)
 
 
-def digest(columns: Mapping[str, Numbers]) -> str:
+def digest(columns: Mapping[str, NumberArray]) -> str:
     """Return a digest of these numbers; their storage and dtype do not matter."""
     state = hashlib.blake2b(digest_size=16)
     for name, array in columns.items():
@@ -130,7 +130,7 @@ def digest(columns: Mapping[str, Numbers]) -> str:
     return state.hexdigest()
 
 
-def pack(layout: BlockLayout, columns: Mapping[str, Numbers], seal: int) -> Iterator[bytes]:
+def pack(layout: BlockLayout, columns: Mapping[str, NumberArray], seal: int) -> Iterator[bytes]:
     """Yield the blocks of these columns, some at a time."""
     summed = next(iter(columns.values()))
     before = 0
@@ -145,7 +145,7 @@ def pack(layout: BlockLayout, columns: Mapping[str, Numbers], seal: int) -> Iter
             before += int(summed[begin:end].sum(dtype=np.int64))
 
 
-def _blocks(layout: BlockLayout, columns: Mapping[str, Numbers], before: int, seal: int) -> Octets:
+def _blocks(layout: BlockLayout, columns: Mapping[str, NumberArray], before: int, seal: int) -> Octets:
     """Return blocks of equal size, uint8[n_blocks, size]: full ones, or a single shorter one."""
     summed = next(iter(columns.values()))
     rows = min(len(summed), ROWS)
@@ -168,7 +168,7 @@ def _kept_in(layout: BlockLayout, rows: int) -> Iterator[tuple[BlockColumn, slic
             at += rows * column.width
 
 
-def _sealed(blocks: Octets, seal: int) -> Numbers:
+def _sealed(blocks: Octets, seal: int) -> NumberArray:
     """Return `<u4[n_blocks]`, the checksums to store at the end of these blocks."""
     n_blocks, size = blocks.shape
     starts = np.arange(n_blocks, dtype=np.int64) * size
@@ -253,9 +253,9 @@ def _rows(layout: BlockLayout, blocks: Octets, seal: int) -> BlockRows:
     return BlockRows(columns, int(before[0]))
 
 
-def _words(octets: Octets, dtype: str) -> Numbers:
+def _words(octets: Octets, dtype: str) -> NumberArray:
     return np.ascontiguousarray(octets).view(dtype).reshape(-1)
 
 
-def _constant(column: BlockColumn, n: int) -> Numbers:
+def _constant(column: BlockColumn, n: int) -> NumberArray:
     return np.full(n, column.constant or 0, column.dtype)

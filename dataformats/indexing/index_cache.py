@@ -28,7 +28,7 @@ from dataformats.indexing.block_file import (
     BlockLayout,
     BlockRows,
     BrokenBlockError,
-    Numbers,
+    NumberArray,
     digest,
     layout_of,
     pack,
@@ -135,7 +135,7 @@ class IndexCache:
             _LOG.warning("ignored the index %s: %s", path or (sidecar and sidecar.name), error)
             return None
 
-    def save(self, file: StoredFile, kind: str, columns: Mapping[str, Numbers], facts: Mapping[str, Any]) -> Index:
+    def save(self, file: StoredFile, kind: str, columns: Mapping[str, NumberArray], facts: Mapping[str, Any]) -> Index:
         """Save an index in one rename, and return it; keep it in memory if it cannot be written.
 
         Args:

@@ -15,7 +15,7 @@ from dataformats.indexing.block_file import BrokenBlockError
 from dataformats.indexing.file_index import FileIndex
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.indexing.lookup import RecordsByFile, split_by_file
-from dataformats.interfaces import Check, Extents, Located, OpenOptions, Reader
+from dataformats.interfaces import Check, Extents, Located, Reader, ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.storage.threads import threads_for
@@ -67,9 +67,9 @@ class IndexedFieldsReader(Reader):
     head: int = 0
     tail: int = 0
 
-    def __init__(self, files: Sequence[StoredFile], options: OpenOptions, kind: str | None = None) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, kind: str | None = None) -> None:
         self.files: Sequence[StoredFile] = list(files)
-        self.options: OpenOptions = options
+        self.options: ReaderOptions = options
         self._kind = kind
         self._cache = IndexCache(options.index)
         with threads_for(len(self.files), local=all(file.local is not None for file in self.files)) as threads:

@@ -14,7 +14,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.remote.names import plain
 
 __all__ = [
-    "Comparison",
+    "SidecarDiff",
     "compare_entry",
     "compare_file",
     "compare_files",
@@ -50,7 +50,7 @@ class _Claim:
 
 
 @dataclass(slots=True)
-class Comparison:
+class SidecarDiff:
     """What a sidecar lists, and the files that are there.
 
     Attributes:
@@ -120,7 +120,7 @@ class Comparison:
                 yield FormatError(what, path=file.name, remedy=remedy)
 
 
-def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: StoredFile) -> Comparison:
+def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: StoredFile) -> SidecarDiff:
     """Compare a file, and those beside it that belong to it, with the one entry of its sidecar.
 
     Args:
@@ -128,7 +128,7 @@ def compare_file(sidecar: str, listed: Sequence[Mapping[str, Any]], file: Stored
         listed: Its `files`; the file may have another name than then.
         file: The file.
     """
-    found = Comparison(sidecar)
+    found = SidecarDiff(sidecar)
     if len(listed) != 1:
         found.extra = {"": file} if listed else {}  # those are the shards of a folder that had the name
         return found
@@ -164,7 +164,7 @@ def compare_files(
     files: Iterable[StoredFile],
     *,
     whole: bool,
-) -> Comparison:
+) -> SidecarDiff:
     """Compare files of a folder with the list in the folder's sidecar.
 
     Args:
@@ -174,7 +174,7 @@ def compare_files(
         files: The data files.
         whole: True if these are all data files of the folder, so that none may be missing.
     """
-    found = Comparison(sidecar)
+    found = SidecarDiff(sidecar)
     if not listed:
         return found
     inside: dict[str, dict[str, StoredFile]] = {}  # of each entry of the folder, the files by their places in it
@@ -199,7 +199,7 @@ def compare_files(
 
 
 def _compare_folder(
-    found: Comparison, number: int, entry: Mapping[str, Any], folder: str, files: Mapping[str, StoredFile]
+    found: SidecarDiff, number: int, entry: Mapping[str, Any], folder: str, files: Mapping[str, StoredFile]
 ) -> None:
     """Compare the files of a folder, by their places in it, with the one entry that lists them all."""
     if "parts" not in entry:
@@ -224,7 +224,7 @@ def _joined(folder: str, name: str) -> str:
     return name if folder == "." else f"{folder.rstrip('/')}/{name}"
 
 
-def compare_entry(sidecar: str, entry: StoredFile | Folder, listed: Sequence[Mapping[str, Any]]) -> Comparison:
+def compare_entry(sidecar: str, entry: StoredFile | Folder, listed: Sequence[Mapping[str, Any]]) -> SidecarDiff:
     """Compare a file, or all files of a folder and of those in it, with the list in its sidecar."""
     if isinstance(entry, StoredFile):
         return compare_file(sidecar, listed, entry)
@@ -241,8 +241,8 @@ def _files_in(folder: Folder) -> Iterator[StoredFile]:
 
 
 def fitting_facts(
-    sidecar: Sidecar, compare: Callable[[Sequence[Mapping[str, Any]]], Comparison]
-) -> tuple[dict[str, Any], Comparison]:
+    sidecar: Sidecar, compare: Callable[[Sequence[Mapping[str, Any]]], SidecarDiff]
+) -> tuple[dict[str, Any], SidecarDiff]:
     """Return the facts that hold for the data there, and the comparison with their list of files.
 
     These are the facts of the sidecar, unless its writer was interrupted and the data are still the previous ones.

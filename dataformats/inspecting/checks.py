@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dataformats.converting.executors import SentOnce, results
-from dataformats.inspecting.comparison import LISTED, Compared, Comparison, Numbers, Part
+from dataformats.inspecting.comparison import LISTED, Compared, DatasetDiff, Part, SourceIndices
 from dataformats.inspecting.finding import Finding
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.storage.prefetch import prefetch
@@ -55,7 +55,7 @@ class Checks(SentOnce):
     """
 
     source: RecordSource
-    comparison: Comparison | None
+    comparison: DatasetDiff | None
 
     def run(self, executor: Executor | None, differences: Counter[str]) -> Iterator[tuple[int, list[Finding]]]:
         """Yield numbers of records that are checked, with their findings, in order.
@@ -77,7 +77,7 @@ class Checks(SentOnce):
     def _here(self, before: Mapping[str, int]) -> Iterator[_Checked]:
         parts = map(self.read, self.source.steps())
         for read in parts if self.comparison is None else prefetch(parts):
-            numbers = Numbers() if self.comparison is None else self.comparison.numbers
+            numbers = SourceIndices() if self.comparison is None else self.comparison.numbers
             yield self.compare(read, numbers, before)
 
     def _in_tasks(self, executor: Executor) -> Iterator[_Checked]:
@@ -87,8 +87,10 @@ class Checks(SentOnce):
         for found in results(_run, tasks, executor, in_order=True):
             yield from found
 
-    def _numbers(self, group: list[range]) -> Numbers:
-        return Numbers() if self.comparison is None else self.comparison.numbers.part(group[0].start, group[-1].stop)
+    def _numbers(self, group: list[range]) -> SourceIndices:
+        return (
+            SourceIndices() if self.comparison is None else self.comparison.numbers.part(group[0].start, group[-1].stop)
+        )
 
     def read(self, part: range) -> _Read:
         """Check some records; return the sound ones if they are compared."""
@@ -98,8 +100,8 @@ class Checks(SentOnce):
             return _Read(part, findings, None)
         return _Read(part, findings, self.comparison.read(np.setdiff1d(np.arange(part.start, part.stop), list(wrong))))
 
-    def compare(self, read: _Read, numbers: Numbers, before: Mapping[str, int]) -> _Checked:
-        """Compare records that `read` returned: see `Comparison.compare`."""
+    def compare(self, read: _Read, numbers: SourceIndices, before: Mapping[str, int]) -> _Checked:
+        """Compare records that `read` returned: see `DatasetDiff.compare`."""
         if self.comparison is None or read.found is None:
             return _Checked(len(read.part), read.findings, Compared())
         return _Checked(len(read.part), read.findings, self.comparison.compare(read.found, numbers, before))
@@ -109,7 +111,7 @@ class Checks(SentOnce):
 class _Task:
     checks: Checks
     parts: list[range]
-    numbers: Numbers
+    numbers: SourceIndices
 
 
 def _run(task: _Task) -> list[_Checked]:

@@ -26,7 +26,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import steps
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = ["LISTED", "Compared", "Comparison", "Numbers", "Part"]
+__all__ = ["LISTED", "Compared", "DatasetDiff", "Part", "SourceIndices"]
 
 LISTED = 10
 """The most findings of each field."""
@@ -51,7 +51,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class SourceIndices:
     """Which records of the source some records of the dataset should be.
 
     Attributes:
@@ -66,9 +66,9 @@ class Numbers:
         """Return the indices in the source of these records of the dataset."""
         return rows if self.chosen is None else self.chosen[rows - self.first]
 
-    def part(self, start: int, stop: int) -> Numbers:
+    def part(self, start: int, stop: int) -> SourceIndices:
         """Return those of some records alone, for another process."""
-        return Numbers() if self.chosen is None else Numbers(start, self.chosen[start:stop])
+        return SourceIndices() if self.chosen is None else SourceIndices(start, self.chosen[start:stop])
 
 
 @dataclass(slots=True)
@@ -86,10 +86,10 @@ class Compared:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-_SAME = Numbers()
+_SAME = SourceIndices()
 
 
-class Comparison:
+class DatasetDiff:
     """Compares the records of a dataset with those of a source.
 
     Args:
@@ -123,7 +123,7 @@ class Comparison:
     ) -> None:
         check_names(source, rename)
         self.findings = Findings(limit)
-        self.numbers = Numbers(0, chosen)
+        self.numbers = SourceIndices(0, chosen)
         self._n = n if n is not None else len(source) if chosen is None else len(chosen)
         wanted = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
         common = {new: old for new, old in wanted.items() if new in dataset.spec}
@@ -144,7 +144,10 @@ class Comparison:
             self._ways += _ways(dataset, source, common)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"findings": Findings(1), "numbers": Numbers()}  # a task has the indices of its records
+        return vars(self) | {
+            "findings": Findings(1),
+            "numbers": SourceIndices(),
+        }  # a task has the indices of its records
 
     def _omit_damaged(self, source: RecordSource, n: int, read: _Read, limit: int) -> None:
         """Omit the damaged records of the source, if `n` are left: `convert` may have omitted them."""
@@ -156,14 +159,14 @@ class Comparison:
         if self._n - findings.count != n:
             return
         self.findings = findings
-        self.numbers = Numbers(0, self.numbers(np.flatnonzero(~damaged)))
+        self.numbers = SourceIndices(0, self.numbers(np.flatnonzero(~damaged)))
         self._n = n
 
     def read(self, rows: NDArray[np.int64]) -> Part:
         """Return records of the dataset for `compare`; those that the source does not have are left out."""
         return _read(self._ways[0][0], rows[rows < self._n]) if self._ways else Part(rows[:0])
 
-    def compare(self, found: Part, numbers: Numbers, before: Mapping[str, int]) -> Compared:
+    def compare(self, found: Part, numbers: SourceIndices, before: Mapping[str, int]) -> Compared:
         """Return the differences of some records, the first of each field only, and count all.
 
         Args:
@@ -299,7 +302,7 @@ class _Columns:
         return {new: columns[old] for new, old in self.names.items()}
 
 
-def _read(read: _Read, rows: NDArray[np.int64], numbers: Numbers = _SAME) -> Part:
+def _read(read: _Read, rows: NDArray[np.int64], numbers: SourceIndices = _SAME) -> Part:
     """Return the records at `rows`, without those that cannot be read."""
     try:
         return Part(rows, read(numbers(rows))) if len(rows) else Part(rows)
@@ -313,7 +316,7 @@ def _read(read: _Read, rows: NDArray[np.int64], numbers: Numbers = _SAME) -> Par
     return Part(sound, read(numbers(sound)) if len(sound) else {}, errors)
 
 
-def _errors(read: _Read, rows: NDArray[np.int64], numbers: Numbers) -> Iterator[tuple[int, Exception]]:
+def _errors(read: _Read, rows: NDArray[np.int64], numbers: SourceIndices) -> Iterator[tuple[int, Exception]]:
     for row in rows:
         try:
             read(numbers(row[None]))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dataformats.converting import opened_source
-from dataformats.inspecting.comparison import Compared, Comparison
+from dataformats.inspecting.comparison import Compared, DatasetDiff
 from dataformats.inspecting.description import shown_path
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
@@ -109,7 +109,7 @@ def diff(
         if fields is None and old.spec.keys() != new.spec.keys():
             fields = [name for name in old.spec if name in new.spec]
         findings, differences, damaged = Findings(max_findings), Counter[str](), 0
-        for done, compared in _compared(Comparison(new, old, fields, {}, None, limit=1, n=n), new, n, differences):
+        for done, compared in _compared(DatasetDiff(new, old, fields, {}, None, limit=1, n=n), new, n, differences):
             damaged += len(compared.findings)
             findings.add(compared.findings)
             findings.add(finding for _, finding in compared.differences)
@@ -142,7 +142,7 @@ def _types(
 
 
 def _compared(
-    comparison: Comparison, new: RecordSource, n: int, before: Mapping[str, int]
+    comparison: DatasetDiff, new: RecordSource, n: int, before: Mapping[str, int]
 ) -> Iterator[tuple[int, Compared]]:
     """Yield numbers of records that are done, and the differences of the last ones; reads one part ahead."""
     parts = (np.arange(part.start, part.stop) for part in steps(new, range(n)))

@@ -17,7 +17,7 @@ from dataformats.converting.selection import Selection
 from dataformats.errors import FormatError, SpecError, UnknownNameError
 from dataformats.indexing.sidecar import load_sidecar
 from dataformats.inspecting.checks import Checks
-from dataformats.inspecting.comparison import Comparison
+from dataformats.inspecting.comparison import DatasetDiff
 from dataformats.inspecting.description import shown_path, shown_types
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import FindingGroup, Findings
@@ -159,7 +159,7 @@ def verify(
             selection = Selection(source, where, shuffle_seed, limit, "omit")
             chosen = as_numbers(selection.records(0, len(selection))) if selection.facts else None
             compare = functools.partial(
-                Comparison, source=source, fields=fields, rename=rename or {}, chosen=chosen, limit=max_findings
+                DatasetDiff, source=source, fields=fields, rename=rename or {}, chosen=chosen, limit=max_findings
             )
             report = _Verification(path, options, used, bool(workers), progress, max_findings, compare).report()
     return replace(report, against=shown_path(against), seconds=time.perf_counter() - begin)
@@ -187,7 +187,7 @@ class _Verification:
     in_processes: bool
     progress: Callable[[int, int], None] | None
     limit: int
-    compare: Callable[[RecordSource], Comparison] | None = None
+    compare: Callable[[RecordSource], DatasetDiff] | None = None
     known: frozenset[Finding] = frozenset()
     begin: float = field(default_factory=time.perf_counter)
 

@@ -12,7 +12,7 @@ from dataformats.interfaces.backend import (
     Backend,
     BlobBackend,
     FieldsBackend,
-    OpenOptions,
+    ReaderOptions,
     SniffResult,
     check_options,
 )
@@ -41,7 +41,7 @@ from dataformats.interfaces.reader import (
 )
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
-from dataformats.interfaces.salvage import Loss, Salvage, Salvages, StoredRecord
+from dataformats.interfaces.salvage import Loss, ShardSalvage, StoredRecord, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.registry import Registry, backends, codecs
 
@@ -88,10 +88,10 @@ __all__ = [
     "Located",
     "Loss",
     "OnCorrupt",
-    "OpenOptions",
     "OptionalFields",
     "OutdatedIndexError",
     "Reader",
+    "ReaderOptions",
     "RecordChunk",
     "RecordCodec",
     "RecordCoder",
@@ -101,12 +101,12 @@ __all__ = [
     "RecordsByFile",
     "Registry",
     "ResumesFinishedFiles",
-    "Salvage",
-    "Salvages",
     "SequentialReader",
+    "ShardSalvage",
     "SniffResult",
     "StoredFile",
     "StoredRecord",
+    "SupportsRepair",
     "WritesSingleValues",
     "backends",
     "check_options",

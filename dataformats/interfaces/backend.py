@@ -22,7 +22,7 @@ __all__ = [
     "Backend",
     "BlobBackend",
     "FieldsBackend",
-    "OpenOptions",
+    "ReaderOptions",
     "SniffResult",
     "check_options",
 ]
@@ -46,7 +46,7 @@ class SniffResult:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenOptions:
+class ReaderOptions:
     """The arguments of `open` that every backend needs.
 
     Attributes:
@@ -100,7 +100,7 @@ class Backend(ABC):
         """Recognize a non-empty file by a bounded part of its content."""
 
     @abstractmethod
-    def open(self, files: Sequence[StoredFile], options: OpenOptions, **backend_options: Any) -> Reader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **backend_options: Any) -> Reader:
         """Return a reader. Lists, stats and reads headers, nothing else.
 
         Raises:

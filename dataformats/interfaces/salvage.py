@@ -10,7 +10,7 @@ from typing import Any
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
-__all__ = ["Loss", "Salvage", "Salvages", "StoredRecord"]
+__all__ = ["Loss", "ShardSalvage", "StoredRecord", "SupportsRepair"]
 
 StoredRecord = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: its one blob, or the blobs of each field."""
@@ -45,7 +45,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Salvage:
+class ShardSalvage:
     """What can be saved of one shard.
 
     Attributes:
@@ -61,7 +61,7 @@ class Salvage:
     notes: Sequence[str] = ()
 
 
-class Salvages(ABC):
+class SupportsRepair(ABC):
     """A backend that finds the sound records of damaged files."""
 
     def shards(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
@@ -69,7 +69,7 @@ class Salvages(ABC):
         return [[file] for file in files]
 
     @abstractmethod
-    def salvage(self, files: Sequence[StoredFile], payload: str) -> Salvage:
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
         """Find the sound records of one shard. Every record must be proven: by a checksum, if the format has them.
 
         Args:

@@ -86,13 +86,13 @@ def matching(
         >>> next(matching(digits, "label = 3 and record < 40"))
         array([ 3, 13, 23])
     """
-    query = _Query(source, condition)
+    query = _BoundCondition(source, condition)
     if batch_size is None:
         return query.indices(None, failed)
     return query.indices(parts_of(len(source), batch_size), failed)
 
 
-class _Query:
+class _BoundCondition:
     """A condition that was checked for a source.
 
     Attributes:
@@ -132,7 +132,7 @@ class _Query:
         """Raise an error if the types of the condition do not fit."""
         empty = [pyarrow.array([], kind) for kind in self.rows.schema.types]
         with self._explained():
-            rows = self._connection.from_arrow(_Stream(self._table(empty, [])))
+            rows = self._connection.from_arrow(_BatchStream(self._table(empty, [])))
             (kind,) = rows.filter(self._expression).project(self._expression).types  # `filter` refuses aggregates
         if str(kind) != "BOOLEAN":
             raise self._error(f"has the type {kind}: expected an expression that is true or false, such as label > 0")
@@ -146,7 +146,7 @@ class _Query:
         with closing(self._connection), closing(tables):
             for table in joined(tables) if parts is None else tables:
                 with self._explained():
-                    rows = self._connection.from_arrow(_Stream(table)).filter(self._expression)
+                    rows = self._connection.from_arrow(_BatchStream(table)).filter(self._expression)
                     indices = rows.project(self._number).fetchnumpy()[self._number]
                 yield indices
 
@@ -172,7 +172,7 @@ class _Query:
             raise self._error(f"fails: {_first_line(error)}{types}. {remedy}") from error
 
 
-class _Stream:
+class _BatchStream:
     """A batch as a plain stream: conditions on other objects may run in pyarrow, where NaN compares differently."""
 
     def __init__(self, batch: Any) -> None:

@@ -14,7 +14,7 @@ from dataformats.errors import FormatError
 from dataformats.indexing.index_cache import INDEX_SUFFIX
 from dataformats.indexing.sidecar import Sidecar, load_sidecar
 from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
-from dataformats.interfaces import Backend, BlobBackend, Salvage, Salvages
+from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
 from dataformats.registry import backends
@@ -45,17 +45,17 @@ class DamagedDataset:
     backend: Any
     entries: Sequence[StoredFile | Folder]
     shards: Sequence[Sequence[StoredFile]]
-    salvages: Sequence[Salvage | FormatError]
+    salvages: Sequence[ShardSalvage | FormatError]
     payload: str
     facts: Mapping[str, Any]
     missing: list[str]
     notes: list[str]
 
     @property
-    def first(self) -> Salvage:
+    def first(self) -> ShardSalvage:
         """The first shard of which anything can be saved."""
         for found in self.salvages:
-            if isinstance(found, Salvage):
+            if isinstance(found, ShardSalvage):
                 return found
         raise next(found for found in self.salvages if isinstance(found, FormatError))
 
@@ -80,15 +80,15 @@ def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, pay
     known = facts.get("format")
     backend, files = _choose(entries, format or (known if known in backends else None))
     usual = backend.guess_payload([]) if isinstance(backend, BlobBackend) else "bytes"
-    if not isinstance(backend, Salvages):
-        raise TypeError(f"the backend of {backend.name!r} cannot repair: it does not inherit from Salvages")
+    if not isinstance(backend, SupportsRepair):
+        raise TypeError(f"the backend of {backend.name!r} cannot repair: it does not inherit from SupportsRepair")
     if known not in (None, backend.name):
         notes.append(f"the sidecar was ignored: it is of the format {known}")
         facts = {}
     shards = backend.shards(list(chain.from_iterable(files)))
     _note_names(shards, missing, notes)
     chosen = payload or facts.get("payload") or usual
-    salvages: list[Salvage | FormatError] = []
+    salvages: list[ShardSalvage | FormatError] = []
     stored: Spec | None = None
     for shard in shards:
         try:

@@ -13,7 +13,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.indexing.index_cache import check_place
 from dataformats.integer_arguments import checked_int
-from dataformats.interfaces import Backend, OpenOptions, check_options
+from dataformats.interfaces import Backend, ReaderOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.detection import check_one_format, choose_files
@@ -179,7 +179,7 @@ def raise_error(error: FormatError) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenArguments(OpenOptions):
+class OpenArguments(ReaderOptions):
     """The arguments of one call of `open`: kept by its source, and pickled by it.
 
     A pickle holds only what differs from the defaults, and not `progress`.

@@ -8,7 +8,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.sidecar import Sidecar, load_sidecar, remedy_instead_of
-from dataformats.indexing.sidecar_check import Comparison, compare_file, compare_files, current_names, fitting_facts
+from dataformats.indexing.sidecar_check import SidecarDiff, compare_file, compare_files, current_names, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
@@ -20,7 +20,7 @@ _MAX_SIDECARS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SidecarPart:
     """Files of a dataset that one sidecar describes, or none.
 
     Attributes:
@@ -37,7 +37,7 @@ class _Part:
     folder: str | None = None
     whole: bool = False
 
-    def compare(self, listed: Sequence[Mapping[str, Any]]) -> Comparison:
+    def compare(self, listed: Sequence[Mapping[str, Any]]) -> SidecarDiff:
         """Compare the files with the list of files in the sidecar."""
         sidecar = "" if self.sidecar is None else self.sidecar.name
         if self.folder is None:
@@ -101,7 +101,7 @@ class DatasetSidecars:
         Raises:
             FormatError: A sidecar is damaged, or two disagree about a fact that is used.
         """
-        first: tuple[_Part, dict[str, Any]] | None = None
+        first: tuple[_SidecarPart, dict[str, Any]] | None = None
         for part in self._parts(files):
             facts: dict[str, Any] = {}
             if part.sidecar is not None:
@@ -116,24 +116,26 @@ class DatasetSidecars:
                     raise _disagreement(name, first, (part, facts), names)
         return first[1] if first is not None else {}
 
-    def _parts(self, files: Sequence[Sequence[StoredFile]]) -> Iterator[_Part]:
+    def _parts(self, files: Sequence[Sequence[StoredFile]]) -> Iterator[_SidecarPart]:
         """Yield the parts of the dataset; of files without a sidecar, at most 64 are looked at."""
         single: list[StoredFile] = []  # not in a folder with a sidecar
         for entry, inside in zip(self._entries, files, strict=True):
             own = self._beside(entry) if isinstance(entry, Folder) and not entry.explicit else None
             if own is not None:
-                yield _Part(entry.name, own, list(inside), entry.name, whole=True)
+                yield _SidecarPart(entry.name, own, list(inside), entry.name, whole=True)
             elif self._needed:
                 single += inside
         step = max(1, -(-len(single) // _MAX_SIDECARS))
-        shards: dict[str, _Part] = {}
+        shards: dict[str, _SidecarPart] = {}
         for number, file in enumerate(single):
             own = self._beside(file) if number % step == 0 else None
             others = self._of_folder(file) if own is None else None
             if others is not None:
-                shards.setdefault(others.name, _Part(file.name, others, [], _folder_name(file))).files.append(file)
+                shards.setdefault(others.name, _SidecarPart(file.name, others, [], _folder_name(file))).files.append(
+                    file
+                )
             elif number % step == 0:
-                yield _Part(file.name, own, [file])
+                yield _SidecarPart(file.name, own, [file])
         yield from shards.values()
 
     def _beside(self, entry: StoredFile | Folder) -> Sidecar | None:
@@ -181,7 +183,10 @@ def _folder_name(file: StoredFile) -> str:
 
 
 def _disagreement(
-    name: str, first: tuple[_Part, Mapping[str, Any]], second: tuple[_Part, Mapping[str, Any]], used: Iterable[str]
+    name: str,
+    first: tuple[_SidecarPart, Mapping[str, Any]],
+    second: tuple[_SidecarPart, Mapping[str, Any]],
+    used: Iterable[str],
 ) -> FormatError:
     (one, expected), (other, found) = first, second
     if one.sidecar is not None and other.sidecar is not None:

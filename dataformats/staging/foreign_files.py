@@ -8,7 +8,7 @@ from pathlib import Path
 from dataformats.errors import FormatError
 from dataformats.indexing.index_cache import INDEX_SUFFIX
 from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar
-from dataformats.interfaces import Backend, OpenOptions
+from dataformats.interfaces import Backend, ReaderOptions
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
 from dataformats.storage.files import LocalFile, LocalFolder
@@ -70,7 +70,7 @@ def records_of_shards(files: Sequence[StoredFile], backend: Backend) -> list[tup
         FormatError: One cannot be opened.
     """
     try:
-        summaries = backend.open(files, OpenOptions()).file_summaries() if files else []
+        summaries = backend.open(files, ReaderOptions()).file_summaries() if files else []
     finally:
         for file in files:
             file.release()

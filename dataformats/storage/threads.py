@@ -82,10 +82,10 @@ def for_each(work: Callable[[int], None], n: int) -> None:
             has ended; that of the lowest number, and numbers above it may be left out.
         n: How many.
     """
-    _SHARED.run(_Job(work, n))
+    _SHARED.run(_CallGroup(work, n))
 
 
-class _Job:
+class _CallGroup:
     """The calls of one `for_each`."""
 
     def __init__(self, work: Callable[[int], None], n: int) -> None:
@@ -135,10 +135,10 @@ class _SharedWork:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._jobs: list[_Job] = []
+        self._jobs: list[_CallGroup] = []
         self._n_working = 0
 
-    def run(self, job: _Job) -> None:
+    def run(self, job: _CallGroup) -> None:
         """Do a job, with the help of other threads."""
         with self._lock:
             self._jobs.append(job)

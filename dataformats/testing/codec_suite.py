@@ -72,10 +72,10 @@ class CodecCase:
     flips: bool = False
     flip_every: int = 1
     pickles: bool = True
-    coder: _Coder = field(init=False, repr=False, compare=False)
+    coder: _CaseCodec = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coder", _Coder(self.kind, self.spec, CodecResolver(self.codecs, trusted=True)))
+        object.__setattr__(self, "coder", _CaseCodec(self.kind, self.spec, CodecResolver(self.codecs, trusted=True)))
 
     def check(self, found: Any, value: Any) -> None:
         """Fail unless a value was read back."""
@@ -90,7 +90,7 @@ class CodecCase:
         return self.kind
 
 
-class _Coder:
+class _CaseCodec:
     """The codec of a case between values and blobs: of a field, or of whole records."""
 
     def __init__(self, kind: str, spec: Mapping[str, str] | None, resolver: CodecResolver) -> None:
@@ -275,7 +275,7 @@ class CodecConformance:
         if not case.pickles:
             pytest.skip("the codec cannot be pickled")
         resolver: CodecResolver = pickle.loads(pickle.dumps(case.coder.resolver))
-        again = _Coder(case.kind, case.spec, resolver)
+        again = _CaseCodec(case.kind, case.spec, resolver)
         assert [again.encode(value) for value in case.values] == [case.coder.encode(value) for value in case.values]
         pickle.loads(pickle.dumps(case.coder.resolver.codec(case.coder.kind)))
 

@@ -17,7 +17,7 @@ import pytest
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.inspecting import verify
-from dataformats.interfaces import Salvages
+from dataformats.interfaces import SupportsRepair
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.registry import backends
 from dataformats.repairing import RepairReport, repair
@@ -54,7 +54,7 @@ class DamageDurability:
 
     def test_repair(self, data: DatasetFixture) -> None:
         """A repaired file has the right records, in order, and the report counts what is kept."""
-        if not isinstance(backends.get(data.case.format), Salvages):
+        if not isinstance(backends.get(data.case.format), SupportsRepair):
             pytest.skip("the backend cannot repair")
         path = _write(data)
         for file in data.files(path):

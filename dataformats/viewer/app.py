@@ -70,7 +70,7 @@ class _Answers:
         self._scan = FieldScan(dataset)
         self._filters = Filters(dataset)
 
-    def open_again(self, query: _Query) -> Any:
+    def open_again(self, query: _RequestParameters) -> Any:
         opened = self._dataset.opened_again()
         self._scan.stop()
         self._filters.stop()
@@ -78,37 +78,37 @@ class _Answers:
         self._show(opened)
         return {}
 
-    def dataset(self, query: _Query) -> Any:
+    def dataset(self, query: _RequestParameters) -> Any:
         self._dataset.wait(_WAIT)
         return self._dataset.facts() if query.text("facts") else self._dataset.state
 
-    def records(self, query: _Query) -> Any:
+    def records(self, query: _RequestParameters) -> Any:
         self._dataset.wait(_WAIT)
         limits = DETAIL if query.text("detail") else TABLE
         return {"rows": self._dataset.rows(query.numbers("numbers", _MAX_ROWS), self._fields(query), limits)}
 
-    def _fields(self, query: _Query) -> list[int]:
+    def _fields(self, query: _RequestParameters) -> list[int]:
         return [field for field in query.numbers("fields", _MAX_FIELDS) if field < len(self._dataset.fields)]
 
-    def statistics(self, query: _Query) -> Any:
+    def statistics(self, query: _RequestParameters) -> Any:
         return self._scan.snapshot(self._fields(query))
 
-    def control_statistics(self, query: _Query) -> Any:
+    def control_statistics(self, query: _RequestParameters) -> Any:
         self._scan.start(self._fields(query)) if query.text("run") else self._scan.stop()
         return {}
 
-    def filter(self, query: _Query) -> Any:
+    def filter(self, query: _RequestParameters) -> Any:
         return {"filter": self._filters.start(query.text("condition")[:_MAX_CONDITION])}
 
-    def cancel_filter(self, query: _Query) -> Any:
+    def cancel_filter(self, query: _RequestParameters) -> Any:
         self._filters.cancel(query.number("filter"))
         return {}
 
-    def matches(self, query: _Query) -> Any:
+    def matches(self, query: _RequestParameters) -> Any:
         first, count = max(0, query.number("first")), max(0, min(query.number("count"), _MAX_ROWS))
         return self._filters.matches(query.number("filter"), first, count)
 
-    def thumbnail(self, query: _Query, record: int, field: int) -> Response:
+    def thumbnail(self, query: _RequestParameters, record: int, field: int) -> Response:
         value = self._dataset.value(record, field, query.item)
         size = max(16, min(query.number("size"), _MAX_SIDE))
         try:
@@ -119,7 +119,7 @@ class _Answers:
             picture, kind = _PAGE["broken.svg"].read_bytes(), "image/svg+xml"
         return Response(picture, media_type=kind)
 
-    def value(self, query: _Query, record: int, field: int) -> Response:
+    def value(self, query: _RequestParameters, record: int, field: int) -> Response:
         blob, kind, suffix = as_download(self._dataset.value(record, field, query.item))
         name = f"record-{record}-field-{field}.{suffix}"
         headers = {
@@ -135,7 +135,7 @@ class _Answers:
         return Response(blob[first : last + 1], 206, media_type=kind, headers=headers)
 
 
-class _Query:
+class _RequestParameters:
     """The parameters of a request."""
 
     def __init__(self, request: Request) -> None:
@@ -166,16 +166,16 @@ async def _file(request: Request) -> Response:
     return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
 
 
-def _json(answer: Callable[[_Query], Any]) -> _Endpoint:
+def _json(answer: Callable[[_RequestParameters], Any]) -> _Endpoint:
     """Return the endpoint that sends what a function returns, or its error, as JSON."""
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(_as_json, answer, _Query(request))
+        return await run_in_threadpool(_as_json, answer, _RequestParameters(request))
 
     return endpoint
 
 
-def _as_json(answer: Callable[[_Query], Any], query: _Query) -> Response:
+def _as_json(answer: Callable[[_RequestParameters], Any], query: _RequestParameters) -> Response:
     try:
         found, status = answer(query), 200
     except Exception as error:  # the page shows it
@@ -183,17 +183,19 @@ def _as_json(answer: Callable[[_Query], Any], query: _Query) -> Response:
     return Response(json.dumps(found, allow_nan=False), status, media_type="application/json")
 
 
-def _bytes(answer: Callable[[_Query, int, int], Response]) -> _Endpoint:
+def _bytes(answer: Callable[[_RequestParameters, int, int], Response]) -> _Endpoint:
     """Return the endpoint of a value of a record."""
 
     async def endpoint(request: Request) -> Response:
         place = request.path_params["record"], request.path_params["field"]
-        return await run_in_threadpool(functools.partial(_or_text, answer, _Query(request), *place))
+        return await run_in_threadpool(functools.partial(_or_text, answer, _RequestParameters(request), *place))
 
     return endpoint
 
 
-def _or_text(answer: Callable[[_Query, int, int], Response], query: _Query, record: str, field: str) -> Response:
+def _or_text(
+    answer: Callable[[_RequestParameters, int, int], Response], query: _RequestParameters, record: str, field: str
+) -> Response:
     try:
         return answer(query, int(record), int(field))
     except Exception as error:  # of a record, or of a picture

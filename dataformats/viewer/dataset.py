@@ -14,7 +14,7 @@ import numpy as np
 
 from dataformats.batch import RecordBatch
 from dataformats.cli.exit_codes import in_lines
-from dataformats.display.cells import Cell, Limits, cell
+from dataformats.display.cells import Cell, CellLimits, cell
 from dataformats.display.text import printable
 from dataformats.errors import DataFormatsError
 from dataformats.inspecting.description import shown_path
@@ -123,7 +123,7 @@ class ViewedDataset:
 
     # ---- records
 
-    def rows(self, indices: Sequence[int], fields: Sequence[int], limits: Limits) -> list[Cell]:
+    def rows(self, indices: Sequence[int], fields: Sequence[int], limits: CellLimits) -> list[Cell]:
         """Return the records with these indices: `record`, and either `cells` by field or `error`.
 
         Numbers that are out of range are left out. Memory holds a few megabytes of records at a time.
@@ -138,7 +138,7 @@ class ViewedDataset:
                 rows += self._read(part.tolist(), names, limits)
         return rows
 
-    def _read(self, indices: list[int], names: list[str], limits: Limits) -> list[Cell]:
+    def _read(self, indices: list[int], names: list[str], limits: CellLimits) -> list[Cell]:
         try:
             batch = self.source.read(indices, names, "omit")
         except Exception as error:
@@ -149,7 +149,7 @@ class ViewedDataset:
         found |= {index: {"record": index, "error": in_words(why)} for index, why in batch.failed.items()}
         return [found[index] for index in indices]
 
-    def _first(self, indices: Sequence[int], names: list[str], limits: Limits) -> Iterator[Cell]:
+    def _first(self, indices: Sequence[int], names: list[str], limits: CellLimits) -> Iterator[Cell]:
         """Yield records of the beginning, which needs no index."""
         wanted = {index for index in indices if 0 <= index < _PREVIEW}
         if not self._previews or not wanted:
@@ -210,13 +210,13 @@ def _value(batch: RecordBatch, row: int, name: str, item: int | None) -> Any:
     return value if item is None else value[item]
 
 
-def _rows(batch: RecordBatch, limits: Limits) -> Iterator[Cell]:
+def _rows(batch: RecordBatch, limits: CellLimits) -> Iterator[Cell]:
     columns: Mapping[str, Any] = batch.columns
     for row, index in enumerate(batch.indices.tolist()):
         yield {"record": index, "cells": [_cell(column, row, limits) for column in columns.values()]}
 
 
-def _cell(column: Any, row: int, limits: Limits) -> Cell:
+def _cell(column: Any, row: int, limits: CellLimits) -> Cell:
     present = getattr(column, "present", None)
     if present is not None and not present[row]:
         return {"kind": "missing"}

@@ -16,7 +16,7 @@ from dataformats.batch.column_types import items_of
 from dataformats.batch.stored_records import join_values
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact import exact
-from dataformats.columns.numbers import Numbers
+from dataformats.columns.numbers import NumberColumn
 from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Spec, Type
@@ -146,7 +146,7 @@ def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable
     dtype = given.dtype
     if given == stored or dtype is None:
         return codecs.batch_encoder(given)
-    encode, numbers = codecs.batch_encoder(stored), Numbers(given)
+    encode, numbers = codecs.batch_encoder(stored), NumberColumn(given)
 
     def encode_exact(column: Column) -> Blobs | None:
         if isinstance(column, list) and given.dims:

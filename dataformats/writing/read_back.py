@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError
-from dataformats.interfaces import Backend, OpenOptions
+from dataformats.interfaces import Backend, ReaderOptions
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.spec import VALUE
@@ -81,7 +81,7 @@ def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredReco
     """Yield the records of a file, or of all files in a folder, a few megabytes each."""
     with _opened(files) as opened:
         found = backend.find(opened) if isinstance(opened, LocalFolder) else [opened]
-        reader = backend.open(found, OpenOptions(max_record_bytes=_MAX_BYTES))
+        reader = backend.open(found, ReaderOptions(max_record_bytes=_MAX_BYTES))
         blobs = BlobReader(reader, "auto", None, _MAX_BYTES)
         try:
             if blobs.reads_sequentially:

@@ -24,7 +24,7 @@ from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing import lookup
-from dataformats.interfaces import OpenOptions
+from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile, LocalFolder
@@ -47,7 +47,7 @@ def files_of(path: Path) -> list[StoredFile]:
 def open_path(path: Path, *, verify: bool = True) -> FFRecordReader:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return BACKEND.open(files_of(path), OpenOptions(verify_checksums=verify))
+        return BACKEND.open(files_of(path), ReaderOptions(verify_checksums=verify))
 
 
 def read_all(reader: FFRecordReader) -> list[bytes | FormatError]:
@@ -107,7 +107,7 @@ def test_folders(entry: dict[str, Any]) -> None:
 
 def test_an_old_version_warns_and_names_the_file() -> None:
     with pytest.warns(UserWarning, match=r"old_version\.ffr"):
-        BACKEND.open([LocalFile(GOLDEN / "old_version.ffr")], OpenOptions())
+        BACKEND.open([LocalFile(GOLDEN / "old_version.ffr")], ReaderOptions())
 
 
 @by_id(DAMAGED)
@@ -201,7 +201,7 @@ def test_no_records(tmp_path: Path, data: bytes, message: str) -> None:
 def test_twelve_zero_bytes_are_an_empty_old_file(tmp_path: Path) -> None:
     (tmp_path / "a.ffr").write_bytes(bytes(12))
     with pytest.warns(UserWarning, match="old version"):
-        assert BACKEND.open([LocalFile(tmp_path / "a.ffr")], OpenOptions()).counts.tolist() == [0]
+        assert BACKEND.open([LocalFile(tmp_path / "a.ffr")], ReaderOptions()).counts.tolist() == [0]
 
 
 def test_a_wrong_first_offset_is_one_bad_record(tmp_path: Path) -> None:

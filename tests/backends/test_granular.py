@@ -779,7 +779,7 @@ def test_cache(version: str, cache: Any) -> None:
 def test_what_may_be_read_as_what(stored: str, declared: str, fits: bool, tmp_path: Path) -> None:
     folder = small_set(tmp_path / "data", 2)
     (folder / "spec.json").write_text(json.dumps({"a": stored if "[]" not in stored else "utf8"}))
-    reader: Any = BACKEND.open([LocalFile(path) for path in folder.iterdir()], dataformats.interfaces.OpenOptions())
+    reader: Any = BACKEND.open([LocalFile(path) for path in folder.iterdir()], dataformats.interfaces.ReaderOptions())
     reader.spec = dataformats.Spec({"a": stored})
     kind = dataformats.Type.parse(declared)
     if fits:

@@ -20,7 +20,7 @@ from dataformats.backends.ofrecord import BACKEND, OFRecordReader
 from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.errors import FormatError, SpecError, TruncatedError
-from dataformats.interfaces import OpenOptions, OutdatedIndexError, SequentialReader
+from dataformats.interfaces import OutdatedIndexError, ReaderOptions, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import backends
 from dataformats.spec import VALUE
@@ -63,7 +63,7 @@ SMALL = FRAMING.frames(RECORDS)
 
 def opened(path: Path, **options: Any) -> OFRecordReader:
     files: list[StoredFile] = [LocalFile(path)]
-    return BACKEND.open(files, OpenOptions(**options))
+    return BACKEND.open(files, ReaderOptions(**options))
 
 
 def read(source: OFRecordReader) -> list[bytes | FormatError]:

@@ -30,7 +30,7 @@ from dataformats.errors import (
     SpecError,
     UnknownNameError,
 )
-from dataformats.interfaces import OpenOptions
+from dataformats.interfaces import ReaderOptions
 from dataformats.spec import Spec, Type
 from dataformats.storage.files import LocalFile
 from dataformats.storage.reference_read import read_blobs
@@ -52,7 +52,7 @@ def by_id(entries: list[dict[str, Any]]) -> Any:
 
 
 def open_file(path: Path) -> SyrahReader:
-    return BACKEND.open([LocalFile(path)], OpenOptions())
+    return BACKEND.open([LocalFile(path)], ReaderOptions())
 
 
 def document(arrays: Mapping[str, tuple[str, Sequence[int], Sequence[int]]]) -> bytes:

@@ -24,7 +24,7 @@ from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.backends.tfrecord.reader import INDEXES
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.index_cache import IndexCache
-from dataformats.interfaces import OpenOptions, OutdatedIndexError, SequentialReader
+from dataformats.interfaces import OutdatedIndexError, ReaderOptions, SequentialReader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c
 from dataformats.spec import VALUE
@@ -55,7 +55,7 @@ def stored_files(path: Path) -> list[StoredFile]:
 
 
 def opened(path: Path, compression: str | None = "auto", **options: Any) -> TFRecordReader:
-    return BACKEND.open(stored_files(path), OpenOptions(**options), compression=compression)
+    return BACKEND.open(stored_files(path), ReaderOptions(**options), compression=compression)
 
 
 def read(source: TFRecordReader) -> list[bytes | FormatError]:
@@ -291,7 +291,7 @@ def test_the_wrong_compression_is_an_error_that_says_so(name: str, compression: 
 
 def test_each_file_of_a_data_set_may_be_compressed_differently() -> None:
     names = ["raw.tfrecord", "raw.tfrecord.gz", "raw.tfrecord.zlib"] * 4
-    source = BACKEND.open([LocalFile(FOLDER / name) for name in names], OpenOptions())
+    source = BACKEND.open([LocalFile(FOLDER / name) for name in names], ReaderOptions())
     assert source.counts.tolist() == [6, 5, 5] * 4
     assert read(source) == streamed(source)
 
@@ -569,7 +569,7 @@ def test_a_file_that_tells_no_time_has_only_hints(plain: Path, monkeypatch: pyte
     INDEXES.save(file, IndexCache("cache"), scan(INDEXES.framing, file))
     assert INDEXES.load_exact(file, IndexCache("cache")) is None
     monkeypatch.setattr(reader, "scan", never)
-    assert read(BACKEND.open([file], OpenOptions())) == found
+    assert read(BACKEND.open([file], ReaderOptions())) == found
     file._handle.close()
 
 
@@ -605,7 +605,7 @@ def test_progress_ends_at_the_size_of_all_files() -> None:
     steps: list[tuple[int, int]] = []
     for _ in range(2):  # by a pass over the files, then from the indexes
         steps.clear()
-        options = OpenOptions(progress=lambda done, total: steps.append((done, total)))
+        options = ReaderOptions(progress=lambda done, total: steps.append((done, total)))
         assert len(BACKEND.open(files, options).counts) == 5
         total = sum(file.size for file in files)
         assert steps[-1] == (total, total)

@@ -19,7 +19,7 @@ import dataformats
 from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
 from dataformats.indexing.indexed_reader import FileIndex
-from dataformats.interfaces import FieldsBackend, FieldsWriter, OpenOptions, OptionalFields, SniffResult, StoredFile
+from dataformats.interfaces import FieldsBackend, FieldsWriter, OptionalFields, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.writing.appending_writer import AppendingWriter
 
@@ -64,7 +64,7 @@ def scan(file: StoredFile, names: Sequence[str], at: int, longest: int) -> tuple
 
 
 class RowsReader(IndexedFieldsReader):
-    def __init__(self, files: Sequence[StoredFile], options: OpenOptions) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
         self.files = files
         super().__init__(files, options, "rows-1")
 
@@ -142,7 +142,7 @@ class Rows(FieldsBackend, OptionalFields):
             return SniffResult("yes")
         return SniffResult("damaged" if MAGIC.startswith(found) else "no", f"the magic number is {found!r}")
 
-    def open(self, files: Sequence[StoredFile], options: OpenOptions, **_: Any) -> RowsReader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> RowsReader:
         return RowsReader(files, options)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:

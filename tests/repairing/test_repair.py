@@ -171,8 +171,8 @@ def test_new_data_that_are_read_back_otherwise(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_backend_that_cannot_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.reading.damaged.Salvages", int)
-    with pytest.raises(TypeError, match="Salvages"):
+    monkeypatch.setattr("dataformats.reading.damaged.SupportsRepair", int)
+    with pytest.raises(TypeError, match="SupportsRepair"):
         dataformats.repair(DAMAGED, tmp_path / "x.tfrecord")
 
 

@@ -33,7 +33,7 @@ PROMISED = {
         "Codec",
         "FieldsBackend",
         "FieldsWriter",
-        "OpenOptions",
+        "ReaderOptions",
         "Reader",
         "RecordCodec",
         "RecordWriter",

@@ -63,7 +63,7 @@ def test_a_failure_takes_no_number_from_under_another_thread() -> None:
     def fail(number: int) -> None:
         raise ValueError
 
-    job = threads._Job(fail, 3)
+    job = threads._CallGroup(fail, 3)
     job._todo = Todo(range(3))
     assert job.step()
     assert not job.step()

@@ -25,7 +25,7 @@ from dataformats.kernels.wire_columns import JOINED, RAGGED, Output
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KIND_NAMES", "Dense", "Field", "Found", "Padded"]
+__all__ = ["KIND_NAMES", "Dense", "Found", "Padded", "ParsedFeature"]
 
 _KINDS = {"string": BYTES, "float32": FLOATS, "int64": INTEGERS}
 _bools = rows(np.dtype(np.bool_), ())
@@ -36,7 +36,7 @@ Found = Mapping[str, FeatureColumn]
 """Name to its features, one a record."""
 
 
-class Field(ABC):
+class ParsedFeature(ABC):
     """One feature of a configuration.
 
     Args:
@@ -106,7 +106,7 @@ class Field(ABC):
         )
 
 
-class Dense(Field):
+class Dense(ParsedFeature):
     """A `FixedLenFeature`."""
 
     def __init__(self, name: str, feature: FixedLenFeature) -> None:
@@ -160,7 +160,7 @@ class Dense(Field):
         return super().output()
 
 
-class Padded(Field):
+class Padded(ParsedFeature):
     """A `FixedLenSequenceFeature`."""
 
     def __init__(self, name: str, feature: FixedLenSequenceFeature, in_steps: bool = False) -> None:
@@ -229,7 +229,7 @@ def _records(lists: FeatureColumn) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(lists)), lists.counts)
 
 
-def _default(value: Any, field: Field) -> NDArray[Any] | None:
+def _default(value: Any, field: ParsedFeature) -> NDArray[Any] | None:
     """Return a default value; one without elements is none."""
     default = None if value is None else np.asarray(convert(value, field.dtype), field.dtype.dtype)
     return default if default is not None and default.size else None

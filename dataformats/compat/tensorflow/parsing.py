@@ -12,9 +12,9 @@ from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE
 from dataformats.codecs.features.wire_column import find
 from dataformats.compat.tensorflow import sparse
-from dataformats.compat.tensorflow.columns import Field, Padded
+from dataformats.compat.tensorflow.columns import Padded, ParsedFeature
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.plan import Plan, plan_of
+from dataformats.compat.tensorflow.plan import ParsePlan, plan_of
 from dataformats.compat.tensorflow.ragged_columns import Rows
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import Shape
@@ -164,14 +164,14 @@ def parse_single_sequence_example(
         return values, {field.name: _one_of_steps(field, found[1][field.keys[0]]) for field in lists.fields}
 
 
-def _one_of_steps(field: Field, lists: FeatureColumn) -> Any:
+def _one_of_steps(field: ParsedFeature, lists: FeatureColumn) -> Any:
     if isinstance(field, Padded):
         return field.steps(lists)[0]
     values, counts = field.values_of_steps(lists)
     return field.ragged(values, counts) if isinstance(field, Rows) else sparse.of_rows(values, counts)
 
 
-def _batch_of_steps(field: Field, lists: FeatureColumn) -> Any:
+def _batch_of_steps(field: ParsedFeature, lists: FeatureColumn) -> Any:
     values, counts = field.values_of_steps(lists)
     if isinstance(field, Rows):
         return field.ragged(field.ragged(values, counts), lists.counts)
@@ -194,7 +194,7 @@ def _blobs(serialized: Any) -> Blobs:
 
 
 def _find_sequences(
-    blobs: Blobs, context: Plan, lists: Plan
+    blobs: Blobs, context: ParsePlan, lists: ParsePlan
 ) -> tuple[dict[str, FeatureColumn], dict[str, FeatureColumn]]:
     """Return the features of the context, and the feature lists, by key."""
     wanted = [*((0, key) for key in context.keys), *((1, key) for key in lists.keys)]

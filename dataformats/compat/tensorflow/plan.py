@@ -10,7 +10,7 @@ from dataformats.batch import Blobs
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
 from dataformats.codecs.features.wire_column import find
-from dataformats.compat.tensorflow.columns import Dense, Field, Padded
+from dataformats.compat.tensorflow.columns import Dense, Padded, ParsedFeature
 from dataformats.compat.tensorflow.features import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -23,12 +23,12 @@ from dataformats.compat.tensorflow.sparse_columns import Indexed, Sparse
 from dataformats.kernels.wire import Shape
 from dataformats.kernels.wire_columns import JOINED, RAGGED, ReadValues, Value, ValueForm, plan_columns
 
-__all__ = ["Plan", "plan_of"]
+__all__ = ["ParsePlan", "plan_of"]
 
 _PLANS = 64  # configurations whose plans are kept
 
 
-class Plan:
+class ParsePlan:
     """The features of one configuration.
 
     Attributes:
@@ -68,7 +68,7 @@ class Plan:
         return values
 
 
-def _field_of_steps(name: str, feature: Any) -> Field:
+def _field_of_steps(name: str, feature: Any) -> ParsedFeature:
     if isinstance(feature, FixedLenSequenceFeature):
         return Padded(name, feature, in_steps=True)
     field = _field_of(name, feature)
@@ -80,7 +80,7 @@ def _field_of_steps(name: str, feature: Any) -> Field:
     return field
 
 
-def _reader(fields: Sequence[Field]) -> ReadValues | None:
+def _reader(fields: Sequence[ParsedFeature]) -> ReadValues | None:
     """Return a function from one record to its stored values by key; `None` if a field needs columns."""
     planned = [(field.keys[0], field.output()) for field in fields]
     outputs = [output for _, output in planned if output is not None]
@@ -91,7 +91,7 @@ def _reader(fields: Sequence[Field]) -> ReadValues | None:
     return plan_columns(Shape.EXAMPLE, [(0, key) for key, _ in planned], outputs, values)[1]
 
 
-def plan_of(features: Mapping[str, Any], *, in_steps: bool = False) -> Plan:
+def plan_of(features: Mapping[str, Any], *, in_steps: bool = False) -> ParsePlan:
     """Return the plan of a configuration.
 
     Args:
@@ -107,15 +107,15 @@ def plan_of(features: Mapping[str, Any], *, in_steps: bool = False) -> Plan:
         # Tuples of different types may be equal.
         return _kept_plan(tuple(features.items()), tuple(map(type, features.values())), in_steps)
     except TypeError:  # a default value that is a list or an array
-        return Plan(features, in_steps=in_steps)
+        return ParsePlan(features, in_steps=in_steps)
 
 
 @lru_cache(_PLANS)
-def _kept_plan(features: tuple[tuple[str, Any], ...], types: tuple[type, ...], in_steps: bool) -> Plan:
-    return Plan(dict(features), in_steps=in_steps)
+def _kept_plan(features: tuple[tuple[str, Any], ...], types: tuple[type, ...], in_steps: bool) -> ParsePlan:
+    return ParsePlan(dict(features), in_steps=in_steps)
 
 
-_FIELDS: dict[type, Callable[[str, Any], Field]] = {
+_FIELDS: dict[type, Callable[[str, Any], ParsedFeature]] = {
     FixedLenFeature: Dense,
     FixedLenSequenceFeature: Padded,
     VarLenFeature: Sparse,
@@ -124,7 +124,7 @@ _FIELDS: dict[type, Callable[[str, Any], Field]] = {
 }
 
 
-def _field_of(name: str, feature: Any) -> Field:
+def _field_of(name: str, feature: Any) -> ParsedFeature:
     """Return the field of a configuration.
 
     Raises:

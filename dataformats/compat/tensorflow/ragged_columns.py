@@ -10,7 +10,7 @@ import numpy as np
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import INTEGERS, MISSING
 from dataformats.compat.tensorflow import ragged
-from dataformats.compat.tensorflow.columns import KIND_NAMES, Field, Found
+from dataformats.compat.tensorflow.columns import KIND_NAMES, Found, ParsedFeature
 from dataformats.compat.tensorflow.features import (
     RaggedFeature,
     RowLengths,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Rows"]
 
 
-class Rows(Field):
+class Rows(ParsedFeature):
     """A `RaggedFeature`."""
 
     group = 2

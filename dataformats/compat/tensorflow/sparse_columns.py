@@ -8,7 +8,7 @@ import numpy as np
 
 from dataformats.codecs.features.list_kinds import INTEGERS
 from dataformats.compat.tensorflow import sparse
-from dataformats.compat.tensorflow.columns import Field, Found
+from dataformats.compat.tensorflow.columns import Found, ParsedFeature
 from dataformats.compat.tensorflow.features import SparseFeature
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Indexed", "Sparse"]
 
 
-class Sparse(Field):
+class Sparse(ParsedFeature):
     """A `VarLenFeature`."""
 
     group = 0
@@ -32,7 +32,7 @@ class Sparse(Field):
         return sparse.of_one(np.empty(0, self.dtype.dtype) if values is None else values)
 
 
-class Indexed(Field):
+class Indexed(ParsedFeature):
     """A `SparseFeature`."""
 
     group = 3

@@ -93,7 +93,7 @@ class TFRecordWriter:
         return _serialized(Shape.SEQUENCE_EXAMPLE, context_datum, features_datum)
 
 
-class _Feature(NamedTuple):
+class _FeatureWriter(NamedTuple):
     """How a feature is written.
 
     Attributes:
@@ -162,15 +162,15 @@ def _serialized(shape: Shape, context: Datum, lists: Datum) -> bytes:
     return written
 
 
-def _feature_of(part: int, key: str, pair: Any) -> _Feature:
+def _feature_of(part: int, key: str, pair: Any) -> _FeatureWriter:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise FeatureTypeError(f"expected a value and its type, found {pair!r:.80}", field=key)
     value, typename = pair
-    return _Feature(part, key, KINDS[list_of(typename, TYPENAMES, key)], isinstance(value, _SEQUENCES))
+    return _FeatureWriter(part, key, KINDS[list_of(typename, TYPENAMES, key)], isinstance(value, _SEQUENCES))
 
 
 @functools.lru_cache(256)
-def _writer(shape: Shape, features: tuple[_Feature, ...]) -> Write | None:
+def _writer(shape: Shape, features: tuple[_FeatureWriter, ...]) -> Write | None:
     fields = []
     for part, key, kind, many in features:
         _, item, letter, width = _LISTS[kind]
@@ -181,7 +181,7 @@ def _writer(shape: Shape, features: tuple[_Feature, ...]) -> Write | None:
     return writer(shape, fields)
 
 
-def _joined(features: Sequence[_Feature], values: Sequence[Any]) -> bytes:
+def _joined(features: Sequence[_FeatureWriter], values: Sequence[Any]) -> bytes:
     """Return the record, without kernels."""
     maps: tuple[list[bytes], list[bytes]] = ([], [])
     for feature, value in zip(features, values, strict=True):
