@@ -12,7 +12,7 @@ from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.indexing.file_index import FileIndex
-from dataformats.interfaces import FileWriter
+from dataformats.interfaces import BlobWriter, FileWriter
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.atomic import write_parts
@@ -118,14 +118,15 @@ class AppendingWriter(FileWriter):
         """Append one record.
 
         Raises:
-            TypeError: It is neither bytes, bytearray, memoryview nor a mapping.
+            TypeError: It is not bytes, bytearray or memoryview; if fields are stored apart, not a mapping.
             SpecError: The format cannot hold it.
         """
         if isinstance(record, (bytearray, memoryview)):
             record = bytes(record)
-        if not isinstance(record, (bytes, Mapping)):
-            kind = type(record).__name__
-            raise TypeError(f"cannot append a record to {str(self._path)!r}: expected bytes, found {kind}")
+        expected = bytes if isinstance(self, BlobWriter) else Mapping
+        if not isinstance(record, expected):
+            kinds = f"expected {expected.__name__.lower()}, found {type(record).__name__}"
+            raise TypeError(f"cannot append a record to {str(self._path)!r}: {kinds}")
         self.check(record)
         n_bytes = _n_bytes(record)
         if n_bytes > LARGE_BYTES:
