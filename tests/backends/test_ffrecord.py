@@ -133,7 +133,7 @@ def test_offsets_out_of_order_are_refused_without_checksums_too() -> None:
     assert [i for i, blob in enumerate(found) if isinstance(blob, bytes)] == [0, 4, 5]
 
 
-def test_unfinished_says_what_to_do() -> None:
+def test_unfinished_file_raises_with_cause() -> None:
     with pytest.raises(FormatError, match="killed before close"):
         open_path(GOLDEN / "corrupt/unfinished.ffr")
 
@@ -388,7 +388,7 @@ def test_killed_after_close_before_renaming(tmp_path: Path, with_journal: bool) 
     assert resumed(path) == len(SMALL)
 
 
-def test_what_an_interrupted_close_left_is_no_harm(tmp_path: Path) -> None:
+def test_resume_deletes_leftovers_of_interrupted_close(tmp_path: Path) -> None:
     path = tmp_path / "a.ffr"
     left(path)
     (tmp_path / "a.ffr.partial").write_bytes(b"half a file")
@@ -468,7 +468,7 @@ def test_a_broken_header_in_a_small_set_fails_at_open(large: Path, monkeypatch: 
         open_path(large)
 
 
-def test_what_stands_in_prefixes_fails_at_open_in_a_large_set_too(large: Path) -> None:
+def test_truncated_file_fails_at_open_of_large_set(large: Path) -> None:
     (large / "4.ffr").write_bytes(plain_file(SMALL)[:20])
     with pytest.raises(TruncatedError, match=r"4\.ffr"):
         open_path(large)

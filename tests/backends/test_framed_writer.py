@@ -41,7 +41,7 @@ def test_a_large_record_is_not_copied(format: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("format", "options"), CASES)
-def test_a_write_that_failed_is_repeated(
+def test_failed_write_is_repeated(
     format: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is full in the middle of a record, and has room again later."""

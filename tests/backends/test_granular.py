@@ -134,7 +134,7 @@ def test_columns(entry: dict[str, Any]) -> None:
 
 
 @by_id([entry for entry in SETS if "refs" in entry])
-def test_refs_tell_what_is_available(entry: dict[str, Any]) -> None:
+def test_refs_give_available_elements(entry: dict[str, Any]) -> None:
     source = dataformats.open(path_of(entry), format="granular")
     for index, row in enumerate(entry["refs"]):
         for name, ref in zip(sorted(entry["spec"]), row, strict=True):
@@ -303,7 +303,7 @@ def test_other_fields_of_a_damaged_row_are_read(name: str) -> None:
     assert kept.failed
 
 
-def test_an_interrupted_data_set_has_its_whole_rows_and_one_that_raises() -> None:
+def test_interrupted_dataset_has_whole_rows_and_one_error() -> None:
     for entry in INTERRUPTED:
         source = dataformats.open(path_of(entry), format="granular")
         whole = entry["rows_safe"]
@@ -331,7 +331,7 @@ def test_short_fields_are_named(name: str) -> None:
     assert "'b' has 4" in report.findings[0].message
 
 
-def test_a_short_shard_has_its_own_row_that_raises(tmp_path: Path) -> None:
+def test_short_shard_loses_only_its_own_row(tmp_path: Path) -> None:
     folder = copied(GOLDEN / "v3/sharded", tmp_path / "data")
     whole = list(dataformats.open(folder))
     os.truncate(folder / "000001/t.idx", 3 * 8)
@@ -366,7 +366,7 @@ def test_refs_of_fewer_rows_than_the_fields_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 8, 9, 39])
-def test_a_torn_index_entry_is_one_record_that_raises(stop: int, tmp_path: Path) -> None:
+def test_torn_index_entry_is_one_failing_record(stop: int, tmp_path: Path) -> None:
     for name in ("bag.bag", "bag.idx"):
         shutil.copyfile(GOLDEN / "v3" / name, tmp_path / name)
     whole = list(dataformats.open(tmp_path / "bag.bag"))
@@ -402,7 +402,7 @@ def test_a_short_field_is_resumed(generation: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [8, 16, 24])
-def test_a_bag_that_lost_its_end_gives_no_other_rows(cut: int, tmp_path: Path) -> None:
+def test_truncated_bag_returns_no_wrong_values(cut: int, tmp_path: Path) -> None:
     spec = {"id": "int64", "n": "utf8", "b": "bytes"}
     rows = [{"b": bytes([i] * 8), "id": i, "n": f"name {i}"} for i in range(9)]
     with dataformats.create(tmp_path / "x", "granular", spec=spec, generation=2) as writer:
@@ -495,7 +495,7 @@ def spying(function: Any, opened: list[str]) -> Any:
     return spy
 
 
-def test_a_type_that_is_none_of_the_grammar_is_opaque(tmp_path: Path) -> None:
+def test_unknown_type_is_opaque(tmp_path: Path) -> None:
     folder = copied(GOLDEN / "v2/base", tmp_path / "data")
     types = {"a": "my type!", "b": "pickle", "c": "float32[2]", "s": "x y[]"}
     (folder / "spec.json").write_text(json.dumps(types))
@@ -555,7 +555,7 @@ def test_a_cache_of_downloads_is_a_folder_of_links_to_one_folder(name: str, tmp_
     assert list(dataformats.open(snapshot)) == list(dataformats.open(GOLDEN / "v3" / name))
 
 
-def test_a_shard_that_is_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_shard_link_out_of_folder_is_refused(tmp_path: Path) -> None:
     folder = copied(GOLDEN / "v3/sharded", tmp_path / "data")
     rows = list(dataformats.open(folder))
     (folder / "000001").rename(tmp_path / "elsewhere")
@@ -632,7 +632,7 @@ def limits(ends: list[int], size: int = 1000) -> tuple[list[int], list[int]]:
         ([5, 3, 10, 9], [1, 2, 3]),
     ],
 )
-def test_ends_that_cannot_be_believed(ends: list[int], wrong: list[int]) -> None:
+def test_limits_mark_impossible_ends(ends: list[int], wrong: list[int]) -> None:
     assert limits(ends)[1] == wrong
 
 
@@ -665,7 +665,7 @@ values = st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 300))
 
 
 @given(st.lists(st.tuples(values, st.one_of(st.just([]), st.lists(values, min_size=2, max_size=2))), max_size=20))
-def test_refs_are_what_msgpack_says(rows: list[Any]) -> None:
+def test_refs_match_msgpack(rows: list[Any]) -> None:
     packed = [msgpack.packb(list(row)) or b"" for row in rows]
     ends = np.cumsum([0, *map(len, packed)])
     refs = parse_refs(b"".join(packed), ends[:-1], ends[1:], [False, True])
@@ -721,7 +721,7 @@ def test_masks(version: str) -> None:
     assert source.available(4) == {"a": True, "b": True, "c": True, "s": range(2)}
 
 
-def test_a_mask_reads_only_what_it_asks_for(tmp_path: Path) -> None:
+def test_mask_locates_only_its_elements(tmp_path: Path) -> None:
     folder = copied(GOLDEN / "v2/base", tmp_path / "data")
     frames: Any = dataformats.open(folder)
     located = frames.reader.locate(np.array([1, 4]), {"s": range(1, 2)})
@@ -776,7 +776,7 @@ def test_cache(version: str, cache: Any) -> None:
         ("png", "png[3]", False),
     ],
 )
-def test_what_may_be_read_as_what(stored: str, declared: str, fits: bool, tmp_path: Path) -> None:
+def test_stored_type_reads_only_as_fitting_types(stored: str, declared: str, fits: bool, tmp_path: Path) -> None:
     folder = small_set(tmp_path / "data", 2)
     (folder / "spec.json").write_text(json.dumps({"a": stored if "[]" not in stored else "utf8"}))
     reader: Any = BACKEND.open([LocalFile(path) for path in folder.iterdir()], dataformats.interfaces.ReaderOptions())
@@ -789,7 +789,7 @@ def test_what_may_be_read_as_what(stored: str, declared: str, fits: bool, tmp_pa
             reader.stored_type_for("a", kind)
 
 
-def test_a_field_that_is_not_there() -> None:
+def test_missing_field_in_spec_raises() -> None:
     with pytest.raises(SpecError, match="no such field"):
         dataformats.open(GOLDEN / "v3/base", spec={"x": "utf8"})[0]
 
@@ -899,7 +899,7 @@ def test_types_are_stored_by_their_own_names(tmp_path: Path) -> None:
     assert [stored[name] for name in names] == ["i64", "u64", "array", "array", "array", "png[]", "utf8[]"]
 
 
-def test_what_the_format_holds_needs_no_sidecar(tmp_path: Path) -> None:
+def test_plain_spec_needs_no_sidecar(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "d", "granular", spec={"a": "utf8", "n": "int"}) as writer:
         writer.append({"a": "", "n": 0})
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
@@ -917,7 +917,9 @@ def test_what_the_format_holds_needs_no_sidecar(tmp_path: Path) -> None:
         ({}, None, ["at least one field"]),
     ],
 )
-def test_what_it_cannot_hold(spec: dict[str, str], generation: int | None, words: list[str], tmp_path: Path) -> None:
+def test_unsupported_spec_names_the_wrong_fields(
+    spec: dict[str, str], generation: int | None, words: list[str], tmp_path: Path
+) -> None:
     with pytest.raises(SpecError) as caught:
         dataformats.create(tmp_path / "d", "granular", spec=spec, generation=generation)
     assert all(word in str(caught.value) for word in words), str(caught.value)
@@ -1001,7 +1003,7 @@ def test_interrupted_ones_are_completed(entry: dict[str, Any], place: str, tmp_p
 
 
 @by_id(INTERRUPTED)
-def test_a_resume_that_adds_nothing_and_fails_changes_nothing(entry: dict[str, Any], tmp_path: Path) -> None:
+def test_failed_resume_without_records_changes_nothing(entry: dict[str, Any], tmp_path: Path) -> None:
     folder = copied(path_of(entry), tmp_path / "d")
     with pytest.raises(RuntimeError), dataformats.create(folder, "granular", spec=entry["spec"], resume=True):
         raise RuntimeError
@@ -1027,7 +1029,7 @@ def test_a_finished_one_is_appended_to_in_place(tmp_path: Path) -> None:
     assert files_in(folder) == files_in(wanted)
 
 
-def test_the_sidecar_keeps_up_with_what_is_appended_in_place(tmp_path: Path) -> None:
+def test_sidecar_follows_appends_in_place(tmp_path: Path) -> None:
     spec = {"x": "float32[2]"}
     for i in range(3):
         with dataformats.create(tmp_path / "d", "granular", spec=spec, resume=True) as writer:
@@ -1152,7 +1154,7 @@ def test_any_empty_files_of_a_new_bag_are_resumed(generation: int, present: list
     assert list(dataformats.open(tmp_path / "x.bag")) == [b"x"]
 
 
-def test_a_column_that_lacks_far_more_than_a_crash_leaves_out_is_not_cut_to(tmp_path: Path) -> None:
+def test_resume_refuses_far_shorter_column(tmp_path: Path) -> None:
     path = tmp_path / "d"
     with dataformats.create(path, "granular", spec={"a": "int", "b": "int"}) as writer:
         writer.extend({"a": i, "b": i} for i in range(6000))

@@ -63,7 +63,7 @@ def test_a_declared_dataset_is_one_listing(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(dataformats.open(bag, format="granular")) == 49
 
 
-def test_sizes_that_a_listing_lacks_are_requested_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sizes_are_requested_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the pages of HTTP servers, which list names alone."""
     folder = FsspecFolder(fsspec.filesystem("memory"), written("sizes", 3).removeprefix("memory:/"))
     names = [name for name in folder.names() if name.endswith(".idx")]

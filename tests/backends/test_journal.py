@@ -67,7 +67,7 @@ def k(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-def test_what_was_appended_comes_out(tmp_path: Path, k: int) -> None:
+def test_journal_returns_appended_entries(tmp_path: Path, k: int) -> None:
     written(tmp_path / "j", k)
     stored = StoredJournal.find(tmp_path / "j", MAGIC)
     assert stored is not None
@@ -234,7 +234,7 @@ def test_data_with_a_flipped_bit(data: int) -> None:
 
 @pytest.mark.parametrize("n_sizes", [0, 2**31, 2**32 - 1])
 @pytest.mark.parametrize("text", [b"{}", b"[]", b"3", b"{", b"[" * 10_000])
-def test_a_head_that_no_writer_writes_is_not_sound(tmp_path: Path, n_sizes: int, text: bytes) -> None:
+def test_impossible_journal_header_is_rejected(tmp_path: Path, n_sizes: int, text: bytes) -> None:
     for n in {n_sizes, 1} - ({1} if text == b"{}" else set()):
         head = struct.pack("<8sII", MAGIC, n, len(text)) + text
         (tmp_path / "j").write_bytes(head + crc32(head).to_bytes(4, "little") + bytes(64))

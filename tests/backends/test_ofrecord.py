@@ -388,7 +388,7 @@ def test_two_files_of_one_number_are_an_error(tmp_path: Path) -> None:
         parts(tmp_path / "twice", ["part-0", "part-1", "part-00001"])
 
 
-def test_parts_of_another_format_are_opened_as_that(tmp_path: Path) -> None:
+def test_part_files_of_tfrecord_open_as_tfrecord(tmp_path: Path) -> None:
     tmp_path.joinpath("x").mkdir()
     for number in (10, 9):
         shutil.copy(GOLDEN / "tfrecord/raw.tfrecord", tmp_path / f"x/part-{number}")
@@ -439,7 +439,7 @@ def test_conversion_to_and_from_tfrecord(tmp_path: Path) -> None:
     ]
 
 
-def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path) -> None:
+def test_flushed_records_survive_unclosed_writer(tmp_path: Path) -> None:
     path = tmp_path / "x"
     writer = BACKEND.create(path)
     for record in RECORDS:
@@ -454,7 +454,7 @@ def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path)
 
 
 @pytest.mark.parametrize("rest", [bytes(100), b"\xff" * 100, struct.pack("<q", 2**40) + bytes(50)])
-def test_a_file_is_resumed_before_what_no_writer_wrote(rest: bytes, tmp_path: Path) -> None:
+def test_resume_replaces_foreign_tail(rest: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(SMALL + rest)
     writer = BACKEND.create(path, resume=True)

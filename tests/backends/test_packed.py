@@ -67,7 +67,7 @@ def test_refused(entry: dict[str, Any]) -> None:
     assert "GOLDEN_PICKLE_RAN" not in os.environ
 
 
-def test_what_the_error_says() -> None:
+def test_unsafe_pickle_error_names_global_and_opcode() -> None:
     with pytest.raises(FormatError, match=r"'builtins exec', which was not executed \(opcode STACK_GLOBAL\)"):
         PackedFolder(GOLDEN / "corrupt/packed_evil.ffr")
 
@@ -210,7 +210,7 @@ def test_bad_structures(name: str) -> None:
     assert "DATAFORMATS_TEST_RAN" not in os.environ
 
 
-def test_the_depth_that_is_allowed() -> None:
+def test_nesting_of_64_levels_is_allowed() -> None:
     assert parse(pickle.dumps(nested(64))) == nested(64)
 
 

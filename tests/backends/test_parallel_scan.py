@@ -96,7 +96,7 @@ def nested(depth: int, width: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [50, 64, 100, 333, 1000])
-def test_records_that_hold_tfrecords(size: int, tiny: Callable[[int, int], None]) -> None:
+def test_scan_reads_records_holding_tfrecords(size: int, tiny: Callable[[int, int], None]) -> None:
     for depth in (1, 2, 3, 4):
         inner = nested(depth, 10)
         content = frames([inner, b"", inner[:-3], b"x" * 40, inner])
@@ -110,7 +110,7 @@ def test_data_made_of_headers(tiny: Callable[[int, int], None]) -> None:
     assert_same(tiny, TFRECORD, Held(content), [64, 100, 500])
 
 
-def test_a_header_in_data_that_leads_over_true_frames(tiny: Callable[[int, int], None]) -> None:
+def test_header_in_data_does_not_mislead_scan(tiny: Callable[[int, int], None]) -> None:
     padding, between = b"p" * 250, [b"true", b"frames", b"x" * 50, b""]
     inner = frames([b"inside"] * 30)
     to_inner = len(frames(between)) + 4 + 12  # from the end of the header: a footer, true frames, a header
@@ -170,7 +170,7 @@ def test_pieces_are_used(tiny: Callable[[int, int], None], monkeypatch: pytest.M
     assert len(taken) < 40  # nothing tells where an OFRecord begins
 
 
-def test_what_a_thread_raises_arrives(tiny: Callable[[int, int], None]) -> None:
+def test_error_of_scan_thread_is_raised(tiny: Callable[[int, int], None]) -> None:
     class Failing(Held):
         def read_into(self, offset: int, out: memoryview) -> int:
             if offset > 5000:

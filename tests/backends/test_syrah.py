@@ -131,7 +131,7 @@ def expected_type(array: dict[str, Any]) -> str:
 
 
 @by_id(GOOD)
-def test_what_is_stored(entry: dict[str, Any]) -> None:
+def test_stored_arrays_match_golden_digests(entry: dict[str, Any]) -> None:
     reader = open_file(GOLDEN / entry["path"])
     names = [array["name"] for array in entry["arrays"]]
     located = reader.locate(np.arange(entry["n"]), dict.fromkeys(names, True))
@@ -147,7 +147,7 @@ def test_what_is_stored(entry: dict[str, Any]) -> None:
 
 
 @by_id(GOOD)
-def test_the_metadata_are_what_another_decoder_finds(entry: dict[str, Any]) -> None:
+def test_parsed_metadata_match_bson_library(entry: dict[str, Any]) -> None:
     data = (GOLDEN / entry["path"]).read_bytes()[entry["metadata_offset"] :]
     tables = parse_metadata(data, "a.syr", 0)
     expected = bson.decode(data)
@@ -230,7 +230,7 @@ def test_an_unknown_dtype_leaves_the_other_arrays() -> None:
         ("fewer_sizes", r"'x'.* expected 6 items, found 5 items"),
     ],
 )
-def test_errors_say_what_happened(name: str, message: str) -> None:
+def test_corrupt_files_raise_their_cause(name: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         open_file(GOLDEN / "corrupt" / f"{name}.syr")
 
@@ -243,7 +243,7 @@ def test_errors_say_what_happened(name: str, message: str) -> None:
         ("size_past_eof", "found 1000000 bytes"),
     ],
 )
-def test_records_say_what_is_wrong_with_them(name: str, message: str) -> None:
+def test_corrupt_records_raise_their_cause(name: str, message: str) -> None:
     src = dataformats.open(GOLDEN / "corrupt" / f"{name}.syr")
     assert str(src.spec["x"]) == "float64[]"
     bad = [i for i in range(len(src)) if i not in src.read(range(len(src)), on_corrupt="omit").indices]
@@ -391,7 +391,7 @@ def test_files_with_the_same_arrays_in_another_order(tmp_path: Path) -> None:
     assert list(batch["s"]) == ["", "x", "", "yy"]
 
 
-def test_an_item_of_one_of_several_files_that_lies_outside(tmp_path: Path) -> None:
+def test_item_outside_its_file_is_one_failing_record(tmp_path: Path) -> None:
     data = b"".join(map(int32, range(3)))
     for name, sizes in (("a1.syr", [4, 4, 4]), ("a2.syr", [4, 400, 4]), ("a3.syr", [4, 4, 4])):
         (tmp_path / name).write_bytes(whole(data, document({"n": ("int32", [22, 26, 30], sizes)})))
@@ -423,7 +423,7 @@ def forget_sidecars(folder: Path) -> None:
         sidecar.unlink()
 
 
-def test_lengths_that_differ_between_files(tmp_path: Path) -> None:
+def test_lengths_differing_between_files_infer_ragged_type(tmp_path: Path) -> None:
     write_file(tmp_path / "a1.syr", {"n": "int32[2]"}, [{"n": [1, 2]}])
     write_file(tmp_path / "a2.syr", {"n": "int32[3]"}, [{"n": [1, 2, 3]}])
     assert dataformats.open(tmp_path / "a2.syr").spec == {"n": "int32[3]"}
@@ -469,13 +469,13 @@ def test_a_spec_restores_shapes_and_codecs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["int32[6]", "uint16[6]", "jpg", "utf8", "int16[6]?", "bytes[]", "bytes?", "jpg[]"])
-def test_a_spec_that_does_not_fit(tmp_path: Path, kind: str) -> None:
+def test_wrong_shape_in_spec_names_the_field(tmp_path: Path, kind: str) -> None:
     path = write_file(tmp_path / "a.syr", {"m": "int16[6]"}, [{"m": range(6)}])
     with pytest.raises(SpecError, match="'m'"):
         dataformats.open(path, spec={"m": kind})[0]
 
 
-def test_a_spec_with_a_field_that_is_not_there(tmp_path: Path) -> None:
+def test_spec_with_unknown_field_or_length_raises(tmp_path: Path) -> None:
     path = write_file(tmp_path / "a.syr", {"m": "int16[6]"}, [{"m": range(6)}])
     with pytest.raises(SpecError, match="'other'"):
         dataformats.open(path, spec={"other": "int16"})
@@ -550,14 +550,14 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[b
 
 @given(st.dictionaries(st.text(max_size=5).filter(lambda name: "\0" not in name), st.sampled_from(["int8", "str"]),
                        min_size=1, max_size=4), st.integers(0, 3))  # fmt: skip
-def test_the_metadata_are_what_another_encoder_makes(dtypes: dict[str, str], n: int) -> None:
+def test_built_metadata_match_bson_library(dtypes: dict[str, str], n: int) -> None:
     table = [np.arange(n, dtype="<i8").tobytes()] * len(dtypes)
     expected = document({name: (dtype, range(n), range(n)) for name, dtype in dtypes.items()})
     assert b"".join(build_metadata(dtypes, table, table)) == expected
     assert metadata_bytes(dtypes, n) == len(expected)
 
 
-def test_specs_that_cannot_be_held(tmp_path: Path) -> None:
+def test_unsupported_specs_name_every_wrong_field(tmp_path: Path) -> None:
     wrong = {
         "a": "jpg[]", "b": "int64?", "c": "utf8[3]", "d": "float32[2][]", "zero\0": "int8", "\ud800": "int8"
     }  # fmt: skip
@@ -663,7 +663,7 @@ def test_resuming_a_damaged_item(tmp_path: Path) -> None:
     assert resumed(path) == 2
 
 
-def test_resuming_a_file_that_was_complete(tmp_path: Path) -> None:
+def test_resume_accepts_complete_file(tmp_path: Path) -> None:
     path, journal = left_behind(tmp_path)
     entries = journal.read_bytes()
     assert resumed(path) == 6
@@ -675,7 +675,7 @@ def test_resuming_a_file_that_was_complete(tmp_path: Path) -> None:
     assert path.read_bytes() == complete
 
 
-def test_what_cannot_be_resumed(tmp_path: Path) -> None:
+def test_resume_refuses_other_spec_journal_or_writer(tmp_path: Path) -> None:
     path, journal = left_behind(tmp_path)
     for spec in ({"n": "int64"}, {"data": "bytes", "n": "int64"}, {"n": "int32", "data": "bytes"}):
         with pytest.raises(SpecError, match=r"cannot resume .*: expected the arrays"):

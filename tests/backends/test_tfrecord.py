@@ -254,7 +254,7 @@ def test_names() -> None:
 # ---- compression
 
 
-def test_a_plain_file_that_begins_like_gzip_is_plain(tmp_path: Path) -> None:
+def test_plain_file_with_gzip_magic_is_read_plain(tmp_path: Path) -> None:
     for length in (0x8B1F, 0x088B1F):
         path = tmp_path / f"{length}"
         path.write_bytes(frame(bytes(length)))
@@ -284,7 +284,7 @@ def test_compression_is_named_as_here_or_as_tensorflow_does() -> None:
         ("raw.tfrecord.zlib", "none"),
     ],
 )
-def test_the_wrong_compression_is_an_error_that_says_so(name: str, compression: str) -> None:
+def test_wrong_compression_error_names_the_option(name: str, compression: str) -> None:
     with pytest.raises(FormatError, match="compression="):
         opened(FOLDER / name, compression)
 
@@ -297,7 +297,7 @@ def test_each_file_of_a_data_set_may_be_compressed_differently() -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-def test_what_is_written_compressed_is_the_same_each_time(compression: str, tmp_path: Path) -> None:
+def test_compressed_output_is_deterministic(compression: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
         writer = BACKEND.create(tmp_path / name, compression=compression.upper())
         for record in RECORDS:
@@ -359,7 +359,7 @@ def test_large_records_are_skipped_by_the_scan_and_streamed_in_steps(tmp_path: P
     assert isinstance(last, TruncatedError)
 
 
-def test_data_that_change_under_an_index_are_noticed(tmp_path: Path) -> None:
+def test_changed_data_make_index_outdated(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(SMALL)
     os.utime(path, (10**9, 10**9))  # long before its index is made
@@ -433,7 +433,9 @@ LINES = [(0, 21), (21, 16), (37, 32), (69, 56)]
         "\x00\xff\n",
     ],
 )
-def test_a_text_index_that_lies_is_ignored(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_text_index_is_ignored_with_a_warning(
+    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "x.tfrecord").write_bytes(SMALL)
     (tmp_path / "x.index").write_text(text, encoding="latin-1")
     with caplog.at_level(logging.WARNING, "dataformats"):
@@ -442,7 +444,7 @@ def test_a_text_index_that_lies_is_ignored(text: str, tmp_path: Path, caplog: py
     assert str(tmp_path / "x.tfrecord") in caplog.text
 
 
-def test_a_text_index_that_is_right_is_taken(
+def test_correct_text_index_replaces_scan(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "scan", never)
@@ -563,7 +565,7 @@ def test_an_index_made_for_another_compression_is_not_taken(tmp_path: Path) -> N
     assert len(found) == 5
 
 
-def test_a_file_that_tells_no_time_has_only_hints(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_of_file_without_mtime_is_only_a_hint(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = read(opened(plain))
     file = ObjectFile(plain)
     INDEXES.save(file, IndexCache("cache"), scan(INDEXES.framing, file))
@@ -620,7 +622,7 @@ def compression(request: pytest.FixtureRequest) -> str | None:
     return request.param  # type: ignore[no-any-return]
 
 
-def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path, compression: str | None) -> None:
+def test_flushed_records_survive_unclosed_writer(tmp_path: Path, compression: str | None) -> None:
     path = tmp_path / "x"
     writer = BACKEND.create(path, compression=compression)
     for record in RECORDS:
@@ -642,9 +644,7 @@ def test_what_was_flushed_is_there_when_the_writer_is_not_closed(tmp_path: Path,
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.4])
-def test_a_resumed_file_has_the_bytes_of_one_that_was_not_interrupted(
-    tmp_path: Path, compression: str | None, kept: float
-) -> None:
+def test_resumed_file_equals_uninterrupted_file(tmp_path: Path, compression: str | None, kept: float) -> None:
     records = [b"%d" % (i * i) * (i % 50) for i in range(9000)]
     whole = BACKEND.create(tmp_path / "whole", compression=compression)
     whole.extend(records)
@@ -691,7 +691,7 @@ def test_a_damaged_file_is_resumed_before_the_damage(tmp_path: Path) -> None:
     assert read(opened(path)) == [*RECORDS[:2], b"other"]
 
 
-def test_resuming_what_is_not_there_begins_anew(tmp_path: Path, compression: str | None) -> None:
+def test_resume_without_data_starts_new_file(tmp_path: Path, compression: str | None) -> None:
     for existing in (False, True):
         path = tmp_path / f"{existing}"
         if existing:
@@ -744,7 +744,7 @@ def test_the_name_tells_whether_to_compress(tmp_path: Path, name: str, begins: b
 # ---- what records are
 
 
-def test_the_payload_is_guessed_from_records_that_are_not_empty() -> None:
+def test_payload_is_guessed_from_nonempty_records() -> None:
     def sample(name: str) -> list[bytes]:
         return [blob for blob in read(opened(FOLDER / name)) if isinstance(blob, bytes)]
 
