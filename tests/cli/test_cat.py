@@ -92,7 +92,7 @@ def test_damaged_records_are_reported(run: Run, command: str) -> None:
     assert line.startswith("dataformats: record 3 of ")
 
 
-def test_records_that_do_not_fit_the_spec_are_reported(run: Run, tmp_path: Path) -> None:
+def test_cat_reports_records_with_wrong_types(run: Run, tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", spec={"a": "int64[]"}) as writer:
         writer.extend([{"a": [i] if i % 50 else [i, i]} for i in range(120)])
     result = run("cat", tmp_path / "x.ffr", "--spec", "a=int64")
@@ -101,7 +101,7 @@ def test_records_that_do_not_fit_the_spec_are_reported(run: Run, tmp_path: Path)
     assert [line.split()[2] for line in result.err.splitlines()] == ["0", "50", "100"]
 
 
-def test_sample_is_that_of_convert(run: Run, tmp_path: Path, rules: str) -> None:
+def test_sample_draws_the_records_of_shuffled_convert(run: Run, tmp_path: Path, rules: str) -> None:
     result = run("sample", DIGITS, "-n", 20, "--seed", 7, "--json")
     assert run("convert", DIGITS, tmp_path / "x.ffr", "--shuffle-seed", 7, "--limit", 20).code == 0
     with dataformats.open(tmp_path / "x.ffr") as source:

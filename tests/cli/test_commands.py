@@ -37,7 +37,7 @@ def test_info(run: Run) -> None:
     assert len(facts["fingerprint"]) == 32
 
 
-def test_info_of_files_that_a_shell_listed(run: Run) -> None:
+def test_info_of_listed_files_equals_info_of_glob(run: Run) -> None:
     files = sorted(REAL.glob("digits-*.tfrecord"))
     listed, globbed = run("info", *files, "--json").json, run("info", DIGITS, "--json").json
     assert listed["fingerprint"] == globbed["fingerprint"]
@@ -130,7 +130,7 @@ def test_head_runs_a_pickle_only_by_name(run: Run) -> None:
     assert run("head", path, "-n", 2, "--payload", "pickle").out == "record 0: 0\nrecord 1: 1\n"
 
 
-def test_head_does_not_unpickle_what_a_file_names(run: Run, tmp_path: Path) -> None:
+def test_head_does_not_unpickle_payload_of_sidecar(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "some.ffr"
     shutil.copy(GOLDEN / "ffrecord" / "pickled_ints.ffr", path)
     facts = {"version": 1, "format": "ffrecord", "payload": "pickle"}
@@ -306,7 +306,7 @@ def test_convert_stops_at_damage_and_leaves_nothing(run: Run, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_convert_stops_at_a_payload_that_does_not_decode(run: Run, tmp_path: Path) -> None:
+def test_convert_stops_at_undecodable_payload(run: Run, tmp_path: Path) -> None:
     source = GOLDEN / "tfrecord" / "corrupt" / "not_examples.tfrecord"
     result = run("convert", source, tmp_path / "new.ofrecord", "--from-payload", "example")
     assert result.code == 1
@@ -505,7 +505,7 @@ def test_head_shows_every_kind_of_value(run: Run, pets: Path) -> None:
     assert lines[9:] == ["  label: 7"]
 
 
-def test_head_as_json_says_what_is_opaque(run: Run, pets: Path) -> None:
+def test_head_as_json_lists_opaque_fields(run: Run, pets: Path) -> None:
     found = run("head", pets, "-n", 1, "--json").json
     assert found["opaque"] == {"secret": "mytype", "parts": "mytype[]", "object": "pickle"}
     assert base64.b64decode(found["records"][0]["secret"]["base64"]) == b"\x01\x02"
@@ -518,7 +518,7 @@ def test_an_unknown_codec_in_the_call_is_an_error(run: Run, pets: Path) -> None:
     assert "unknown codec 'mytipe'" in result.err
 
 
-def test_info_and_verify_name_what_is_opaque(run: Run, pets: Path) -> None:
+def test_info_and_verify_name_opaque_fields(run: Run, pets: Path) -> None:
     facts = run("info", pets).facts
     assert facts["field parts"] == "mytype[] (opaque: no codec 'mytype')"
     assert facts["generation"] == "2"
@@ -530,7 +530,7 @@ def test_info_and_verify_name_what_is_opaque(run: Run, pets: Path) -> None:
     assert run("verify", photos, "--json").json["opaque"] == {"secret": "mytype", "object": "pickle"}
 
 
-def test_head_shows_what_is_missing(run: Run, tmp_path: Path) -> None:
+def test_head_shows_missing_values(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "some.tfrecord"
     with dataformats.create(path, "tfrecord", spec={"a": "int64?", "b": "json"}) as writer:
         writer.extend([{"a": 1, "b": [None]}, {"b": [1]}])
@@ -618,7 +618,7 @@ def test_convert_some_fields_by_other_names(run: Run, tmp_path: Path) -> None:
     assert run("head", typed, "-n", 1).out == "record 0\n  title: 'astronaut'\n  width: 320\n"
 
 
-def test_convert_changes_types_that_files_tell(run: Run, tmp_path: Path) -> None:
+def test_convert_changes_stored_types(run: Run, tmp_path: Path) -> None:
     source, target = tmp_path / "a", tmp_path / "b.ofrecord"
     with dataformats.create(source, "granular", spec={"x": "bytes", "n": "int64", "left": "utf8"}) as writer:
         writer.append({"x": b"[1]", "n": 3, "left": "out"})
@@ -626,19 +626,19 @@ def test_convert_changes_types_that_files_tell(run: Run, tmp_path: Path) -> None
     assert run("head", target).out == "record 0\n  x: [1]\n  n: 3\n"
 
 
-def test_convert_carries_what_is_opaque(run: Run, pets: Path, tmp_path: Path) -> None:
+def test_convert_copies_opaque_fields(run: Run, pets: Path, tmp_path: Path) -> None:
     target = tmp_path / "pets.ffr"
     assert run("convert", pets, target).code == 0
     assert run("head", target, "-n", 1).out == run("head", pets, "-n", 1).out
 
 
-def test_convert_does_not_unpickle_what_it_leaves_out(run: Run, pets: Path, tmp_path: Path) -> None:
+def test_convert_does_not_unpickle_omitted_fields(run: Run, pets: Path, tmp_path: Path) -> None:
     target = tmp_path / "labels.ofrecord"
     assert run("convert", pets, target, "--spec", "label=int32").code == 0
     assert run("head", target, "-n", 1).out == "record 0\n  label: 7\n"
 
 
-def test_convert_names_every_field_that_has_no_place(run: Run, tmp_path: Path) -> None:
+def test_convert_names_every_unsupported_field(run: Run, tmp_path: Path) -> None:
     source = tmp_path / "odd.tfrecord"
     with dataformats.create(source, "tfrecord", spec={"a b": "int64", "refs": "utf8[]", "ok": "int64"}) as writer:
         writer.append({"a b": 1, "refs": ["x"], "ok": 2})

@@ -77,7 +77,7 @@ def test_a_function_of_each_record(run: Run, functions: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["--where", "--map"])
-def test_functions_that_cannot_be_used(run: Run, functions: str, name: str, option: str, said: str) -> None:
+def test_unusable_functions_are_named(run: Run, functions: str, name: str, option: str, said: str) -> None:
     result = run("convert", DIGITS, "x.ffr", name, option)
     assert (result.code, result.out) == (2, "")
     assert said in result.err

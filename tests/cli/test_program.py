@@ -122,7 +122,7 @@ def shell(command: str, environment: dict[str, str]) -> subprocess.CompletedProc
     ],
 )
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
-def test_streams_that_are_closed_or_full(environment: dict[str, str], command: str, code: int) -> None:
+def test_closed_or_full_streams_print_no_traceback(environment: dict[str, str], command: str, code: int) -> None:
     done = shell(command, environment)
     assert done.returncode == code
     assert "Traceback" not in done.stdout + done.stderr
@@ -140,7 +140,7 @@ def test_an_unknown_choice_of_kernels_is_a_usage_error(environment: dict[str, st
     assert run(["info", "--build"], environment | {"DATAFORMATS_KERNELS": choice}).returncode == 0
 
 
-def test_an_encoding_that_lacks_a_letter_is_no_error(environment: dict[str, str], tmp_path: Path) -> None:
+def test_narrow_encoding_escapes_letters(environment: dict[str, str], tmp_path: Path) -> None:
     shutil.copy(REAL / "photos.tfrecord", tmp_path / "fotos-für-später.tfrecord")
     narrow = environment | {"PYTHONIOENCODING": "ascii"}
     done = run(["info", "fotos-für-später.tfrecord"], narrow, tmp_path)
@@ -156,7 +156,7 @@ def test_names_move_no_cursor(environment: dict[str, str], tmp_path: Path) -> No
     assert "\x1b" not in done.stdout
 
 
-def test_extras_are_those_of_the_project() -> None:
+def test_extras_match_pyproject() -> None:
     pyproject = TESTS.parent / "pyproject.toml"
     declared = tomllib.loads(pyproject.read_text("utf-8"))["project"]["optional-dependencies"]
     named = {extra: re.split(r"[<>=\[]", needs[0])[0] for extra, needs in declared.items()}

@@ -26,7 +26,7 @@ def test_a_schema_is_passed_back(run: Run) -> None:
     assert dataformats.open(PHOTOS, **arguments)[0].keys() == arguments["spec"].keys() == as_json["spec"].keys()
 
 
-def test_names_that_cannot_be_printed(run: Run, tmp_path: Path) -> None:
+def test_unprintable_names_round_trip_as_options(run: Run, tmp_path: Path) -> None:
     spec = {"evil\x1b[31m\n": "int64", "a=b": "utf8", "it's": "float32[2]"}
     with dataformats.create(tmp_path / "a.ffr", spec=spec) as writer:
         writer.append({"evil\x1b[31m\n": 1, "a=b": "x", "it's": [0.5, 1]})

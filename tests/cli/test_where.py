@@ -27,7 +27,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return str(request.param)
 
 
-def test_commands_that_copy(run: Run, where: str) -> None:
+def test_copying_commands_apply_where(run: Run, where: str) -> None:
     facts = run("split", DIGITS, "a.tfrecord", "--where", where, "--rest", "b.tfrecord").facts
     assert facts == {"a.tfrecord": f"{EIGHTS} records", "b.tfrecord": f"{1797 - EIGHTS} records"}
     options = ("--where", where, "--shard-records", 100)

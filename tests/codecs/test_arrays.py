@@ -91,7 +91,7 @@ def test_round_trips(array: np.ndarray) -> None:
 
 
 @given(ARRAYS)
-def test_npy_is_what_numpy_reads_and_writes(array: np.ndarray) -> None:
+def test_npy_bytes_match_numpy(array: np.ndarray) -> None:
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)
     assert NPY.encode(array) == stream.getvalue()
@@ -138,7 +138,7 @@ def test_arrays_of_one_batch(values: list[np.ndarray]) -> None:
     assert all(map(np.array_equal, again, values))  # numpy's pickles are of the machine's byte order
 
 
-def test_arrays_that_begin_alike_are_checked_one_by_one() -> None:
+def test_arrays_with_equal_headers_are_checked_one_by_one() -> None:
     blobs = [packed("|b1", [2], data) for data in (b"\0\1", b"\1\2", b"\0\0")]
     with pytest.raises(CodecError, match="expected 0 or 1, found 2") as caught:
         decode("array", *blobs)
@@ -236,7 +236,7 @@ def test_fixed_arrays_are_dense() -> None:
     assert decode("array(>u2)", b"\x01\x02").tolist() == [258]
 
 
-def test_fixed_arrays_take_what_fits_exactly() -> None:
+def test_fixed_arrays_accept_only_exact_values() -> None:
     kind = Type.parse("array(float32,2)")
     assert CODECS.encode(kind, [1, 0.5]) == [np.array([1, 0.5], "<f4").tobytes()]
     assert CODECS.encode(Type.parse("array(>i2)"), 258) == [b"\x01\x02"]

@@ -141,7 +141,7 @@ def test_guess_payload(path: str, payload: str, golden_records: Records) -> None
         b"\n\x00\x08\x01",
     ],
 )
-def test_bytes_that_parse_by_accident(blob: bytes) -> None:
+def test_accidentally_parsing_bytes_are_guessed_as_bytes(blob: bytes) -> None:
     assert guess_payload([blob]) == "bytes"
     assert guess_payload([example(a=1), blob]) == "bytes"
 
@@ -263,7 +263,7 @@ def test_lists_and_bytes_in_one_batch() -> None:
         ("utf8[2]", [b"a"], "found 1 bytes values"),
     ],
 )
-def test_what_does_not_fit_is_named(kind: str, value: Any, words: str) -> None:
+def test_unfitting_value_names_its_field(kind: str, value: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words) as caught:
         read({"a": kind + "?"}, b"", example(a=value))
     assert (caught.value.field, caught.value.index) == ("a", 1)
@@ -334,7 +334,7 @@ def test_parts_past_the_end(kind: str, part: range) -> None:
         read({"n": "int64[3]"}, example(n=[1, 2, 3]), part=part)
 
 
-def test_parts_of_what_is_missing_or_single() -> None:
+def test_parts_of_missing_or_single_values_raise() -> None:
     with pytest.raises(IndexError, match="the 0 elements of record 0"):
         read({"n": "int64[]"}, b"", part=range(1))
     assert len(read({"n": "int64[]"}, b"", part=range(0))["n"]) == 1
@@ -386,7 +386,7 @@ def test_missing_and_surplus_values() -> None:
         EXAMPLE.encode({"a": 1})
 
 
-def test_specs_that_features_cannot_hold() -> None:
+def test_specs_beyond_features_name_every_field() -> None:
     with pytest.raises(SpecError, match=r"'a': .*'b': .*'c': .*: the name cannot be encoded as UTF-8") as caught:
         coder({"a": "int64[2][]", "b": "utf8[][0]", "c": "feature[]", "d\ud800": "int64", "fine": "int8[0]"})
     assert caught.value.field == "a"
@@ -427,7 +427,7 @@ def test_round_trips(originals: list[dict[str, Any]]) -> None:
         assert {name: plain(list(v) if isinstance(v, Ragged) else v) for name, v in record.items()} == expected
 
 
-def test_payload_objects_say_what_they_are() -> None:
+def test_payloads_match_their_own_records() -> None:
     assert EXAMPLE.matches(example(a=1))
     assert EXAMPLE.matches(b"")
     assert SEQUENCE_EXAMPLE.matches(example(a=1))

@@ -167,7 +167,7 @@ def test_all_kinds_of_fields(payload: Any, inferred: bool, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("payload", [EXAMPLE, OFRECORD])
-def test_records_that_do_not_fit(payload: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_path_matches_slow_path_on_unfitting_records(payload: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     codecs = CodecResolver(trusted=True)
     coder = payload.bind(Spec(SPEC), codecs)
     others = {
@@ -213,7 +213,7 @@ def test_records_at_random(payload: Any, seed: int, monkeypatch: pytest.MonkeyPa
     assert n_columns > 100
 
 
-def test_what_an_inferred_spec_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_field_fails_only_with_inferred_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     codecs = CodecResolver(trusted=True)
     spec = Spec({"a": "int64"})
     more = EXAMPLE.bind(Spec({"a": "int64", "b": "int64"}), codecs).encode({"a": 1, "b": 2})
@@ -252,7 +252,7 @@ def test_codecs_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.skipif(wire_kernels() is None, reason="without kernels, records are read whole")
-def test_values_that_were_read_elsewhere(kind: str, value: Any) -> None:
+def test_split_values_decode_like_whole_records(kind: str, value: Any) -> None:
     spec = Spec({"a": kind, "b": "int64"})
     coder = EXAMPLE.bind(spec, CodecResolver(trusted=True))
     blobs = Blobs.join([coder.encode({"b": i, "a": value}) for i in range(3)])
@@ -347,7 +347,9 @@ def near(order: Sequence[bytes], values: dict[bytes, bytes]) -> bytes:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("inferred", [False, True])
-def test_records_that_are_nearly_alike(order: str, inferred: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_path_matches_slow_path_on_similar_records(
+    order: str, inferred: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usual = near(ORDERS["as usual"], {})
     coder = EXAMPLE.bind(Spec(NEAR_SPEC), CodecResolver(trusted=True), inferred=inferred)
     optional = EXAMPLE.bind(Spec({n: kind + "?" for n, kind in NEAR_SPEC.items()}), CodecResolver(trusted=True))

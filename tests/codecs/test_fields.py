@@ -153,7 +153,7 @@ def test_arrays_under_a_declared_type() -> None:
     assert [item.tolist() for item in ragged] == expected.tolist()
 
 
-def test_an_array_that_is_not_as_declared_is_named() -> None:
+def test_array_of_undeclared_shape_names_its_index() -> None:
     blobs = Blobs.join([ARRAY.encode(np.zeros(size, "u1")) for size in (2, 2, 3)])
     with pytest.raises(SpecError, match="found uint8") as caught:
         FieldDecoder(CODECS, Type("array"), Type.parse("uint8[2]"), "x").decode(blobs, None)
@@ -198,7 +198,7 @@ def test_files_may_not_name_everything(name: str) -> None:
         CodecResolver(trusted=False).codec(Type(name))
 
 
-def test_files_may_name_what_is_safe() -> None:
+def test_untrusted_files_may_name_safe_codecs() -> None:
     assert CodecResolver(trusted=False).codec(Type("jpg", ("90",))).name == "jpg"
     assert CodecResolver({"pickle": PICKLE}, trusted=False).codec(Type("pickle")) is PICKLE
     assert CodecResolver(trusted=True).codec(Type("pickle")) is PICKLE
@@ -273,13 +273,13 @@ def test_codecs_pickle() -> None:
         ("int64", np.datetime64("2020-01-01"), "dtype"),
     ],
 )
-def test_what_does_not_fit_is_refused(kind: str, value: Any, words: str) -> None:
+def test_encoder_refuses_unfitting_values(kind: str, value: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words) as caught:
         encode_value(CODECS, Type.parse(kind), value, field="x")
     assert caught.value.field == "x"
 
 
-def test_what_fits_is_kept_exactly() -> None:
+def test_encoder_keeps_fitting_values_exactly() -> None:
     assert encode_value(CODECS, Type.parse("uint64[]"), [2**63, 1])[0] == np.array([2**63, 1], "<u8").tobytes()
     assert encode_value(CODECS, Type.parse("int16[2]"), np.array([1, -2], ">i4"))[0] == b"\x01\0\xfe\xff"
     assert encode_value(CODECS, Type.parse("float32"), 0.1)[0] == np.float32(0.1).tobytes()

@@ -64,7 +64,7 @@ def test_golden_photos_have_the_pixels_of_pillow(golden_records: Callable[[str],
 @needs_simplejpeg
 @pytest.mark.parametrize("divisor", jpeg.DIVISORS)
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-def test_scaled_jpegs_are_those_of_pillow(divisor: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scaled_jpegs_match_pillow(divisor: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for height, width in ((64, 64), (375, 500), (203, 71)):
         blob = saved(photo(height, width, mode), "JPEG")
         image, size, used = JPG.decode_scaled(blob, lambda *_: divisor)
@@ -125,7 +125,7 @@ def test_pngs_have_the_pixels_of_pillow(mode: str, size: tuple[int, int]) -> Non
         assert np.array_equal(PNG.decode(blob), PNG._by_pillow(blob))
 
 
-def test_pngs_with_chunks_that_change_pixels_are_decoded_by_pillow() -> None:
+def test_pngs_with_transparency_are_decoded_by_pillow() -> None:
     for blob in (saved(photo(4, 4, "L"), "PNG", transparency=7), saved(photo(4, 4), "PNG", transparency=(1, 2, 3))):
         assert not opens_without_pillow(PNG, blob)
         assert PNG.decode(blob).shape[2] in (2, 4)

@@ -124,7 +124,7 @@ def test_unsigned_round_trip(value: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=9)))
-def test_a_batch_is_what_its_blobs_are(blobs: list[bytes]) -> None:
+def test_batch_decoding_matches_single_decoding(blobs: list[bytes]) -> None:
     for codec in (INT, Int(signed=False)):
         for some in (blobs, [blob[:8] for blob in blobs]):
             assert codec.decode_batch(Blobs.join(some)) == [codec.decode(blob) for blob in some]

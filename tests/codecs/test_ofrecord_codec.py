@@ -130,13 +130,13 @@ def test_either_list_or_bytes_are_read(kind: str) -> None:
         ("bytes", 0.5, r"found double values"),
     ],
 )
-def test_what_does_not_fit_is_named(kind: str, value: Any, words: str) -> None:
+def test_unfitting_value_names_its_field(kind: str, value: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words) as caught:
         read({"a": kind}, ofrecord(a=value))
     assert (caught.value.field, caught.value.index) == ("a", 0)
 
 
-def test_what_cannot_be_written() -> None:
+def test_ofrecord_refuses_unencodable_values() -> None:
     with pytest.raises(SpecError, match="does not fit an Int64List"):
         coder({"a": "uint64"}).encode({"a": 2**63})
     with pytest.raises(SpecError, match="the spec has no such field"):
@@ -199,7 +199,7 @@ def test_recognition() -> None:
         (b"\x22\x04\x08\x05\x78\x01\x78\x01", np.int32, [5]),  # unknown fields
     ],
 )
-def test_what_parsers_must_take(feature: bytes, dtype: Any, values: list[int]) -> None:
+def test_decoder_accepts_unusual_valid_encodings(feature: bytes, dtype: Any, values: list[int]) -> None:
     entry = b"\x0a\x01a\x12" + bytes([len(feature)]) + feature
     blob = b"\x0a" + bytes([len(entry)]) + entry + b"\x78\x01"
     found = OFRECORD.decode(blob)["a"]
@@ -252,7 +252,7 @@ def test_round_trips(originals: list[dict[str, Any]]) -> None:
     arrays.arrays(np.float64, st.integers(0, 6)),
     st.text(st.characters(exclude_categories=["Cs"])),
 )
-def test_protobuf_reads_what_is_written(i: Any, n: Any, f: Any, d: Any, name: str) -> None:
+def test_protobuf_reads_encoded_ofrecords(i: Any, n: Any, f: Any, d: Any, name: str) -> None:
     spec = {"i": "int32[]", "n": "int64[]", "f": "float32[]", "d": "float64[]", "name " + name: "utf8"}
     blob = coder(spec).encode({"i": i, "n": n, "f": f, "d": d, "name " + name: name})
     feature = OFRECORD_MESSAGE.FromString(blob).feature

@@ -126,7 +126,7 @@ def test_an_installed_package_brings_a_codec(site: Path) -> None:
     assert b"ABC" in bytes.fromhex(stored)
 
 
-def test_a_file_that_names_it_does_not_even_import_it(site: Path) -> None:
+def test_file_naming_a_plugin_codec_does_not_import_it(site: Path) -> None:
     run(site, WRITE, imported=True)
     (site / "imported").unlink()
     kind, others, message = run(site, READ, imported=False)
@@ -164,7 +164,7 @@ def test_an_entry_point_may_be_a_pair(site: Path) -> None:
         ("shuot", False, ["UnknownNameError", "unknown codec 'shuot' (nearest: shout", "Pass codecs="]),
     ],
 )
-def test_errors_say_what_is_wrong(site: Path, name: str, imported: bool, words: list[str]) -> None:
+def test_errors_of_broken_plugins_state_the_cause(site: Path, name: str, imported: bool, words: list[str]) -> None:
     program = f"""
 import traceback
 try:
@@ -176,7 +176,7 @@ except Exception:
     assert [word for word in words if word not in text] == []
 
 
-def test_a_name_that_is_taken_is_ignored_with_a_warning(site: Path) -> None:
+def test_taken_name_is_ignored_with_a_warning(site: Path) -> None:
     install(site.parent / "second", "second", SECOND)
     program = f"""
 import logging, sys

@@ -82,12 +82,12 @@ def test_arrays_are_the_callers_own_and_of_any_memory_order() -> None:
     "tree",
     [["_"], ["_", 1], ["_", "<f4", [1]], ["_", 1, 2, 3, 4], ["a", "_", 1, 2], {"_": "_"}, "_", [b"_", 1, 2, 3]],
 )
-def test_lists_that_are_not_marked(tree: Any) -> None:
+def test_unmarked_lists_round_trip(tree: Any) -> None:
     assert same(TREE.decode(TREE.encode(tree)), tree)
 
 
 @pytest.mark.parametrize("tree", [["_", 1, 2, 3], ("_", "<f4", [1], bytes(4)), {"a": [["_", None, None, None]]}])
-def test_lists_that_would_come_back_as_arrays_are_refused(tree: Any) -> None:
+def test_lists_decoding_as_arrays_are_refused(tree: Any) -> None:
     with pytest.raises(ValueError, match="begins with '_'"):
         TREE.encode(tree)
 
@@ -108,7 +108,7 @@ def test_lists_that_would_come_back_as_arrays_are_refused(tree: Any) -> None:
         2**64,
     ],
 )
-def test_what_would_not_come_back_is_refused(value: Any) -> None:
+def test_tree_refuses_values_it_cannot_restore(value: Any) -> None:
     with pytest.raises((TypeError, ValueError, OverflowError)):
         TREE.encode(value)
 

@@ -72,7 +72,7 @@ def test_without_the_extra(codec: Video, monkeypatch: pytest.MonkeyPatch) -> Non
         b"ffconcat version 1.0\nfile /etc/hostname",
     ],
 )
-def test_what_is_no_video_is_refused(codec: Video, value: Any) -> None:
+def test_video_encoder_refuses_other_values(codec: Video, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="expected"):
         codec.encode(value)
 
@@ -89,7 +89,7 @@ def test_what_is_no_video_is_refused(codec: Video, value: Any) -> None:
         b"\0\0\0\x08ftyp" + b"\0\0\0\x01mdat",
     ],
 )
-def test_boxes_that_do_not_tile(blob: bytes) -> None:
+def test_wrong_box_sizes_raise(blob: bytes) -> None:
     with pytest.raises(CodecError, match=r"expected|truncated"):
         decode("mp4", blob)
 
@@ -103,7 +103,7 @@ def test_boxes_that_do_not_tile(blob: bytes) -> None:
         b"\x1a\x45\xdf\xa3\x80\x18\x53\x80\x67\x85",
     ],
 )
-def test_segments_that_do_not_fit(blob: bytes) -> None:
+def test_wrong_segment_sizes_raise(blob: bytes) -> None:
     with pytest.raises(CodecError, match="expected"):
         decode("webm", blob)
 

@@ -261,7 +261,7 @@ def test_batches_answer_alike_about_columns(make: Any) -> None:
         assert list(copied["label"]) == [4, 2]
 
 
-def test_what_only_one_batch_answers_is_refused_with_the_remedy() -> None:
+def test_wrong_batch_access_states_the_remedy() -> None:
     batch = RecordBatch({"label": np.array([4, 2])}, np.arange(2))
     for key in (slice(1), [0, 1], 0.5):
         with pytest.raises(TypeError, match="slice or index a column"):

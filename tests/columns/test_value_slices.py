@@ -105,7 +105,7 @@ def test_columns_are_the_same(
     ("tfrecord", "as int64", 0),
     ("granular", "picture first", 1),
 ])  # fmt: skip
-def test_what_is_read_around(format: str, spec: str, n_windows: int, tmp_path: Path) -> None:
+def test_repeated_reads_split_large_values(format: str, spec: str, n_windows: int, tmp_path: Path) -> None:
     path = tmp_path / f"x.{format}"
     write(path, format, SPECS[spec], LABELS["alike"])
     source: Any = dataformats.open(path, spec=SPECS[spec])
@@ -121,7 +121,7 @@ def test_what_is_read_around(format: str, spec: str, n_windows: int, tmp_path: P
     np.testing.assert_array_equal(again, held)  # what was read stays as it is
 
 
-def test_a_range_of_a_value_that_is_read_apart(tmp_path: Path) -> None:
+def test_split_value_supports_element_ranges(tmp_path: Path) -> None:
     pictures = np.stack([vector(index).reshape(50, SIZE // 50) for index in range(N)])
     with dataformats.create(tmp_path / "x", "granular", spec={"picture": f"uint8[50,{SIZE // 50}]"}) as writer:
         writer.extend({"picture": picture} for picture in pictures)
@@ -183,7 +183,7 @@ def test_common_window() -> None:
     assert common_slice(blobs.take(slice(0)), begin[:0], begin[:0]) is None
 
 
-def test_whole_puts_back_what_fits() -> None:
+def test_whole_restores_split_values() -> None:
     texts = [b"abcdef", b"ab", b"uvwxyz"]
     for window in (ValueSlice(1, 3), ValueSlice(-5, 3)):
         blobs = Blobs(np.frombuffer(b"".join(texts), np.uint8).copy(), np.array([0, 6, 8]), np.array([6, 2, 6]))

@@ -58,7 +58,7 @@ def test_a_line_is_not_long() -> None:
     assert len(as_text(wide)) < 1100
 
 
-def test_as_json_of_what_is_nested_deep() -> None:
+def test_as_json_keeps_deeply_nested_values() -> None:
     value: Any = {"end": 1}
     for _ in range(255):
         value = [{"a": value}]

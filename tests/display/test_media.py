@@ -114,7 +114,7 @@ def test_a_large_array_is_not_copied() -> None:
     assert str(image_facts(thumbnail(large))) == "JPEG image, 64 x 128, RGB"
 
 
-def test_what_takes_too_much() -> None:
+def test_thumbnail_refuses_oversized_images() -> None:
     bomb = bytearray(encoded("PNG"))
     bomb[16:24] = (30_000).to_bytes(4, "big") * 2
     with pytest.raises(ValueError, match="PNG image that cannot be"):

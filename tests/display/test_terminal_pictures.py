@@ -72,7 +72,7 @@ def test_protocols() -> None:
     assert (len(picture), Image.open(BytesIO(picture)).size) == (int(found[1]), (80, 80))
 
 
-def test_values_that_are_no_images() -> None:
+def test_half_blocks_refuse_other_values() -> None:
     for value in (None, 7, b"", b"text", [1], np.zeros(3), "x"):
         with pytest.raises(ValueError, match="expected"):
             half_blocks(value, 9)

@@ -229,7 +229,7 @@ def test_cells_are_bounded(value: Any, kind: str) -> None:
         assert len(json.dumps(made, allow_nan=False)) < most
 
 
-def test_a_file_that_changed_is_said_and_opened_again(tmp_path: Path) -> None:
+def test_changed_file_is_reported_and_reopened(tmp_path: Path) -> None:
     copy = tmp_path / "photos.tfrecord"
     copy.write_bytes(PHOTOS.read_bytes())
     browser = Browser(copy)
