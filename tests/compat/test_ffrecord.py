@@ -204,7 +204,7 @@ def test_buffers(tmp_path: Path, buffer: object) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["a.ffr"]
 
 
-def test_what_is_no_record(tmp_path: Path) -> None:
+def test_writer_refuses_values_other_than_bytes(tmp_path: Path) -> None:
     with FileWriter(tmp_path / "a.ffr", 0) as writer:
         pass
     with pytest.raises(RuntimeError, match="expected n=0"):
@@ -311,14 +311,14 @@ def test_parts_of_pack_folder(folder: Path) -> None:
     assert reading(folder / "out.ffr").read_one(1).tobytes() == b"sub/deep/z"
 
 
-def test_what_is_no_packed_folder(path: Path, tmp_path: Path) -> None:
+def test_plain_ffrecord_is_no_packed_folder(path: Path, tmp_path: Path) -> None:
     FileWriter(tmp_path / "none.ffr", 0).close()
     for file in (path, tmp_path / "none.ffr"):
         with pytest.raises(ValueError, match="not a packed folder"):
             PackedFolder(file)
 
 
-def test_a_structure_that_runs_code_is_refused(tmp_path: Path) -> None:
+def test_pickled_code_in_structure_is_refused(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
             return Path, (str(tmp_path / "evil"),)

@@ -74,7 +74,7 @@ def test_a_dataset_is_continued(tmp_path: Path) -> None:
         granular.DatasetWriter(folder, {"text": "utf8"}, granular.encoders)
 
 
-def test_a_field_that_is_ahead_must_agree(tmp_path: Path) -> None:
+def test_longer_field_must_match_appended_rows(tmp_path: Path) -> None:
     folder = written(tmp_path / "set", 2)
     with granular.BagWriter(folder / "n.bag") as ahead:
         ahead.append(b"\2")
@@ -142,7 +142,7 @@ def test_a_torn_end_is_dropped_and_a_short_bag_refused(tmp_path: Path) -> None:
         reader[1]
 
 
-def test_a_flush_that_failed_is_repeated(tmp_path: Path) -> None:
+def test_failed_flush_is_repeated(tmp_path: Path) -> None:
     class Full(io.FileIO):
         """A file on a disk that is full after three bytes."""
 
@@ -166,7 +166,7 @@ def test_a_flush_that_failed_is_repeated(tmp_path: Path) -> None:
     assert path.with_suffix(".idx").read_bytes() == ends(5, 11, 17, 21)
 
 
-def test_a_row_that_does_not_encode_leaves_nothing(tmp_path: Path) -> None:
+def test_unencodable_row_leaves_nothing(tmp_path: Path) -> None:
     with granular.DatasetWriter(tmp_path / "set", SPEC, granular.encoders) as writer:
         with pytest.raises(AttributeError, match="encode") as caught:
             writer.append({"n": 1, "text": 5})
@@ -200,7 +200,7 @@ def test_without_encoders_values_are_bytes(tmp_path: Path) -> None:
 # ---- reading
 
 
-def test_what_a_reader_accepts(tmp_path: Path) -> None:
+def test_reader_accepts_indices_slices_and_masks(tmp_path: Path) -> None:
     reader = granular.DatasetReader(written(tmp_path / "set"), granular.decoders, cache_keys=["n"])
     assert reader[np.int64(3)] == point(3)
     assert reader[3, ("text",)] == reader[3, ["text"]] == reader[3, {"text": True, "n": False}] == {"text": "row 3"}
@@ -229,14 +229,14 @@ def _iterated(reader: Any) -> Iterator[dict[str, Any]]:
     yield from reader
 
 
-def test_cached_fields_are_those_that_exist(tmp_path: Path) -> None:
+def test_unknown_cache_keys_are_refused(tmp_path: Path) -> None:
     folder = written(tmp_path / "set")
     for wrong in (("zz",), "n"):
         with pytest.raises(AssertionError, match="cache_keys"):
             granular.DatasetReader(folder, granular.decoders, cache_keys=wrong)
 
 
-def test_a_decoder_that_fails_says_where(tmp_path: Path) -> None:
+def test_failing_decoder_notes_field_and_row(tmp_path: Path) -> None:
     def fail(blob: bytes) -> int:
         raise RuntimeError("mine")
 
@@ -443,7 +443,7 @@ def test_damaged_refs_are_errors_of_their_rows(tmp_path: Path, row: bytes) -> No
                 reader[wrong]
 
 
-def test_slices_of_rows_that_lie_apart(tmp_path: Path) -> None:
+def test_slice_reads_rows_with_scattered_refs(tmp_path: Path) -> None:
     folder = written(tmp_path / "set", 3, version=2)
     refs = (folder / "refs.bag").read_bytes()
     (folder / "refs.bag").write_bytes(refs.replace(b"\x92\1\1", b"\x92\2\0"))

@@ -95,7 +95,7 @@ def test_arrays_and_trees() -> None:
         granular.encoders["tree"]({"a": {1}})
 
 
-def test_images_have_the_pixels_that_pillow_gives() -> None:
+def test_image_codecs_keep_pixels_shape_and_dtype() -> None:
     rgb = np.arange(4 * 4 * 3, dtype=np.uint8).reshape(4, 4, 3)
     assert (granular.decoders["png"](granular.encoders["png"](rgb)) == rgb).all()
     assert granular.decoders["jpg"](granular.encoders["jpg"](rgb)).shape == (4, 4, 3)

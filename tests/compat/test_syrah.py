@@ -68,7 +68,7 @@ def test_arrays(path: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [10, 99, -1])
-def test_items_that_do_not_exist(path: Path, index: int) -> None:
+def test_out_of_range_items_raise(path: Path, index: int) -> None:
     syr = File(path, "r")
     for call in (syr.get_item, lambda i: syr.get_array(i, "x")):
         with pytest.raises(IndexError, match=f"item {index} is out of range for 10"):
@@ -84,7 +84,7 @@ def test_files_of_the_original() -> None:
         np.testing.assert_array_equal(syr.get_array(1, name), np.atleast_1d(value))
 
 
-def test_a_dtype_that_the_format_lacks(path: Path) -> None:
+def test_unknown_dtype_raises_only_for_its_array(path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data.replace(b"float64\0", b"float63\0"))
     syr = File(path, "r")
@@ -179,7 +179,7 @@ def test_files_in_the_wrong_state(path: Path, call: Callable[[File, File], objec
     writes.close()
 
 
-def test_what_is_no_syrah_file(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.syr").write_bytes(b"XX" + bytes(40))
     with pytest.raises(ValueError, match="not a Syrah file"):
         File(tmp_path / "a.syr", "r")

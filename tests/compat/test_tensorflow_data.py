@@ -346,6 +346,6 @@ def test_iterators_of_version_1(files: list[str]) -> None:
         (tf, "keras", "use numpy, or import tensorflow beside it"),
     ],
 )
-def test_names_that_are_not_there_say_what_stands_for_them(owner: Any, name: str, remedy: str) -> None:
+def test_missing_names_state_their_replacement(owner: Any, name: str, remedy: str) -> None:
     with pytest.raises(AttributeError, match=remedy):
         getattr(owner, name)

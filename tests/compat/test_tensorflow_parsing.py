@@ -162,7 +162,7 @@ def test_partitions_must_fit() -> None:
         (tf.io.FixedLenFeature([], tf.int64), b"\xff", "does not parse"),
     ],
 )
-def test_a_record_that_does_not_fit(kind: Any, record: bytes, message: str) -> None:
+def test_mismatched_record_raises_invalid_argument(kind: Any, record: bytes, message: str) -> None:
     good = example(a=[b"x"] if kind.dtype == tf.string else [1.0, 2.0] if kind.dtype == tf.float32 else [1])
     good = example(a=[1, 2]) if isinstance(kind, tf.io.FixedLenSequenceFeature) else good
     with pytest.raises(tf.errors.InvalidArgumentError, match=message) as alone:
@@ -190,7 +190,7 @@ SPARSE = tf.io.SparseFeature(["x", "y"], "v", tf.string, [4, 2])
         (SPARSE._replace(value_key=""), "an index_key and a value_key"),
     ],
 )
-def test_a_configuration_that_is_not_valid(kind: Any, message: str) -> None:
+def test_invalid_feature_configuration_raises(kind: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tf.io.parse_example([], {"a": kind})
 
@@ -267,7 +267,7 @@ def test_write_and_read(tmp_path: Path, options: Any) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["records"]  # no file more, which a glob would find
 
 
-def test_a_writer_that_is_dropped_has_written(tmp_path: Path) -> None:
+def test_dropped_writer_keeps_its_records(tmp_path: Path) -> None:
     writer = tf.io.TFRecordWriter(tmp_path / "a")
     writer.write(b"one")
     del writer
@@ -338,7 +338,7 @@ def test_dtypes() -> None:
 
 
 @pytest.mark.parametrize("module", [tf, v1])
-def test_names_that_are_not_there(module: Any) -> None:
+def test_missing_tensorflow_name_raises(module: Any) -> None:
     with pytest.raises(AttributeError, match=r"tf\.keras is not in"):
         _ = module.keras
     assert module.data.TFRecordDataset is tf.data.TFRecordDataset

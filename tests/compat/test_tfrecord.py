@@ -83,7 +83,7 @@ def test_sequences_are_pairs_of_dicts(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_kernels")
-def test_a_record_that_is_not_as_described(tmp_path: Path) -> None:
+def test_record_unlike_description_raises(tmp_path: Path) -> None:
     good, other, lacking = {"n": (1, "int")}, {"n": (0.5, "float")}, {"m": (1, "int")}
     path = write(tmp_path / "a.tfrecord", good, good, other)
     loader = tfrecord.tfrecord_loader(path, None, {"n": "int"})

@@ -117,7 +117,7 @@ def test_all_is_all() -> None:
     assert {name for name in found if not name.startswith("_")} == set(errors.__all__) - {"Remedy"}
 
 
-def test_a_mismatch_shows_the_parts_that_differ() -> None:
+def test_state_mismatch_shows_only_differences() -> None:
     then = {"format": "ffrecord", "spec": {"a": "int64", "b": "utf8", "c": "json"}}
     now = {"format": "ffrecord", "spec": {"a": "int64", "b": "bytes", "d": "json"}}
     error = errors.StateMismatchError("the encoding", expected=then, found=now)

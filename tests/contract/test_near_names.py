@@ -38,7 +38,7 @@ def test_types_of_python_and_numpy(kind: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [dict, list, None, 3, np.dtype("M8[s]"), np.dtype("i4,i4"), ["int64"]])
-def test_what_is_no_type(kind: Any) -> None:
+def test_spec_refuses_unknown_types(kind: Any) -> None:
     with pytest.raises(dataformats.SpecError, match="is not a type"):
         Spec({"a": kind})
 
@@ -132,7 +132,7 @@ def test_answers_hide_no_name_of_ours() -> None:
     assert not MODULE.keys() & set(dir(dataformats))
 
 
-def test_a_property_that_fails_keeps_its_error() -> None:
+def test_failing_property_keeps_its_error() -> None:
     class Broken(dataformats.RecordSource):
         __len__ = read = spec = None  # type: ignore[assignment]
 
