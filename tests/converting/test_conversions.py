@@ -119,7 +119,7 @@ def test_where_map_shuffle_limit(source: dataformats.RecordSource, tmp_path: Pat
     assert dataformats.open(tmp_path / "a.ffr").spec == SPEC
 
 
-def test_a_shuffle_is_a_permutation_that_never_changes(source: dataformats.RecordSource, tmp_path: Path) -> None:
+def test_shuffle_is_a_frozen_permutation(source: dataformats.RecordSource, tmp_path: Path) -> None:
     dataformats.convert(source, tmp_path / "a.ffr", shuffle_seed=0)
     numbers = [found["n"] for found in dataformats.open(tmp_path / "a.ffr")]
     assert sorted(numbers) == list(range(100))
@@ -133,7 +133,7 @@ def test_no_records(source: dataformats.RecordSource, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"shard_records": 30}], ids=["one", "shards"])
-def test_records_that_fail(options: dict[str, Any], tmp_path: Path) -> None:
+def test_unconvertible_records_raise_or_are_omitted(options: dict[str, Any], tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "old.ffr", "ffrecord", spec={"x": "json"}) as writer:
         writer.extend({"x": {5: "a", 40: 2**70}.get(i, i)} for i in range(100))
     source = dataformats.open(tmp_path / "old.ffr")
@@ -223,7 +223,7 @@ def test_a_dry_run_writes_nothing(source: dataformats.RecordSource, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_source_that_changes_meanwhile(tmp_path: Path) -> None:
+def test_changed_source_stops_the_conversion(tmp_path: Path) -> None:
     path = tmp_path / "old.ffr"
     with dataformats.create(path, "ffrecord") as writer:
         writer.extend([b"a"] * 100)
@@ -237,7 +237,7 @@ def test_a_source_that_changes_meanwhile(tmp_path: Path) -> None:
     assert not (tmp_path / "new.tfrecord").exists()
 
 
-def test_arguments_that_exclude_each_other(source: dataformats.RecordSource, tmp_path: Path) -> None:
+def test_conflicting_arguments_are_refused(source: dataformats.RecordSource, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="executor= or workers="):
         dataformats.convert(source, tmp_path / "a.ffr", executor=Backwards(), workers=2)
     with pytest.raises(ValueError, match="map= or rename="):
@@ -246,7 +246,7 @@ def test_arguments_that_exclude_each_other(source: dataformats.RecordSource, tmp
         dataformats.convert(source, tmp_path / "a.ffr", limit=-1)
 
 
-def test_what_no_worker_can_receive(
+def test_unpicklable_map_is_refused(
     source: dataformats.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "ray.cloudpickle", raising=False)  # it could send them

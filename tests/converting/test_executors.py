@@ -19,7 +19,7 @@ class NeedsFile(SentOnce):
         self.path.read_bytes()
 
 
-def test_object_that_does_not_unpickle_raises_in_the_task(tmp_path: Path) -> None:
+def test_unpickling_error_is_raised_in_the_task(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.touch()
     sent = pickle.dumps(NeedsFile(path))

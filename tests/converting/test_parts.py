@@ -35,7 +35,7 @@ def only_data(folder: Path, name: str = "new") -> bool:
 
 
 @pytest.mark.parametrize("format", ["tfrecord", "granular"])
-def test_parts_that_run_twice_at_once_give_the_same_bytes(
+def test_concurrent_duplicate_parts_write_the_same_bytes(
     source: dataformats.RecordSource, format: str, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"format": format, "shard_records": 9}
@@ -81,7 +81,7 @@ def test_a_commit_names_the_missing_parts(source: dataformats.RecordSource, tmp_
 
 @pytest.mark.parametrize("failing", ["os.rename", "dataformats.storage.atomic.rename_new"])
 @pytest.mark.parametrize("first", [{"commit": True}, {"part": (0, 1)}], ids=["commit", "part"])
-def test_a_commit_that_fails_is_repeated(
+def test_failed_commit_is_repeated(
     source: dataformats.RecordSource,
     failing: str,
     first: dict[str, Any],
@@ -143,7 +143,7 @@ def test_parts_share_the_data_and_refuse_others(source: dataformats.RecordSource
     assert only_data(tmp_path)
 
 
-def test_a_part_that_starts_while_others_are_published(source: dataformats.RecordSource, tmp_path: Path) -> None:
+def test_late_part_waits_for_the_commit(source: dataformats.RecordSource, tmp_path: Path) -> None:
     """It waits for the lock of the commit, which has deleted the locked file by then."""
     path = tmp_path / "new"
     for number in range(2):
@@ -159,7 +159,7 @@ def test_a_part_that_starts_while_others_are_published(source: dataformats.Recor
     assert only_data(tmp_path)
 
 
-def test_what_parts_replace_stays_until_the_commit(source: dataformats.RecordSource, tmp_path: Path) -> None:
+def test_parts_keep_old_data_until_the_commit(source: dataformats.RecordSource, tmp_path: Path) -> None:
     path = tmp_path / "new"
     with dataformats.create(path, "granular", spec={"n": "int64"}, shard_records=2) as writer:
         writer.extend({"n": -i} for i in range(5))

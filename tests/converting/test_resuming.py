@@ -167,7 +167,7 @@ def test_another_source_is_refused(source: dataformats.RecordSource, tmp_path: P
         dataformats.convert(source, tmp_path / "other", "syrah", resume=True)
 
 
-def test_a_shard_that_was_damaged_since_is_converted_again(
+def test_damaged_shards_are_converted_again(
     source: dataformats.RecordSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "new"
@@ -199,7 +199,7 @@ def test_strays_are_not_published(source: dataformats.RecordSource, tmp_path: Pa
     assert sorted(name.name for name in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
 
 
-def test_a_task_that_runs_twice_publishes_one_shard(source: dataformats.RecordSource, tmp_path: Path) -> None:
+def test_duplicate_task_publishes_one_shard(source: dataformats.RecordSource, tmp_path: Path) -> None:
     class Twice(ThreadPoolExecutor):
         def submit(self, work: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
             super().submit(work, *arguments, **named)
@@ -212,7 +212,7 @@ def test_a_task_that_runs_twice_publishes_one_shard(source: dataformats.RecordSo
 
 
 @pytest.mark.parametrize("shards", SHARDS, ids=["one", "shards"])
-def test_records_that_fail_are_counted_once(shards: dict[str, Any], tmp_path: Path) -> None:
+def test_omitted_records_are_counted_once_over_resumes(shards: dict[str, Any], tmp_path: Path) -> None:
     """What an interrupted run left out counts, and is not taken for records that it wrote."""
     with dataformats.create(tmp_path / "old.ffr", "ffrecord", spec={"x": "json"}) as writer:
         writer.extend({"x": "no number" if i in (3, 22, 50) else i} for i in range(60))
@@ -234,7 +234,7 @@ def test_records_that_fail_are_counted_once(shards: dict[str, Any], tmp_path: Pa
     assert convert(1000, resume=True).omitted == 3
 
 
-def test_data_that_grow_later_lose_the_plan(source: dataformats.RecordSource, tmp_path: Path) -> None:
+def test_appending_deletes_the_plan_from_the_sidecar(source: dataformats.RecordSource, tmp_path: Path) -> None:
     path = tmp_path / "new"
     dataformats.convert(source, path, "granular")
     with dataformats.create(path, "granular", spec=SPEC, resume=True) as writer:

@@ -72,7 +72,7 @@ def test_little_is_located_first(tmp_path: Path, seen: list[bool], monkeypatch: 
     assert seen == [True]
 
 
-def test_what_would_be_much_is_located(tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_table_is_not_pinned(tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "_MAX_BYTES", 24 * 20 - 1)
     source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
     assert source.read([3])["index"].tolist() == [3]

@@ -133,7 +133,7 @@ def test_links_lead_to_the_same_index(file: LocalFile, tmp_path: Path, monkeypat
         assert IndexCache("cache").path(LocalFile(name)) == saved
 
 
-def test_an_index_that_was_replaced_by_another_or_deleted_is_broken(file: LocalFile) -> None:
+def test_replaced_or_deleted_index_raises_broken_block(file: LocalFile) -> None:
     shelf = IndexCache("cache")
     first = shelf.save(file, "kind", COLUMNS, FACTS)
     second = shelf.save(file, "kind", COLUMNS | {"crc": COLUMNS["crc"][::-1]}, FACTS)
@@ -190,7 +190,7 @@ def test_crafted_indexes_are_ignored(file: LocalFile, header: Any) -> None:
     assert IndexCache("beside").load(file, "kind") is None
 
 
-def test_the_index_that_the_crafted_ones_vary_is_taken(file: LocalFile) -> None:
+def test_well_formed_index_is_accepted(file: LocalFile) -> None:
     write_index(file, json.dumps(columns_of(["x", "|u1", 0])).encode())
     assert IndexCache("beside").load(file, "kind") is not None
 
@@ -226,7 +226,7 @@ def test_indexes_of_changed_files_are_hints(file: LocalFile, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("where", ["cache", "folder"])
-def test_places_that_cannot_be_written(
+def test_unwritable_cache_warns_once(
     file: LocalFile, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.setenv("DATAFORMATS_CACHE", f"{file.name}/x")

@@ -130,7 +130,7 @@ def test_a_flat_one_reads_each_file_once_and_when_asked() -> None:
 
 
 @pytest.mark.parametrize("kind", ["flat", "blocks"])
-def test_an_index_that_cannot_be_read_hurts_its_own_records(kind: str) -> None:
+def test_unreadable_index_fails_only_its_own_records(kind: str) -> None:
     counts = [10, 10, 10]
     starts = starts_of(counts)
 

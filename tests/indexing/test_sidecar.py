@@ -22,7 +22,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFile:
     return LocalFile(path)
 
 
-def test_places_that_cannot_be_written(file: LocalFile) -> None:
+def test_unwritable_cache_stores_no_inferred_facts(file: LocalFile) -> None:
     save_inferred([file], f"{file.name}/x", {"spec": {}})
     assert load_inferred([file], f"{file.name}/x") is None
 
@@ -39,7 +39,7 @@ def test_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert load_sidecar(LocalFolder(path)) == (expected if path.resolve() == folder else None)
 
 
-def test_what_was_inferred(file: LocalFile, tmp_path: Path) -> None:
+def test_inferred_facts_are_cached_and_checked(file: LocalFile, tmp_path: Path) -> None:
     assert load_inferred([file], "cache") is None
     facts = {"payload": "example", "spec": {"x": "int64", "é": "utf8"}}
     save_inferred([file], "cache", facts)

@@ -131,7 +131,7 @@ def test_swapped_headers(tmp_path: Path) -> None:
     assert [loss.start for loss in report.losses] == [STARTS[2], STARTS[6]]
 
 
-def test_a_length_that_swallows_whole_records(tmp_path: Path) -> None:
+def test_swallowed_records_are_kept(tmp_path: Path) -> None:
     """Its end is a header, so only the frames inside show that the length is wrong."""
     swallowing = frames(bytes(STARTS[4] - STARTS[2] - 16))[:12]
     kept, report = repaired(WHOLE[: STARTS[2]] + swallowing + WHOLE[STARTS[2] + 12 :], tmp_path)
@@ -156,7 +156,7 @@ def test_an_empty_file_and_nothing_but_garbage(tmp_path: Path) -> None:
     assert (kept, lost(report)) == ([], [(0, None, 0, 500)])
 
 
-def test_records_that_hold_records(tmp_path: Path) -> None:
+def test_frames_inside_records_are_not_kept(tmp_path: Path) -> None:
     """Frames in the data of a damaged record are no records."""
     inner = frames(*(b"inner %d" % number * 5 for number in range(4)))
     records = [b"first", inner, b"third"]
@@ -253,7 +253,7 @@ def test_ofrecords_of_another_payload(tmp_path: Path) -> None:
     assert (report.kept, lost(report)) == (2, [(2, None, 156, 393)])
 
 
-def test_a_length_that_ends_between_entries(tmp_path: Path) -> None:
+def test_length_ending_between_entries_loses_one_record(tmp_path: Path) -> None:
     """The first entries of an OFRecord are an OFRecord, too, but others follow instead of a header."""
     path = tmp_path / "x.ofrecord"
     with dataformats.create(path, spec={"a": "int64", "b": "int64"}) as writer:

@@ -48,7 +48,7 @@ def test_shards_keep_their_places_payload_and_spec(format: str, tmp_path: Path) 
     assert kept[0]["pixels"].tolist() == [0] * 4
 
 
-def test_a_shard_that_cannot_be_saved(tmp_path: Path) -> None:
+def test_unrepairable_shard_is_one_loss(tmp_path: Path) -> None:
     paths = shards(tmp_path / "train", "ffrecord")
     paths[1].write_bytes(bytes(40))
     report = dataformats.repair(tmp_path / "train", tmp_path / "new")
@@ -83,7 +83,7 @@ def test_missing_parts(tmp_path: Path) -> None:
     assert dataformats.repair(named, tmp_path / "dates").missing == ()
 
 
-def test_sidecars_and_indexes_that_are_damaged(tmp_path: Path) -> None:
+def test_repair_notes_ignored_sidecars_and_indexes(tmp_path: Path) -> None:
     source = tmp_path / "x.tfrecord"
     with dataformats.create(source, spec=SPEC) as writer:
         writer.extend({"n": number, "pixels": [number] * 4} for number in range(3))
@@ -153,7 +153,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert (dry.kept, dry.losses, dry.is_written) == (wet.kept, wet.losses, False)
 
 
-def test_new_data_that_are_read_back_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_raises_if_new_data_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = backends.get("tfrecord")
     assert isinstance(backend, BlobBackend)
     create = type(backend).create
@@ -170,9 +170,9 @@ def test_new_data_that_are_read_back_otherwise(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_backend_that_cannot_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.reading.damaged.SupportsRepair", int)
-    with pytest.raises(TypeError, match="SupportsRepair"):
+def test_backend_without_salvages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.reading.damaged.Salvages", int)
+    with pytest.raises(TypeError, match="Salvages"):
         dataformats.repair(DAMAGED, tmp_path / "x.tfrecord")
 
 

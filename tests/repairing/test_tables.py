@@ -171,7 +171,7 @@ def test_bytes_behind_syrah_metadata(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["offset", "size"])
 @pytest.mark.parametrize("item", [0, 2, 5])
-def test_a_syrah_table_that_points_elsewhere(table: str, item: int, tmp_path: Path) -> None:
+def test_wrong_table_entry_loses_only_its_record(table: str, item: int, tmp_path: Path) -> None:
     """The array would be read, with the bytes of others."""
     data = bytearray((GOLDEN / "syrah" / "base.syr").read_bytes())
     x = data.index(b"\x03x\0")

@@ -77,7 +77,7 @@ def test_at_most_two_shards_lie_on_the_local_disk(
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_killed_upload_resumes_behind_the_shards_that_arrived(format: str, remote: Remote) -> None:
+def test_killed_upload_resumes_behind_complete_shards(format: str, remote: Remote) -> None:
     def write() -> None:
         with create(format, resume=True) as writer:
             writer.extend(rows(len(writer), 18))
@@ -130,7 +130,7 @@ def test_single_file_behind_a_url_is_not_resumed(remote: Remote) -> None:
 # ---- errors
 
 
-def test_create_shows_that_it_may_write(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_checks_write_access(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError("no")
 
@@ -142,7 +142,7 @@ def test_create_shows_that_it_may_write(remote: Remote, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("options", [{}, {"shard_records": None}], ids=["shards", "file"])
-def test_data_that_were_not_sent_stay(options: dict[str, Any], remote: Remote) -> None:
+def test_failed_upload_keeps_data_for_another_close(options: dict[str, Any], remote: Remote) -> None:
     """The error names their folder, and another `close` sends them."""
     at = 0
     for at in itertools.count(1):
