@@ -34,7 +34,7 @@ def run_code(text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_sides_that_differ_are_not_timed() -> None:
+def test_benchmark_refuses_sides_with_different_values() -> None:
     assert run_code(UNEQUAL % "[1, 2]").returncode == 0
     assert "step 1: dataformats and another differ in value" in run_code(UNEQUAL % "[1, 3]").stderr
     assert "differ in the number of steps" in run_code(UNEQUAL % "[1]").stderr

@@ -189,7 +189,7 @@ def _fail(point: Any, seed: list[int]) -> Any:
     return point
 
 
-def test_a_source_that_fails() -> None:
+def test_failing_source_raises_in_the_loader() -> None:
     source = ours.sources.Transform([{"n": n} for n in range(20)], _fail)
     loader = iter(ours.Loader(source, 4, workers=1, prefetch=1))
     assert next(loader)["n"].tolist() == [0, 1, 2, 3]

@@ -84,7 +84,7 @@ def run(module: Any, folder: Path) -> list[Any]:
     return found
 
 
-def test_the_numbers_are_those_of_the_original(tmp_path: Path) -> None:
+def test_program_gives_the_results_of_the_original(tmp_path: Path) -> None:
     mine, theirs = run(ours, tmp_path / "ours"), run(original, tmp_path / "theirs")
     np.testing.assert_equal(mine, theirs)
     names = [path.relative_to(tmp_path / "ours") for path in (tmp_path / "ours").rglob("*.*")]

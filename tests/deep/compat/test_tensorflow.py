@@ -364,7 +364,7 @@ def test_files_are_exchanged(tmp_path: Path, compression: str) -> None:
         assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_files_are_refused_like_tensorflow(tmp_path: Path) -> None:
     pattern = str(tmp_path / "a*")
     assert agree(elements(lambda module: module.data.TFRecordDataset(pattern))) == "refused"
     assert agree(elements(lambda module: module.data.Dataset.list_files(pattern, shuffle=False))) == "refused"

@@ -81,7 +81,7 @@ def test_killed_at_random_moments(source: Path, workers: int, options: tuple[str
     assert sorted(path.name for path in tmp_path.iterdir() if "new" in path.name) == ["new", "new.dataformats.json"]
 
 
-def test_a_file_that_can_grow_no_further(source: Path, tmp_path: Path) -> None:
+def test_conversion_resumes_after_file_size_limit(source: Path, tmp_path: Path) -> None:
     expected = whole(source, tmp_path / "whole")
     _, errors = start(source, tmp_path / "new", 0, limit=300_000).communicate(timeout=240)
     assert "File too large" in errors
@@ -110,7 +110,7 @@ def kill_once(flag: Path, record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def test_a_worker_that_is_killed(source: Path, tmp_path: Path) -> None:
+def test_conversion_resumes_after_a_killed_worker(source: Path, tmp_path: Path) -> None:
     function = functools.partial(kill_once, tmp_path / "killed")
 
     def convert(resume: bool) -> dataformats.ConvertReport:

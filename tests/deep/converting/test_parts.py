@@ -56,7 +56,7 @@ def tree(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
-def test_parts_that_are_killed_or_run_twice(tmp_path: Path) -> None:
+def test_killed_and_duplicate_parts_give_the_same_bytes(tmp_path: Path) -> None:
     spec = {"n": "int64", "image": "uint8[16,16]"}
     with dataformats.create(tmp_path / "source.tfrecord", spec=spec) as writer:
         writer.extend({"n": i, "image": np.full((16, 16), i % 256, np.uint8)} for i in range(N))

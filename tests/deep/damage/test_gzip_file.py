@@ -40,7 +40,7 @@ def _more(state: "zlib._Decompress", piece: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("level", [0, 1, 9])
-def test_what_can_be_had_before_damage_does_not_depend_on_how_it_is_read(tmp_path: Path, kind: str, level: int) -> None:
+def test_bytes_before_damage_do_not_depend_on_read_sizes(tmp_path: Path, kind: str, level: int) -> None:
     data = plain_bytes(6000)
     whole = compress(data, kind, level)
     for seed in range(60):
@@ -112,7 +112,7 @@ def zlib_ng() -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", [lambda: zlib, zlib_ng], ids=["zlib", "zlib_ng"])
-def test_values_and_errors_of_damaged_files_are_those_of_the_reference(
+def test_damaged_files_give_the_results_of_the_reference(
     tmp_path: Path, kind: str, library: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = library()

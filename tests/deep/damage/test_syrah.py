@@ -9,7 +9,7 @@ import numpy as np
 from tests.backends.test_syrah import left_behind, resumed
 
 
-def test_resuming_what_was_torn(tmp_path: Path) -> None:
+def test_resume_keeps_whole_records_of_torn_files(tmp_path: Path) -> None:
     path, journal = left_behind(tmp_path)
     data, entries = path.read_bytes(), journal.read_bytes()
     for stop in range(len(data)):

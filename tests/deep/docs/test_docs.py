@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("page", "blocks"), programs(), ids=lambda part: f"{part.parent.name}-{part.stem}" if isinstance(part, Path) else ""
 )
-def test_blocks_run_and_print_what_they_say(page: Path, blocks: list[tuple[str, str]], folder: Path) -> None:
+def test_blocks_of_pages_print_their_stated_output(page: Path, blocks: list[tuple[str, str]], folder: Path) -> None:
     if page.stem == "videos":
         pytest.importorskip("av", reason="needs the extra 'video'")
     script, expected = [PRELUDE], []

@@ -48,7 +48,7 @@ def program(folder: Path) -> str:
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_every_block_runs_and_prints_what_it_says(
+def test_blocks_of_readme_print_their_stated_output(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path_factory.mktemp("checkout")

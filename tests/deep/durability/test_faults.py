@@ -67,7 +67,7 @@ def test_every_kind_of_operation_is_seen(server: FaultServer) -> None:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
-def test_the_shim_sees_what_strace_sees(tmp_path: Path) -> None:
+def test_shim_counts_the_system_calls_of_strace(tmp_path: Path) -> None:
     """Every system call of the writers that changes a file passes the shim."""
     data, traced, log = tmp_path / "data", tmp_path / "strace", tmp_path / "log"
     data.mkdir()

@@ -112,7 +112,7 @@ def test_blocks_are_lost_individually() -> None:
     assert b"old data" + data[8:4096] + bytes(4096) + data[8192:] in contents
 
 
-def test_bytes_that_were_cut_off_do_not_come_back() -> None:
+def test_truncated_bytes_do_not_come_back() -> None:
     events = [event(Kind.TRUNCATE, OLD, 0), write(b"new, and longer", 0, OLD)]
     assert found("a", events, FileSystem()) == {b"old data", b"", bytes(15), b"new, and longer"}
 

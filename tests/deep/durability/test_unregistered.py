@@ -37,7 +37,7 @@ def test_without_setup(source: bytes, method: str) -> None:
         map_in_processes(FormatCase("private", "private", ".private"), method, read_pickle, [source])
 
 
-def test_a_setup_that_fails(source: bytes) -> None:
+def test_failing_setup_raises_in_every_process(source: bytes) -> None:
     case = FormatCase("private", "private", ".private", setup="no_such_module:register")
     with pytest.raises(BrokenProcessPool):
         map_in_processes(case, "spawn", read_pickle, [source])

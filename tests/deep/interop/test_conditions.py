@@ -146,7 +146,7 @@ def test_errors(source: RecordSource, condition: str, error: type[Exception], me
     assert len(str(caught.value)) < 1000
 
 
-def test_value_that_does_not_convert(source: RecordSource) -> None:
+def test_unconvertible_value_raises_unless_try_cast(source: RecordSource) -> None:
     with pytest.raises(ValueError, match="Could not convert string 'ab0'"):
         next(matching(source, "name::int = 3"))
     assert [*map(len, matching(source, "try_cast(name as int) is not null", 1000))] == [75]
@@ -171,7 +171,7 @@ def test_damaged_records() -> None:
             next(found)
 
 
-def test_records_that_do_not_fit_the_spec(tmp_path: Path) -> None:
+def test_unfitting_records_are_given_to_failed(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", spec={"a": "int64[]"}) as writer:
         writer.extend([{"a": [1] if i != 50 else [1, 2]} for i in range(100)])
     with dataformats.open(tmp_path / "x.ffr", spec={"a": "int64"}) as source:

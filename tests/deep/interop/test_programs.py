@@ -113,7 +113,7 @@ def test_a_filter_may_name_any_field(tmp_path: Path) -> None:
     assert dataset.count_rows() == 10
 
 
-def test_polars_scan_reads_only_what_a_query_needs(digits: Spy, counts: list[tuple[int, int]]) -> None:
+def test_polars_scan_reads_only_needed_fields_and_rows(digits: Spy, counts: list[tuple[int, int]]) -> None:
     from dataformats.interop.polars import scan
 
     lazy = scan(digits)
@@ -157,7 +157,7 @@ def test_load(digits: Spy, cache: Path) -> None:
     assert np.array_equal(found.with_format("numpy")[5]["image"], digits.source[5]["image"])
 
 
-def test_features_are_those_of_the_spec(cache: Path, tmp_path: Path) -> None:
+def test_features_match_the_spec(cache: Path, tmp_path: Path) -> None:
     import datasets
 
     from dataformats.interop.huggingface import load

@@ -84,7 +84,7 @@ def test_wheel_has_the_version_of_the_package(wheel: Wheel) -> None:
     assert version() == dataformats.__version__
 
 
-def test_extras_bring_what_the_commands_say(wheel: Wheel) -> None:
+def test_extras_install_the_packages_of_the_commands(wheel: Wheel) -> None:
     extras: dict[str, list[str]] = {name: [] for name in wheel.metadata.get_all("Provides-Extra", [])}
     for requirement in wheel.metadata.get_all("Requires-Dist", []):
         named, _, condition = requirement.partition(";")

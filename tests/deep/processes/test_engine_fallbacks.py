@@ -145,7 +145,7 @@ print(describe()["libaio"])
 
 @needs_uring
 @pytest.mark.parametrize("first", [None, 256], ids=["at once", "under way"])
-def test_a_ring_that_breaks(path: Path, first: int | None) -> None:
+def test_broken_ring_falls_back_to_other_reads(path: Path, first: int | None) -> None:
     """Also while the kernel still writes to the caller's memory."""
     if not can_be_cold(path):
         pytest.skip("where the tests' files lie, perhaps in memory, nothing is known to be cold: auto asks no ring")
@@ -165,7 +165,7 @@ print(describe()["uring"]["reason"], "|", engine("auto").cold, "|", engine("auto
 
 
 @needs_libaio
-def test_a_context_that_breaks(path: Path) -> None:
+def test_broken_aio_context_falls_back_to_other_reads(path: Path) -> None:
     out = run(
         path,
         f"""
@@ -184,7 +184,7 @@ def test_no_submission(path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["EOPNOTSUPP", "ENOSYS", "EAGAIN", "EIO"])
-def test_no_reads_that_do_not_wait(path: Path, number: str) -> None:
+def test_engines_work_without_nonblocking_reads(path: Path, number: str) -> None:
     """As on file systems that cannot tell what is in memory."""
     script = f"forbid({CALLS['preadv2']}, errno.{number})\nfor name in ('auto', 'threads'):\n    check(name)\n"
     run(path, script + "    check(name, 40)")

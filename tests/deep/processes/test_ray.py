@@ -31,7 +31,7 @@ REASON = _why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 
-def test_a_cluster_that_loses_a_worker_and_a_node(tmp_path: Path) -> None:
+def test_ray_conversion_survives_lost_worker_and_node(tmp_path: Path) -> None:
     """Each record once, in the same bytes as on one machine."""
     home = tmp_path / "home"
     home.mkdir()

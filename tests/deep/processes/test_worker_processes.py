@@ -224,7 +224,7 @@ def test_work_ahead_is_bounded(makes: Any, prefetcher: Callable[..., ProcessPref
         assert pulled <= n_taken + 1
 
 
-def test_batches_that_the_caller_holds_stay_valid(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+def test_held_batches_stay_valid(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
     before = n_descriptors()
     subject = prefetcher(makes.Numbers(), 2, prefetch=3)
     subject.start(makes.tasks(200))
@@ -279,7 +279,7 @@ def test_systems_without_memfd_or_pidfd(
     ("action", "said"),
     [("kill", "SIGKILL"), ("segfault", "SIGSEGV"), ("leave", "exit code 3"), ("orphan", "SIGKILL")],
 )
-def test_a_worker_that_dies(
+def test_dead_worker_raises_the_record_it_read(
     makes: Any,
     prefetcher: Callable[..., ProcessPrefetcher],
     action: str,
@@ -318,7 +318,7 @@ def test_a_death_under_spawn_and_forkserver(
 
 
 @pytest.mark.parametrize("action", ["hang", "stop"])
-def test_a_worker_that_hangs(
+def test_hanging_worker_raises_the_record_it_read(
     makes: Any,
     prefetcher: Callable[..., ProcessPrefetcher],
     action: str,
@@ -338,7 +338,9 @@ def test_a_worker_that_hangs(
     assert multiprocessing.active_children() == []
 
 
-def test_an_idle_worker_that_is_stopped(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+def test_stopped_idle_workers_raise_only_without_another(
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher]
+) -> None:
     subject = prefetcher(makes.Numbers(), 2, hang_timeout_s=3)
     subject.start(makes.tasks(1))
     rest(subject)
@@ -389,7 +391,7 @@ def test_exceptions_arrive_as_they_are(makes: Any, prefetcher: Callable[..., Pro
         ("system_exit", "enough"),
     ],
 )
-def test_exceptions_that_cannot_be_pickled(
+def test_unpicklable_exceptions_become_worker_errors(
     makes: Any, prefetcher: Callable[..., ProcessPrefetcher], action: str, said: str
 ) -> None:
     subject = prefetcher(makes.Acts(action, at=0), 2)
@@ -399,7 +401,7 @@ def test_exceptions_that_cannot_be_pickled(
     assert f"in {action}" in caught.value.__notes__[0]
 
 
-def test_batches_that_cannot_be_pickled(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
+def test_unpicklable_batches_raise_worker_errors(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
     subject = prefetcher(makes.Odd("lock"), 1)
     subject.start(makes.tasks(1))
     with pytest.raises(WorkerError, match=r"cannot be pickled.*worker_type='thread'"):
@@ -431,7 +433,7 @@ def test_no_memory_left(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_builders_that_cannot_be_pickled_or_loaded(
+def test_unpicklable_or_unloadable_builders_raise(
     makes: Any, prefetcher: Callable[..., ProcessPrefetcher], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pickling, "_cloudpickle", lambda: None)
@@ -592,7 +594,7 @@ def ignores_ctrl_c(process: int) -> bool:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_parent_that_is_killed(tmp_path: Path, method: str) -> None:
+def test_workers_end_with_a_killed_parent(tmp_path: Path, method: str) -> None:
     with running(script(tmp_path, "Acts('hang', at=9)", method, "time.sleep(600)")) as (process, workers):
         assert len(workers) == 2
         process.kill()

@@ -42,7 +42,7 @@ def opened(server: RangeServer, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("fault", ["503", "reset", "cut"])
-def test_faults_that_pass(fault: str, server: RangeServer, path: Path) -> None:
+def test_transient_faults_lose_no_records(fault: str, server: RangeServer, path: Path) -> None:
     """Every fourth request fails, each range once; every record is read, by a loader, by iteration and alone."""
     expected = list(dataformats.open(path))
     failed: set[str] = set()
@@ -63,7 +63,7 @@ def test_faults_that_pass(fault: str, server: RangeServer, path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["500", "503", "reset", "cut"])
-def test_faults_that_last(fault: str, server: RangeServer) -> None:
+def test_permanent_faults_raise_the_url(fault: str, server: RangeServer) -> None:
     source = opened(server)
     len(source)
     server.ranges.clear()
@@ -168,7 +168,7 @@ def test_opening_in_few_requests(format: str, tmp_path: Path) -> None:
         assert len(dataformats.open(f"{url}/*{SUFFIXES[format]}")) == N
 
 
-def test_names_that_a_url_quotes(tmp_path: Path) -> None:
+def test_quoted_names_in_urls_are_found(tmp_path: Path) -> None:
     """The sidecar lists them unquoted; a query belongs to no name, and goes to the sidecar, too."""
     name = "a b#c%20d?é"
     for format, shards in (("tfrecord", 50), ("granular", None)):

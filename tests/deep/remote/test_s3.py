@@ -109,7 +109,7 @@ def test_writing(format: str, shards: int | None, server: Server) -> None:
     assert not [name for name in names if ".partial" in name]
 
 
-def test_objects_that_stand_for_folders(server: Server) -> None:
+def test_folder_marker_objects_are_ignored(server: Server) -> None:
     """The consoles of object stores make them: they are neither data nor in the way."""
     url = "s3://bucket/made-by-hand"
     for first in (0, 100):

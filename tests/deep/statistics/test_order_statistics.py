@@ -146,7 +146,7 @@ def test_few_rounds_are_found(rounds: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert any("lag" in name for name in outliers(statistics.figures(order, span(10**6)[0], 10**6)))
 
 
-def test_keys_that_are_added_up_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_detect_added_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     def key(version: int, seed: int, epoch: int, *more: object) -> tuple[int, int]:
         return seed + epoch, 0
 
@@ -154,7 +154,7 @@ def test_keys_that_are_added_up_are_found(monkeypatch: pytest.MonkeyPatch) -> No
     assert {name.partition(", ")[2] for name in outliers(all_figures(10**6))} == {"(0, 1) and (1, 0)"}
 
 
-def test_orders_that_are_none_are_found() -> None:
+def test_statistics_detect_unshuffled_orders() -> None:
     n = 10**5
     for order in (np.arange(n), np.arange(n)[::-1], np.arange(n) * 61_803 % n):
         assert outliers(statistics.figures(order, 0, n)) != {}

@@ -212,7 +212,7 @@ def test_columns_are_jax_trees(jax: dict[str, Any]) -> None:
     assert jax["repr"] == ["Nullable(", "Nullable("]
 
 
-def test_values_that_jax_keeps_and_refuses(jax: dict[str, Any]) -> None:
+def test_jax_receives_only_supported_dtypes(jax: dict[str, Any]) -> None:
     assert "jax_enable_x64" in jax["refused"]
     assert jax["narrow"] == [f"Array([0, 1, 2], dtype={kind})" for kind in ("bfloat16", "float8_e4m3fn", "int4")]
     assert jax["times"] == "ndarray"

@@ -254,7 +254,7 @@ def test_the_address_needs_token_and_host(serve: Callable[..., Server]) -> None:
     assert status(address + "static/../../app.py") == 404
 
 
-def test_a_server_that_ends(browser: Any) -> None:
+def test_page_reports_an_ended_server(browser: Any) -> None:
     server = Server(str(REAL / "photos.tfrecord"))
     page = browser.new_page()
     opened(page, server)
