@@ -72,7 +72,7 @@ def test_files_in_memory_are_not_to_be_read() -> None:
     assert found[2] == [0, 3]
 
 
-def test_what_is_held_outlives_its_arrays() -> None:
+def test_held_extents_outlive_their_arrays() -> None:
     memory = np.arange(40, dtype=np.uint8)
     index = held([(0, at, 4) for at in range(0, 40, 4)])
     room, out = np.empty(5, np.int64), np.empty(8, np.uint8)
@@ -177,12 +177,12 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_what_cannot_be_held(arguments: Any, message: str) -> None:
+def test_hold_extents_refuses_wrong_arguments(arguments: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         hold_extents(*arguments)
 
 
-def test_what_cannot_be_laid_out() -> None:
+def test_lay_out_refuses_wrong_arguments() -> None:
     index = held([(0, 0, 1)])
     with pytest.raises(ValueError, match="room must be"):
         lay_out((index,), None, facts([1]), 1, np.empty(2, np.int64))
@@ -210,7 +210,7 @@ def test_room_over_the_numbers_of_files() -> None:
 
 
 @pytest.mark.parametrize(("at", "place"), [(0, 8), (1, 0), (3, -(2**62)), (3, 20_000_000), (6, 2**40)])
-def test_room_that_was_changed_is_not_read_to(at: int, place: int) -> None:
+def test_changed_layout_is_not_read(at: int, place: int) -> None:
     """A changed layout would leave rows to no thread, or put them outside of the array."""
     n = 1_000_000
     memory = np.ones(n, np.uint8)

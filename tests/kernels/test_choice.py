@@ -78,7 +78,7 @@ def test_describe_agrees() -> None:
 
 
 @pytest.mark.parametrize("choice", ["auto", "native"])
-def test_a_checkout_that_hides_compiled_kernels_names_both_places(tmp_path: Path, choice: str) -> None:
+def test_checkout_hiding_compiled_kernels_names_both_paths(tmp_path: Path, choice: str) -> None:
     package, installed = tmp_path / "checkout" / "dataformats", tmp_path / "site" / "dataformats"
     left_out = shutil.ignore_patterns("_native.*.so", "_native.*.pyd", "__pycache__")
     shutil.copytree(Path(kernels.__file__).parents[1], package, ignore=left_out)

@@ -132,7 +132,7 @@ def test_takes_any_contiguous_buffer(name: str, checksum: Checksum) -> None:
 
 
 @pytest.mark.parametrize(("name", "checksum"), CASES)
-def test_refuses_what_is_no_buffer(name: str, checksum: Checksum) -> None:
+def test_checksums_refuse_non_buffers(name: str, checksum: Checksum) -> None:
     for wrong in ("text", 5, None, [1, 2]):
         with pytest.raises(TypeError):
             checksum(wrong)
@@ -218,7 +218,7 @@ def test_extents_outside_are_refused(suite: Any, name: str, start: int, length: 
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_extents_refuse_arrays_that_do_not_fit(suite: Any) -> None:
+def test_crc32c_extents_refuses_wrong_arrays(suite: Any) -> None:
     two, three = np.zeros(2, dtype=np.int64), np.zeros(3, dtype=np.int64)
     out = np.zeros(2, dtype=np.uint32)
     with pytest.raises(ValueError, match=r"^starts, lengths and out must be equally long, found 2, 3 and 2$"):

@@ -55,7 +55,7 @@ def test_bytes_outside_the_buffer(kernel: Any, start: int, length: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_bytes_that_do_not_fill_the_memory(kernel: Any) -> None:
+def test_join_bytes_refuses_wrong_sizes(kernel: Any) -> None:
     for n in (2, 4):
         with pytest.raises(ValueError, match="as many bytes as all items"):
             kernel.join_bytes([b"abc"], np.zeros(n, np.uint8))

@@ -40,7 +40,7 @@ def test_unfiltering(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(0, 1), (3, 0), (3, 5), (4, 3), (-3, 3)])
-def test_unfiltering_sizes_that_do_not_fit(arguments: tuple[int, int]) -> None:
+def test_png_unfilter_refuses_wrong_sizes(arguments: tuple[int, int]) -> None:
     for kernel in KERNELS:
         assert kernel.png_unfilter(bytes(8), *arguments, np.zeros(6, np.uint8)) is False
 
@@ -56,7 +56,7 @@ SIZES = st.integers(1, 40)
 
 
 @given(st.data())
-def test_resampling_is_that_of_pillow(data: st.DataObject) -> None:
+def test_resampling_matches_pillow(data: st.DataObject) -> None:
     height, width, rows, columns = (data.draw(SIZES) for _ in range(4))
     image = np.random.default_rng(data.draw(st.integers(0, 9))).integers(0, 256, (height, width, 3), np.uint8)
     if data.draw(st.booleans()):
@@ -126,7 +126,7 @@ def test_bilinear_kernels_agree(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("shape", "size"), [((0, 2, 1), (1, 1)), ((2, 2, 1), (0, 1)), ((2, 2, 0), (1, 1)), ((2, -2, 1), (1, 1))]
 )
-def test_bilinear_sizes_that_do_not_fit(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
+def test_bilinear_refuses_wrong_sizes(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
     for kernel in KERNELS:
         assert kernel.bilinear(bytes(4), shape, size, False, np.zeros(4, np.uint8)) is False
 

@@ -177,7 +177,7 @@ def test_golden_files(suite: Any) -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_what_is_refused(suite: Any) -> None:
+def test_scan_refuses_wrong_arguments(suite: Any) -> None:
     lengths, footers = np.zeros(3, np.int64), np.zeros(3, np.uint32)
     for at in (-1, 2**63, -(2**70)):
         with pytest.raises(ValueError, match=rf"^at must be in \[0, 2\*\*63\), found {at}$"):

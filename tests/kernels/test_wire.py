@@ -474,7 +474,7 @@ def test_features_from_elsewhere(row: list[int], data: bytes) -> None:
     assert KERNEL.wire_steps(1, data, features, np.zeros((n, 6), np.int64)) in (-1, 0, 1)
 
 
-def test_arguments_that_do_not_fit() -> None:
+def test_wire_find_refuses_wrong_arguments() -> None:
     good = (np.zeros(1, np.int64), np.zeros(1, np.int64))
     ends, tables = np.array([1]), (np.empty((1, 1, 6), np.int64), np.empty((1, 4), np.int64), np.empty(1, np.uint8))
     assert KERNEL.wire_find(0, b"", *good, b"a", ends, b"\0", *tables) == -1

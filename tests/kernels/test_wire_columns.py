@@ -71,7 +71,7 @@ def filled(
 
 
 @pytest.mark.parametrize("shape", LISTS)
-def test_what_records_hold(shape: Shape) -> None:
+def test_columns_hold_the_values_of_records(shape: Shape) -> None:
     blobs = [
         record(
             shape,
@@ -117,7 +117,7 @@ def test_ragged_numbers() -> None:
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("kind", ["bytes", "f4", "f8", "i4", "i8"])
-def test_only_numbers_that_stay_the_same(dtype: str, kind: str) -> None:
+def test_columns_hold_only_exact_numbers(dtype: str, kind: str) -> None:
     n_bytes = np.dtype(dtype).itemsize
     edges = [
         0,
@@ -152,7 +152,7 @@ def exact_bytes(kind: str, value: int, stored: Any, dtype: np.dtype[Any], code: 
     return np.array(number, dtype).tobytes() if least <= number <= most else None
 
 
-def test_columns_that_are_not_filled() -> None:
+def test_unfitting_records_leave_only_their_column_unfilled() -> None:
     whole = {b"a": feature(Shape.EXAMPLE, "i8", [5]), b"b": feature(Shape.EXAMPLE, "bytes", [b"xy"])}
     good = record(Shape.EXAMPLE, whole)
     outputs = [number(DENSE, "i8", 1), Output(JOINED, new=empty)]
@@ -171,7 +171,7 @@ def test_columns_that_are_not_filled() -> None:
     assert [how for how, *_ in filled([good, several], outputs, names=[b"a", b"b"])] == [FILLED, 0]
 
 
-def test_values_that_some_records_lack() -> None:
+def test_missing_values_are_marked_in_columns() -> None:
     whole = {
         b"a": feature(Shape.EXAMPLE, "i8", [5, 6]),
         b"b": feature(Shape.EXAMPLE, "bytes", [b"xy"]),
@@ -283,7 +283,7 @@ def test_any_bytes(shape: Shape, blob: bytes, seed: int) -> None:
 # ---- arguments
 
 
-def test_arguments_that_do_not_fit() -> None:
+def test_plan_refuses_wrong_outputs() -> None:
     for wrong in (
         Output(6),
         Output(-1),
@@ -299,7 +299,7 @@ def test_arguments_that_do_not_fit() -> None:
         filled([], [Output(AS_FOUND)], names=[])
 
 
-def test_what_the_wrapper_refuses() -> None:
+def test_wrapper_refuses_wrong_memory_and_arguments() -> None:
     blob = record(Shape.EXAMPLE, {b"a": feature(Shape.EXAMPLE, "i8", [5])})
     one = np.array([0]), np.array([len(blob)])
     plan = KERNEL.wire_columns_plan(0, ((0, b"a"),), (tuple(number(DENSE, "i8", 1)),), False, np.empty)

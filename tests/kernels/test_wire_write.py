@@ -114,7 +114,7 @@ def test_any_value_of_any_type(payload: str, kind: str) -> None:
         check(payload, {"a": kind}, {"a": value})
 
 
-def test_what_c_takes_as_it_is() -> None:
+def test_c_encoder_needs_no_python_call() -> None:
     values = {
         "i": ("int64", 5),
         "u": ("uint8", 200),
@@ -163,7 +163,7 @@ def test_overrides_and_steps() -> None:
         check("sequence_example", spec, record)
 
 
-def test_records_that_are_no_dicts() -> None:
+def test_dict_subclasses_and_odd_keys_are_encoded_or_refused() -> None:
     class Record(dict[str, Any]):
         def get(self, name: str, default: Any = None) -> Any:
             return 7
@@ -306,7 +306,7 @@ def test_float128() -> None:
         assert isinstance(check(payload, {"a": "float128[3]"}, {"a": wide}), bytes)
 
 
-def test_array_that_changes_meanwhile() -> None:
+def test_array_changing_during_encoding_raises() -> None:
     small, large = np.ones(200_000, np.int64), np.full(200_000, -1)  # 1 byte or 10 bytes for each
     array = small.copy()
     bound = EXAMPLE.bind(Spec({"n": "int64?", "x": "int64[]"}), CodecResolver(trusted=True))

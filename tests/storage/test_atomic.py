@@ -137,7 +137,7 @@ def test_a_leftover_of_a_killed_process_is_used_again(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"new"}
 
 
-def test_a_temporary_name_that_another_process_uses_is_avoided(tmp_path: Path) -> None:
+def test_locked_temporary_name_is_avoided(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "file.partial", create=True)
     atomic.write_bytes(tmp_path / "file", b"new")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "file.partial"]
@@ -146,7 +146,7 @@ def test_a_temporary_name_that_another_process_uses_is_avoided(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("there", ["link to a file", "link to a folder", "dangling link", "folder"])
-def test_a_temporary_name_that_leads_elsewhere_is_avoided(there: str, tmp_path: Path) -> None:
+def test_linked_temporary_name_is_avoided(there: str, tmp_path: Path) -> None:
     """An archive may hold such a link beside its data; what it names is not written to."""
     KINDS[there](tmp_path / "file.partial")
     before = _content(tmp_path / "target")
@@ -178,7 +178,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_all_that_can_be_deleted_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_deletes_everything_except_failing_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [tmp_path / name for name in "abc"]
     for path in paths:
         (path / "inner").mkdir(parents=True)

@@ -75,7 +75,7 @@ def test_nothing_stays_open_behind_an_error(tmp_path: Path) -> None:
 
 
 @needs_proc
-def test_a_file_that_is_borrowed_stays_open(tmp_path: Path) -> None:
+def test_borrowed_file_stays_open(tmp_path: Path) -> None:
     (file,) = written(tmp_path, 1)
     (descriptor,) = DESCRIPTORS.borrow([file])
     file.release()

@@ -94,7 +94,7 @@ def test_large_pieces_are_asked_for_in_parts(store: CountingStore, monkeypatch: 
     assert [len(call) for call in store.calls] == [124]
 
 
-def test_files_that_became_shorter(store: CountingStore) -> None:
+def test_truncated_object_raises(store: CountingStore) -> None:
     file = store.file("a", DATA)
     store.fs.pipe_file(f"{store.folder}/a", DATA[:1000])
     with pytest.raises(TruncatedError, match="the file ends early") as caught:
@@ -110,14 +110,14 @@ def test_deleted_files(store: CountingStore) -> None:
     assert caught.value.__notes__ == [f"while 10 bytes of {file.name!r} were read from byte 4 on"]
 
 
-def test_answers_that_are_too_long(store: CountingStore) -> None:
+def test_too_long_answer_raises(store: CountingStore) -> None:
     """As of a server that knows no ranges, and sends the whole file."""
     store.answering = lambda name, start, answer: DATA
     with pytest.raises(FormatError, match="more bytes than requested"):
         fetched([store.file("a", DATA)], [(0, 4, 10)])
 
 
-def test_file_systems_that_keep_what_they_read(store: CountingStore, tmp_path: Path) -> None:
+def test_caching_file_systems_are_read(store: CountingStore, tmp_path: Path) -> None:
     store.file("a", DATA)
     cached = fsspec.filesystem("simplecache", fs=store.fs, cache_storage=str(tmp_path))
     file = FsspecFile(cached, f"{store.folder}/a")

@@ -54,14 +54,14 @@ def test_a_shared_lock_waits_for_an_exclusive_one(tmp_path: Path) -> None:
     timer.join()
 
 
-def test_a_link_is_not_followed_by_a_lock_that_creates(tmp_path: Path) -> None:
+def test_creating_lock_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     with pytest.raises(OSError, match="link"):
         FileLock(tmp_path / "link", create=True)
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
 
 
-def test_a_lock_that_is_dropped_is_released(tmp_path: Path) -> None:
+def test_dropped_lock_is_released(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         FileLock(tmp_path)
@@ -70,7 +70,7 @@ def test_a_lock_that_is_dropped_is_released(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_that_was_replaced_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_file_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process deletes the file between opening and locking: the new file is locked, not the deleted one."""
     path = tmp_path / "file"
     flock = fcntl.flock

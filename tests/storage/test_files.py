@@ -109,7 +109,7 @@ def test_few_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert DESCRIPTORS._open == {}
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_local_file_refuses_other_paths(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         LocalFile(tmp_path)
     with pytest.raises(FormatError, match="regular"):

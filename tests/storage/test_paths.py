@@ -25,7 +25,7 @@ def names(path: Any) -> list[str]:
     return [name for entry in found for name in (entry.names() if isinstance(entry, Folder) else [entry.name])]
 
 
-def test_what_a_path_can_be(tmp_path: Path) -> None:
+def test_resolve_accepts_every_kind_of_path(tmp_path: Path) -> None:
     for name in ("a1", "a2", "b", "[x]", ".hidden", "a3.partial"):
         (tmp_path / name).write_bytes(b"1")
     a1 = str(tmp_path / "a1")
@@ -41,7 +41,7 @@ def test_what_a_path_can_be(tmp_path: Path) -> None:
     assert not isinstance(found[1], StoredFile)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_resolve_refuses_missing_and_wrong_paths(tmp_path: Path) -> None:
     missing: list[Any] = [tmp_path / "x", f"{tmp_path}/*", [], f"{tmp_path}/[", "memory://nothing/x"]
     for path in [*missing, "memory://nothing/*"]:
         with pytest.raises(FileNotFoundError):
@@ -69,7 +69,7 @@ def test_local_or_not() -> None:
         ("hf://datasets/x/y", "huggingface_hub", "pip install huggingface_hub"),
     ],
 )
-def test_a_missing_package_is_named_by_a_line_that_installs_it(
+def test_missing_package_error_states_the_install_command(
     monkeypatch: pytest.MonkeyPatch, url: str, package: str, line: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)

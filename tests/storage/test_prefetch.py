@@ -50,7 +50,7 @@ def test_one_item_is_made_ahead() -> None:
     assert threads() == []
 
 
-def test_errors_come_after_what_was_before() -> None:
+def test_prefetch_raises_after_earlier_items() -> None:
     def items() -> Iterator[int]:
         yield 1
         raise ZeroDivisionError

@@ -50,7 +50,7 @@ def close(file: DecompressedFile) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [0, 1, 7, 70_000, 1_500_000])
-def test_a_whole_file_is_what_zlib_gives(tmp_path: Path, kind: str, n: int) -> None:
+def test_whole_file_matches_zlib(tmp_path: Path, kind: str, n: int) -> None:
     data = plain_bytes(n)
     file = opened(tmp_path, compress(data, kind), kind)
     assert (file.size, file.damage) == (n, None)
@@ -72,7 +72,7 @@ def test_random_access_agrees_with_a_full_pass(tmp_path: Path, kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_cut_at_any_byte_says_so_and_keeps_what_is_before(tmp_path: Path, kind: str) -> None:
+def test_file_cut_at_any_byte_keeps_earlier_data(tmp_path: Path, kind: str) -> None:
     data = plain_bytes(600)
     whole = compress(data, kind)
     for cut in range(len(whole)):
@@ -122,7 +122,7 @@ def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(tmp_pat
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("garbage", [b"x", b"\x1f\x8b\x08", b"\x1f", bytes(3) + b"y", bytes(40_000) + b"z"])
-def test_what_follows_the_compressed_data_is_damage(tmp_path: Path, kind: str, garbage: bytes) -> None:
+def test_bytes_after_compressed_data_are_damage(tmp_path: Path, kind: str, garbage: bytes) -> None:
     data = plain_bytes(5000)
     file = opened(tmp_path, compress(data, kind) + garbage, kind)
     assert file.size == len(data)
@@ -194,7 +194,7 @@ def test_consecutive_reads_decompress_each_byte_once(tmp_path: Path, decompresse
 
 
 @pytest.mark.parametrize("n_threads", [2, 4])
-def test_threads_that_take_turns_decompress_hardly_a_byte_twice(
+def test_alternating_threads_decompress_each_byte_about_once(
     tmp_path: Path, decompressed_bytes: list[int], n_threads: int
 ) -> None:
     data, n = plain_bytes(4_000_000), 50_000
@@ -205,7 +205,7 @@ def test_threads_that_take_turns_decompress_hardly_a_byte_twice(
     assert sum(decompressed_bytes) < 1.2 * len(data)
 
 
-def test_a_read_waits_for_one_that_ends_where_it_begins(tmp_path: Path, decompressed_bytes: list[int]) -> None:
+def test_read_waits_for_the_read_before_it(tmp_path: Path, decompressed_bytes: list[int]) -> None:
     data = plain_bytes(200_000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
     file._reads[-1] = (0, 100_000)  # as if another thread had begun it
@@ -218,7 +218,7 @@ def test_a_read_waits_for_one_that_ends_where_it_begins(tmp_path: Path, decompre
     assert sum(decompressed_bytes) == len(data)
 
 
-def test_a_read_that_never_ends_holds_no_other_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unending_read_does_not_block_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inflate, "_PATIENCE_S", 0.01)
     data = plain_bytes(2000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
@@ -289,7 +289,7 @@ def test_a_bomb_is_not_held_in_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_a_size_from_an_index_that_is_too_large_is_an_error_not_a_short_read(tmp_path: Path) -> None:
+def test_too_large_size_in_index_raises(tmp_path: Path) -> None:
     file = opened(tmp_path, compress(b"abc", "gzip"), "gzip")
     file.known_size(10, None)
     with pytest.raises(OutdatedIndexError, match="expected 10, found 3"):

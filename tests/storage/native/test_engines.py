@@ -100,7 +100,7 @@ def test_any_stretches(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stretches_that_follow_each_other(name: str, fd: int, content: NDArray[np.uint8]) -> None:
+def test_consecutive_extents_are_read(name: str, fd: int, content: NDArray[np.uint8]) -> None:
     """They are one read of many parts, of more than the system takes at once, also over the end of the file."""
     lengths = np.random.default_rng(1).integers(0, 2000, 4000)
     offsets = np.cumsum(lengths) - lengths + 13
@@ -117,7 +117,7 @@ def test_half_of_a_stretch_in_memory(name: str, fd: int, content: NDArray[np.uin
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_that_became_shorter(name: str, tmp_path: Path, content: NDArray[np.uint8]) -> None:
+def test_engines_read_truncated_files(name: str, tmp_path: Path, content: NDArray[np.uint8]) -> None:
     copy = tmp_path / "copy"
     for rest in (0, 1, 4096, 70_001):
         copy.write_bytes(content.tobytes())

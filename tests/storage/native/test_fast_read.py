@@ -305,7 +305,7 @@ def test_large_arrays_are_reused_after_their_last_reference(tmp_path: Path, monk
     assert values().ctypes.data == address
 
 
-def test_memory_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_keeps_recently_used_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """So much of it, the size that was used last before others; a little less fits as well, and more is not kept."""
     pool = buffers._Pool()
     monkeypatch.setattr(buffers, "_KEPT", 10 << 20)
@@ -328,7 +328,7 @@ def test_memory_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {size: len(free) for size, free in pool._free.items()} == {4 << 20: 0, 9 << 20: 1}
 
 
-def test_extents_that_overlap_are_not_unfolded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlapping_extents_take_the_slow_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file must not ask for as many times its size as it has records."""
     monkeypatch.setattr(fast_read, "_OVERLAP_BYTES", 100_000)
     files = written(tmp_path, [noise(60_000)], "auto")
@@ -408,9 +408,7 @@ def test_closing_gives_memory_back(tmp_path: Path) -> None:
     assert source[3] == noise(1000)  # it opens again
 
 
-def test_a_file_that_another_thread_brings_in_meanwhile_is_no_file_to_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_loaded_by_another_thread_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path, [noise(100), b"never asked for"], "memory")
     one = extents([(0, 0, 0)])  # which lies even in a file that has no bytes yet
     table = fast_read.PinnedTable(("x",), (fast_read.pin_extents(one),), (one.file,))

@@ -139,7 +139,9 @@ def write(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [cut, cut_within_a_page, write, Path.unlink])
-def test_files_that_change(change: Callable[[Path], None], path: Path, mapped: FileSet) -> None:
+def test_changed_files_are_not_copied_from_the_mapping(
+    change: Callable[[Path], None], path: Path, mapped: FileSet
+) -> None:
     change(path)
     for _ in range(2):
         assert read(mapped, extents(FEW)) is None
@@ -160,7 +162,7 @@ def test_another_file_of_the_same_size_and_time(path: Path, mapped: FileSet) -> 
         assert read(mapped, extents(FEW)) == [expected(FEW, other)]
 
 
-def test_pages_that_were_dropped(path: Path) -> None:
+def test_dropped_pages_are_read_again(path: Path) -> None:
     files = file_set(path)
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -259,7 +261,7 @@ def shrink_while_read(path: Path) -> None:
     assert n_read > 0
 
 
-def test_a_file_that_shrinks_while_it_is_read(path: Path) -> None:
+def test_file_shrinking_during_reads_does_not_crash(path: Path) -> None:
     """In a process of its own: SIGBUS would end it."""
     command = [sys.executable, "-c", SHRINKING, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

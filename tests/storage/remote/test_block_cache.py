@@ -87,7 +87,7 @@ def test_threads_share_requests(store: CountingStore) -> None:
     assert not cache._pending
 
 
-def test_an_error_is_that_of_its_block_alone(store: CountingStore) -> None:
+def test_failing_block_fails_only_its_own_reads(store: CountingStore) -> None:
     """It is raised in all threads that wait for the block, and the block is requested again by the next read."""
     file = store.file("a", DATA)
     cache = BlockCache(10_000, 100)
@@ -125,7 +125,7 @@ def test_an_interrupted_request_ends_the_waits_for_it(store: CountingStore) -> N
     assert not cache._pending
 
 
-def test_a_file_that_changed_is_an_error(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_file_raises(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Versions, "is_due", True)
     cache = BlockCache(10_000, 100)
     file = store.file("a", DATA)

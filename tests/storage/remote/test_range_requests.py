@@ -48,7 +48,7 @@ LASTING = [FileNotFoundError("a"), PermissionError("403"), StatusError(404), Sta
 
 
 @pytest.mark.parametrize("error", PASSING, ids=repr)
-def test_errors_that_pass(error: Exception, store: CountingStore) -> None:
+def test_transient_errors_repeat_only_their_ranges(error: Exception, store: CountingStore) -> None:
     """Only the ranges that failed are requested again."""
     assert is_transient(error)
     store.answering = lambda _, start, answer: error if start == 20 and len(store.calls) < 3 else answer
@@ -62,7 +62,7 @@ def test_errors_that_pass(error: Exception, store: CountingStore) -> None:
 
 
 @pytest.mark.parametrize("error", LASTING, ids=repr)
-def test_errors_that_last(error: Exception, store: CountingStore) -> None:
+def test_permanent_errors_are_not_repeated(error: Exception, store: CountingStore) -> None:
     store.answering = lambda _, start, answer: error if start == 20 else answer
     found = get(store, 0, 20)
     assert (found[0], len(store.calls)) == (DATA[:10], 1)
@@ -103,7 +103,7 @@ def test_a_missing_object_is_named_by_its_url() -> None:
         ("dropbox://b/a", "storage_options"),
     ],
 )
-def test_refused_access_names_what_to_pass(url: str, remedy: str) -> None:
+def test_refused_access_states_the_remedy(url: str, remedy: str) -> None:
     for error in (NoCredentialsError("none"), PermissionError("Forbidden"), StatusError(403)):
         with pytest.raises(PermissionError, match=remedy) as caught, errors_as_os_error(url):
             raise error

@@ -43,9 +43,7 @@ def test_every_file_of_a_read_is_compared(name: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", ["", "/*"])
-def test_a_comparison_is_asked_again_if_it_fails_by_an_error_that_passes(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_version_check_is_repeated_after_transient_errors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of pickled files; and of folders, some file systems tell no size."""
     memory = fsspec.filesystem("memory")
     memory.pipe({"/passing/x/a": b"abc", "/passing/x/sub/b": b""})
@@ -82,7 +80,7 @@ def _noted(real: Any, asked: list[str]) -> Any:
     return info
 
 
-def test_a_listing_that_takes_long_is_rarely_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_listing_is_rarely_read(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     asked: list[float] = []
