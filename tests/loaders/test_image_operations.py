@@ -83,7 +83,7 @@ def test_resizing_has_the_sizes_of_torchvision(height: int, width: int, size: An
 
 
 @pytest.mark.parametrize(("length", "size", "begin"), [(40, 16, 12), (41, 16, 12), (43, 16, 14), (16, 16, 0)])
-def test_center_crops_begin_where_those_of_torchvision_do(length: int, size: int, begin: int) -> None:
+def test_center_crop_offsets_match_torchvision(length: int, size: int, begin: int) -> None:
     image = photo(0).resize((length, length))
     expected = np.asarray(image)[begin : begin + size, begin : begin + size]
     assert np.array_equal(one(CenterCrop(size), saved(image, "PNG")), expected)
@@ -92,7 +92,7 @@ def test_center_crops_begin_where_those_of_torchvision_do(length: int, size: int
 @pytest.mark.parametrize("resize", [None, 30, (21, 33)])
 @pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
 @pytest.mark.parametrize("flip", [0.0, 1.0])
-def test_center_crops_are_those_of_pillow(resize: Any, layout: Any, flip: float) -> None:
+def test_center_crops_match_pillow(resize: Any, layout: Any, flip: float) -> None:
     image = photo(3)
     height, width = (
         (image.height, image.width)
@@ -154,7 +154,7 @@ def test_random_crops_are_frozen() -> None:
     assert found == [((129, 46, 395, 326), True), ((165, 46, 329, 181), True), ((20, 4, 390, 311), False)]
 
 
-def test_random_crops_that_never_fit_take_the_largest_part_in_the_center() -> None:
+def test_unfitting_random_crops_take_the_largest_center_part() -> None:
     def geometry(height: int, width: int) -> Any:
         return RandomResizedCrop(8, scale=(1, 1)).geometry(height, width, lambda: 0.5).box
 
@@ -417,7 +417,7 @@ class Unlucky(FieldOperation):
         return blobs.lengths.copy()  # type: ignore[no-any-return]
 
 
-def test_a_record_that_fails_is_left_out_wherever_the_batch_has_it(source: Any) -> None:
+def test_failing_record_is_omitted_at_any_place_in_a_batch(source: Any) -> None:
     mixture = dataformats.mix({"few": source[:4], "many": source[4:]}, weights={"few": 3, "many": 1}, until=16)
     loader = Loader(mixture, 16, workers=0, decode={"image": Unlucky()}, on_corrupt="omit")
     (batch,) = loader

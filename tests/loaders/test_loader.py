@@ -276,7 +276,7 @@ def test_collate_and_batch_transform(source: Any) -> None:
     assert len(batches[0].positions) == 50
 
 
-def test_values_that_do_not_stack_are_named(source: Any) -> None:
+def test_unstackable_values_name_field_and_records(source: Any) -> None:
     def cut(record: dict[str, Any]) -> dict[str, Any]:
         return {"image": record["image"][: 2 + record["index"] % 2]}
 
@@ -393,7 +393,7 @@ def test_no_thread_is_left(source: Any) -> None:
 
 
 @pytest.mark.parametrize("prefetch_bytes", [1, 2**30])
-def test_a_prefetcher_that_restarts_often_makes_progress(prefetch_bytes: int) -> None:
+def test_often_restarted_prefetcher_makes_progress(prefetch_bytes: int) -> None:
     """Workers that wait for room or tasks are woken up, in any order of events."""
     loader = Loader(list(range(7)), 1, shuffle=False, workers=3, prefetch_bytes=prefetch_bytes, hang_timeout_s=5)
     for turn in range(100):
@@ -426,7 +426,7 @@ def test_a_prefetcher_closed_by_its_own_worker(source: Any) -> None:
     assert all_end(set(prefetcher._threads))
 
 
-def test_a_batch_that_is_done_while_the_loader_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_finished_during_close_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread may close it between the end of a batch and its delivery."""
     monkeypatch.setattr("dataformats.loaders.prefetch_threads._JOIN_TIMEOUT_S", 0)
     release = threading.Event()
@@ -587,7 +587,7 @@ def test_filters_and_other_content_are_other_data(source: Any, tmp_path: Path) -
         Loader(dataformats.open(other, spec=SPEC), 10).load_state_dict(state)
 
 
-def test_a_file_that_shrinks_while_it_is_loaded_from_is_an_error(tmp_path: Path) -> None:
+def test_file_shrinking_during_loading_raises(tmp_path: Path) -> None:
     path = write(tmp_path / "a.ffr", 5000, "ffrecord")
     with Loader(dataformats.open(path, spec=SPEC), 10, workers=1) as loader:
         batches = iter(loader)
@@ -750,7 +750,7 @@ def test_a_loader_continues_after_a_hang() -> None:
     loader.close()
 
 
-def test_a_job_that_no_thread_begins_is_a_hang() -> None:
+def test_job_without_a_free_thread_is_a_hang() -> None:
     hangs = HangsOnce(4)
     loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=1)
     next(iter(loader))
@@ -842,7 +842,7 @@ def test_functions_get_the_generator_if_they_accept_it() -> None:
         list(Loader([1, 2], 2, transform=fails, workers=0))
 
 
-def test_functions_that_return_none_are_named() -> None:
+def test_functions_returning_none_are_named() -> None:
     cases: list[dict[str, Any]] = [
         {"transform": lambda record: None},
         {"collate": lambda records: None},
@@ -919,7 +919,7 @@ def test_only_a_new_loader_begins_with_the_epoch_of_lightning(before: int, resum
     assert loader.position == position
 
 
-def test_lightning_resumes_in_an_epoch_with_the_records_per_step_that_it_counted() -> None:
+def test_lightning_resumes_only_with_equal_records_per_step() -> None:
     def resumed(state: Any, batch_size: int, rank: int = 0, world_size: int = 1) -> Loader:
         loader = Loader(np.arange(100), batch_size, rank=rank, world_size=world_size, workers=0)
         if state is not None:

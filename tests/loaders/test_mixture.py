@@ -103,7 +103,7 @@ def test_weights_change_from_a_position_on(digits: Any) -> None:
     assert before.plan(GLOBAL, 0, new.history, 50).history == (*new.history, (50, (3, 1)))
 
 
-def test_weights_that_change_before_the_first_position_are_the_first(digits: Any) -> None:
+def test_weights_changed_at_position_0_replace_the_first(digits: Any) -> None:
     old = mixed(digits, 3, 1).plan(GLOBAL, 0)
     after = mixed(digits, 1, 3)
     assert after.plan(GLOBAL, 0, old.history, 0) == after.plan(GLOBAL, 0)
@@ -121,7 +121,7 @@ def test_nothing_is_lost_or_repeated_over_many_changes(digits: Any) -> None:
             assert len(set(walk.tolist())) == len(walk)
 
 
-def test_histories_that_do_not_fit(digits: Any) -> None:
+def test_plan_refuses_wrong_weight_histories(digits: Any) -> None:
     mixture = mixed(digits, 3, 1)
     with pytest.raises(ValueError, match=r"^expected 3 weights, one for each component as before, found 2$"):
         mixture.plan(GLOBAL, 0, ((0, (1, 1, 1)),), 5)
@@ -134,7 +134,7 @@ def test_histories_that_do_not_fit(digits: Any) -> None:
 
 
 @pytest.mark.parametrize("weights", [(2**31, 1), (2**62, 2**62), (1, 1)])
-def test_weights_of_a_state_that_no_mixture_can_have(digits: Any, weights: tuple[int, int]) -> None:
+def test_impossible_weights_in_a_state_are_refused(digits: Any, weights: tuple[int, int]) -> None:
     sources = {"a": digits[:30], "none": digits[:0]}
     loader = dataformats.Loader(mix(sources, {"a": 1, "none": 0}), 4)
     state = loader.state_dict()

@@ -75,7 +75,7 @@ def test_records_and_columns_agree(lengths: list[int], length: int) -> None:
         np.testing.assert_array_equal(column, found[name], strict=True)
 
 
-def test_the_fullest_row_that_has_room() -> None:
+def test_pack_chooses_the_fullest_row_with_room() -> None:
     batch = pack("tokens", length=6).of_columns({"tokens": column_of([2, 4, 1, 5, 13])})
 
     assert batch["tokens"].tolist() == [
@@ -131,7 +131,7 @@ def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
         pack("tokens", **arguments)
 
 
-def test_fields_that_cannot_be_packed() -> None:
+def test_pack_refuses_wrong_fields() -> None:
     with pytest.raises(ValueError, match=r"expected the names of the fields to pack, found \(\)"):
         pack(length=4)
     with pytest.raises(dataformats.SpecError, match="expected a field of the records to pack, found only a"):

@@ -136,7 +136,7 @@ def test_lists_and_tensors() -> None:
         ([np.array(["a"])], "found a ndarray"),
     ],
 )
-def test_values_that_cannot_be_padded(values: list[Any], message: str) -> None:
+def test_pad_refuses_unpaddable_values(values: list[Any], message: str) -> None:
     with pytest.raises(dataformats.SpecError, match=f"field 'x': .*{message}"):
         pad("x")([{"x": value} for value in values])
 
@@ -149,7 +149,7 @@ def test_values_that_cannot_be_padded(values: list[Any], message: str) -> None:
         np.arange(2),
     ],
 )
-def test_columns_that_cannot_be_padded(column: Any) -> None:
+def test_pad_refuses_unpaddable_columns(column: Any) -> None:
     with pytest.raises(dataformats.SpecError, match="field 'x': expected sequences of numbers to pad"):
         pad("x").of_columns({"x": column})
 
@@ -157,7 +157,7 @@ def test_columns_that_cannot_be_padded(column: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "dtype"), [(0.5, "int64"), (-1, "uint8"), (300, "int8"), (2, "bool"), (1e300, "float32"), (None, "int64")]
 )
-def test_a_padding_value_that_does_not_fit(value: Any, dtype: str) -> None:
+def test_pad_refuses_value_outside_the_dtype(value: Any, dtype: str) -> None:
     with pytest.raises(dataformats.SpecError, match=rf"field 'x': value={re.escape(str(value))} does not fit {dtype}"):
         pad("x", value=value)([{"x": np.zeros(2, dtype)}])
 
@@ -178,7 +178,7 @@ def test_a_missing_field() -> None:
         pad("token").of_columns({"a": np.arange(2)})
 
 
-def test_lengths_that_would_hide_a_field() -> None:
+def test_pad_refuses_lengths_named_like_a_field() -> None:
     for records in ([{"x": [1], "x_n": 3}], [{"x_n": 3, "x": [1]}]):
         with pytest.raises(dataformats.SpecError, match="field 'x_n': lengths= gives a column the name of a field"):
             pad("x", lengths="_n")(records)

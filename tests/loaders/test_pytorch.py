@@ -110,7 +110,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
     ],
     ids=["big-endian", "backwards", "transposed", "every other", "read-only", "empty", "one"],
 )
-def test_arrays_that_cannot_be_shared_are_copied(array: np.ndarray) -> None:
+def test_unshareable_arrays_are_copied(array: np.ndarray) -> None:
     before = array.copy()
     tensor = to_torch(array)
     assert tensor.numpy().dtype == array.dtype.newbyteorder("=")
@@ -361,7 +361,7 @@ def test_a_batch_is_one_read(digits: dataformats.RecordSource, monkeypatch: pyte
     assert reads == [100]
 
 
-def test_records_are_those_of_the_source(digits: dataformats.RecordSource) -> None:
+def test_record_dataset_returns_records_of_the_source(digits: dataformats.RecordSource) -> None:
     dataset = RecordDataset(digits)
     assert len(dataset) == 1797
     assert dataset[-1]["label"] == digits[-1]["label"]
@@ -420,7 +420,7 @@ def test_any_sequence_is_a_map_style_dataset() -> None:
     assert batches[0]["x"].dtype == torch.float32
 
 
-def test_values_that_do_not_stack_are_named(tmp_path: Path) -> None:
+def test_collate_names_unstackable_records(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"a": "array"}) as writer:
         writer.extend([{"a": np.zeros(2)}, {"a": np.zeros(3)}])
     loader = DataLoader(RecordDataset(dataformats.open(tmp_path / "x.ffr")), batch_size=2, collate_fn=collate)

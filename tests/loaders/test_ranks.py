@@ -149,7 +149,7 @@ def test_libraries_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert resolve("auto") == (3, 4)
 
 
-def test_libraries_that_are_not_initialized(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uninitialized_libraries_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_of(0, 1, False))
     monkeypatch.setitem(sys.modules, "jax", jax_of(0, 1, False))
     monkeypatch.setenv("RANK", "3")
@@ -169,7 +169,7 @@ def test_an_old_jax(client: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolve("auto") == ((0, 1) if client is None else (1, 2))
 
 
-def test_libraries_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disagreeing_libraries_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_of(0, 1))
     monkeypatch.setitem(sys.modules, "jax", jax_of(1, 2))
     with pytest.raises(

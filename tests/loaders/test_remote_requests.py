@@ -84,7 +84,7 @@ def test_an_epoch(shuffle: Any, most: int, workers: int, source: Any, requests: 
     assert requests.n_bytes <= 1.3 * source.nbytes
 
 
-def test_groups_that_are_not_in_memory_together(source: Any, requests: Requests) -> None:
+def test_few_cached_groups_cause_few_requests(source: Any, requests: Requests) -> None:
     """Of twenty groups two are kept."""
     with dataformats.Loader(source, 64, shuffle="window", workers=0, block_records=100, window_blocks=2) as loader:
         assert cache_of(loader).limit_bytes < source.nbytes / 5

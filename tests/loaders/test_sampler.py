@@ -38,13 +38,13 @@ def test_each_iteration_is_the_next_epoch_of_a_loader(shuffle: bool | Literal["w
     assert len(sampler) == 50
 
 
-def test_an_iteration_that_is_not_used_is_none() -> None:
+def test_iterator_without_records_advances_nothing() -> None:
     sampler = PlanSampler(RECORDS)
     _ = iter(sampler)
     assert list(sampler) == order(0)
 
 
-def test_states_are_those_of_a_loader() -> None:
+def test_sampler_states_match_loader_states() -> None:
     sampler, loader = PlanSampler(RECORDS, seed=3), Loader(RECORDS, 7, seed=3, workers=0)
     next(iter(loader))
     assert list(islice(sampler, 7)) == order(0, seed=3)[:7]

@@ -73,7 +73,7 @@ def test_an_identity_changes_no_column(source: Any, transform: Any, size: int) -
         assert one.keys() == other.keys()
 
 
-def test_what_a_transform_makes_of_a_field_keeps_its_type(source: Any) -> None:
+def test_transformed_fields_keep_their_types(source: Any) -> None:
     def changed(record: dict[str, Any]) -> dict[str, Any]:
         return {
             "text": record["text"].upper(), "tokens": [*record["tokens"].tolist(), 9], "points": record["points"][:1],
@@ -92,7 +92,7 @@ def test_what_a_transform_makes_of_a_field_keeps_its_type(source: Any) -> None:
     assert batch["new"] == ["text"] * 4
 
 
-def test_a_number_that_the_dtype_cannot_hold(source: Any) -> None:
+def test_number_outside_the_dtype_raises(source: Any) -> None:
     with pytest.raises(SpecError, match=r"field 'class': 300 does not fit uint8, .*numpy.int64\(300\)"):
         batches(source, lambda record: {"class": record["class"] + 300 - record["class"]})
     assert batches(source, lambda record: {"class": np.int64(300)})[0]["class"].tolist() == [300] * 4
