@@ -179,7 +179,7 @@ def test_batches_are_lazy_and_read_only_their_fields(everything: dataformats.Rec
         assert arrow.table(spy).num_rows == 10_000
 
 
-def test_values_that_no_file_stores() -> None:
+def test_computed_values_are_encoded_for_arrow() -> None:
     class Pictures(dataformats.RecordSource):
         @property
         def spec(self) -> Spec:
@@ -274,7 +274,7 @@ def test_errors(everything: dataformats.RecordSource, tmp_path: Path) -> None:
         mixed.to_arrow()
 
 
-def test_a_damaged_record_raises_after_those_before_it() -> None:
+def test_damaged_record_raises_in_record_batch_reader() -> None:
     source = dataformats.open(GOLDEN / "tfrecord" / "corrupt" / "data_bit.tfrecord")
     reader = source.to_batches(1)
     with pytest.raises(dataformats.errors.FormatError):

@@ -71,7 +71,7 @@ def test_fields_and_types(tmp_path: Path) -> None:
         diff(a, b, fields=["old"])
 
 
-def test_types_that_one_of_both_declares(tmp_path: Path) -> None:
+def test_diff_ignores_types_declared_on_one_side(tmp_path: Path) -> None:
     photos = GOLDEN / "real" / "photos.tfrecord"
     dataformats.convert(photos, tmp_path / "a.syr", fields=["name", "width"], spec={"name": "utf8", "width": "int32"})
     report = diff(photos, tmp_path / "a.syr")

@@ -80,7 +80,7 @@ def made(make: Callable[[], Any]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_records_are_those_of_the_path(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_files_read_like_their_path(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
     expected = dataformats.open(PHOTOS)
     make, name = WAYS[way]
@@ -100,7 +100,7 @@ def compare(source: Any, expected: Any, name: str, *, sent: bool) -> None:
         assert pickle.loads(pickle.dumps(source))[3] == expected[3]
 
 
-def test_no_index_is_kept_of_what_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unnamed_data_store_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
     for make in (lambda: DATA, lambda: gzip.compress(DATA), unnamed):
         with made(make) as data:
@@ -133,7 +133,7 @@ def test_errors_name_the_bytes() -> None:
         (lambda: 3, TypeError, "expected a path, .* found int"),
     ],
 )
-def test_what_cannot_be_read(make: Callable[[], Any], error: type[Exception], words: str) -> None:
+def test_unreadable_objects_raise(make: Callable[[], Any], error: type[Exception], words: str) -> None:
     with made(make) as given, pytest.raises(error, match=words):
         dataformats.open(given)
 
@@ -155,6 +155,6 @@ def test_a_fork_does_not_read_a_file_object() -> None:
     file.close()
 
 
-def test_what_is_opened_can_be_copied(tmp_path: Path) -> None:
+def test_given_files_can_be_converted(tmp_path: Path) -> None:
     report = dataformats.convert(io.BytesIO(DATA), tmp_path / "x.ffr", "ffrecord")
     assert (report.records, dataformats.open(tmp_path / "x.ffr")[5]["name"]) == (12, dataformats.open(DATA)[5]["name"])

@@ -54,7 +54,7 @@ def test_small_compressed_files_have_shorter_records(tmp_path: Path, cache: str 
     assert len(dataformats.open(large, payload="bytes", max_record_bytes=200_000)[0]) == 200_000
 
 
-def test_memory_that_runs_out_is_not_corruption(tmp_path: Path) -> None:
+def test_memory_error_is_not_omitted(tmp_path: Path) -> None:
     def decode(blob: bytes) -> Any:
         raise MemoryError
 
@@ -65,7 +65,7 @@ def test_memory_that_runs_out_is_not_corruption(tmp_path: Path) -> None:
         source.read([0], on_corrupt="omit")
 
 
-def test_a_payload_that_does_not_decode_is_a_corrupt_record(tmp_path: Path) -> None:
+def test_undecodable_payload_is_a_corrupt_record(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord") as writer:
         writer.extend([b"[1]", b"[1", b"[2]"])
     source = dataformats.open(tmp_path / "x.ffr", payload="json")
@@ -82,7 +82,7 @@ def test_unknown_fields_of_an_example_are_skipped(tmp_path: Path) -> None:
     assert dataformats.open(tmp_path / "y.tfrecord", payload="example")[0] == {"a": 3}
 
 
-def test_the_file_of_the_field_that_does_not_decode_is_named(tmp_path: Path) -> None:
+def test_undecodable_field_names_its_file(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "g", "granular", spec={"a": "int64", "meta": "bytes"}) as writer:
         writer.append({"a": 1, "meta": b"{"})
     with pytest.raises(dataformats.CodecError, match=r"meta\.bag"):

@@ -103,7 +103,7 @@ def test_a_conversion_runs_no_pickle_of_a_file(spec: Any, source_spec: Any, tmp_
             dataformats.convert(path, tmp_path / format, format, **options)
 
 
-def test_a_payload_that_a_sidecar_names_is_not_trusted_because_of_the_spec(tmp_path: Path) -> None:
+def test_spec_does_not_make_sidecar_payload_trusted(tmp_path: Path) -> None:
     path = tmp_path / "x.ffr"
     with dataformats.create(path, "ffrecord", payload="bytes") as writer:
         writer.append(pickle.dumps(_Loud()))
@@ -170,7 +170,7 @@ def test_empty_shards_among_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["e.ffr", "e.syr"])
-def test_an_empty_file_that_the_original_program_refuses(tmp_path: Path, name: str) -> None:
+def test_empty_file_is_refused_as_too_short(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     with pytest.raises(dataformats.TruncatedError, match="too short for a header"):
         dataformats.open(tmp_path / name)
@@ -251,7 +251,7 @@ def test_a_misspelt_place_of_indexes_makes_no_folder(
         assert len(dataformats.open("x", index=folder)) == 1
 
 
-def test_a_sidecar_with_sizes_that_no_array_has(tmp_path: Path) -> None:
+def test_impossible_sizes_in_sidecar_raise(tmp_path: Path) -> None:
     """Also for a field that no record has: a batch would need an array of that size."""
     path = tmp_path / "x.ffr"
     with dataformats.create(path, "ffrecord", spec={"x": "int64"}) as writer:

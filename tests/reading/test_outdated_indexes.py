@@ -215,7 +215,7 @@ def test_damage_of_the_data_is_no_reason_to_scan(tmp_path: Path, scans: list[str
     assert not scans
 
 
-def test_a_damaged_file_that_was_replaced_by_a_sound_one(tmp_path: Path) -> None:
+def test_sound_file_replaces_index_of_damaged_one(tmp_path: Path) -> None:
     path = tmp_path / "x.tfrecord"
     content = bytearray(frames(*BEFORE))
     content[116] ^= 1  # the length of record 1

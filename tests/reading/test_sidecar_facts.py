@@ -106,7 +106,7 @@ def test_damage_in_a_large_file_is_an_error_of_its_record_alone(tmp_path: Path) 
     assert [finding.kind for finding in dataformats.verify(path).findings] == ["ChecksumError"]
 
 
-def test_data_that_were_renamed_with_their_sidecar(tmp_path: Path) -> None:
+def test_data_renamed_with_their_sidecar_are_read(tmp_path: Path) -> None:
     pairs = [(write(tmp_path / "x.tfrecord"), tmp_path / "y.tfrecord")]
     pairs += [
         (write(tmp_path / "d", "granular"), tmp_path / "e"),
@@ -155,7 +155,7 @@ def test_the_remedy_helps(tmp_path: Path, format: str) -> None:
         assert dataformats.open(path, spec=SPEC, **declared)[3]["i"] == 3
 
 
-def test_the_remedy_for_files_that_disagree(tmp_path: Path) -> None:
+def test_disagreeing_sidecars_name_only_the_differing_option(tmp_path: Path) -> None:
     first = write(tmp_path / "a", "granular")
     with dataformats.create(tmp_path / "b", "granular", spec={"x": "float32[2,2]", "i": "int64"}) as writer:
         writer.append({"x": [[1, 2], [3, 4]], "i": 12})
@@ -188,7 +188,7 @@ def test_a_bag_with_the_index_of_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["i.bag", "i.idx", "spec.json", "000001/x.bag", "000001/spec.json"])
-def test_a_file_of_a_dataset_that_is_another(tmp_path: Path, name: str) -> None:
+def test_changed_file_of_a_dataset_is_refused(tmp_path: Path, name: str) -> None:
     options = {"shard_records": 5} if "/" in name else {}
     path = write(tmp_path / "d", "granular", **options)
     file = path / name
@@ -236,7 +236,7 @@ def test_a_missing_shard(tmp_path: Path, format: str, is_old_version: bool) -> N
     assert numbers(path) == list(range(12))
 
 
-def test_a_shard_that_the_sidecar_does_not_list(tmp_path: Path) -> None:
+def test_unlisted_shard_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "d", shard_records=5)
     shutil.copy(path / "d-00000-of-00003.tfrecord", path / "more.tfrecord")
     with pytest.raises(FormatError, match="does not list") as caught:
@@ -249,7 +249,7 @@ def test_a_shard_that_the_sidecar_does_not_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_glob", [False, True])
-def test_a_shard_that_is_another(tmp_path: Path, as_glob: bool) -> None:
+def test_changed_shard_is_refused(tmp_path: Path, as_glob: bool) -> None:
     path = write(tmp_path / "d", shard_records=5)
     shard = path / "d-00001-of-00003.tfrecord"
     whole = shard.read_bytes()
@@ -301,7 +301,7 @@ def test_facts_of_neither_the_old_nor_the_new_data(tmp_path: Path) -> None:
             dataformats.open(path)
 
 
-def test_sidecars_that_lie_about_paths(tmp_path: Path) -> None:
+def test_sidecar_paths_stay_in_the_folder(tmp_path: Path) -> None:
     """No name in a sidecar leads out of the folder of the data."""
     (tmp_path / "data").mkdir()
     (tmp_path / "secret").write_bytes(b"secret")
@@ -327,7 +327,7 @@ def test_sidecars_that_lie_about_paths(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("is_folder", [False, True])
-def test_lists_of_files_that_lie(tmp_path: Path, files: Any, is_folder: bool) -> None:
+def test_wrong_file_lists_never_change_records(tmp_path: Path, files: Any, is_folder: bool) -> None:
     path = write(tmp_path / "d", shard_records=5) if is_folder else write(tmp_path / "x.tfrecord")
     edit(path, files=files)
     try:

@@ -165,7 +165,7 @@ def test_arrays_belong_to_the_caller(many: Path) -> None:
 
 
 @native
-def test_values_that_do_not_fit_raise_the_error_of_a_batch(many: Path) -> None:
+def test_unfitting_values_raise_the_error_of_a_batch(many: Path) -> None:
     wrong: list[dict[str, Any]] = [
         *({"spec": SPEC | {name: kind}} for name, kind in [("n", "uint8"), ("x", "int64"), ("tokens", "int32[3]")]),
         {"spec": SPEC | {"raw": "utf8", "image": "uint8[2,3]"}},
@@ -184,7 +184,7 @@ def test_values_that_do_not_fit_raise_the_error_of_a_batch(many: Path) -> None:
 
 @native
 @pytest.mark.parametrize("change", ["cut", "flip", "touch", "replace", "delete"])
-def test_files_that_change(change: str, tmp_path: Path) -> None:
+def test_changed_file_raises_for_single_records(change: str, tmp_path: Path) -> None:
     path = tmp_path / "data.ffr"
     with dataformats.create(path, "ffrecord", payload="bytes") as writer:
         writer.extend(bytes([i]) * 1000 for i in range(20))

@@ -72,7 +72,7 @@ def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
 @example(np.array([-1.7e308, 0, 1.7e308]), 2)
 @example(np.array([1e-200, 3e-200, 4e-200]), 1)  # their squares are zero
 @example(np.array([1e-200, 1e-300, 1, 1e300]), 2)
-def test_mean_and_deviation_are_those_of_fractions(column: np.ndarray[Any, Any], cut: int) -> None:
+def test_mean_and_deviation_match_fractions(column: np.ndarray[Any, Any], cut: int) -> None:
     stats = stats_of(*[part for part in (column[:cut], column[cut:]) if len(part)])
     numbers: list[Any] = [Fraction(number) for number in column[np.isfinite(column)].tolist()]
     if not numbers:
@@ -116,7 +116,7 @@ def test_parts_of_several_dtypes() -> None:
         assert np.array_equal(histogram.counts, np.histogram(np.concatenate(parts), histogram.edges)[0])
 
 
-def test_values_that_are_not_finite() -> None:
+def test_stats_count_nonfinite_values_separately() -> None:
     stats = stats_of(np.array([np.nan, 1.0, np.inf]), np.array([np.nan, -np.inf]), np.array([3.0]))
     assert (stats.count, stats.nans, stats.infinite) == (6, 2, 2)
     assert (stats.minimum, stats.maximum, stats.mean, stats.std) == (1.0, 3.0, 2.0, 1.0)

@@ -11,7 +11,7 @@ import dataformats
 from tests.cases import GOLDEN
 
 
-def test_verify_looks_at_every_file_of_a_set_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_verify_checks_every_file_of_unopenable_dataset(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x", "ffrecord", shard_records=2) as writer:
         writer.extend([b"a", b"b", b"c", b"d", b"e"])
     for name in ("PART_00000.ffr", "PART_00002.ffr"):
@@ -23,7 +23,7 @@ def test_verify_looks_at_every_file_of_a_set_that_cannot_be_opened(tmp_path: Pat
     assert report.records == 2
 
 
-def test_a_sidecar_that_names_what_is_not_there_is_a_finding(tmp_path: Path) -> None:
+def test_unknown_payload_in_sidecar_is_a_finding(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord") as writer:
         writer.append(b"a")
     (tmp_path / "x.ffr.dataformats.json").write_text(json.dumps({"version": 1, "payload": "nope"}))
@@ -32,6 +32,6 @@ def test_a_sidecar_that_names_what_is_not_there_is_a_finding(tmp_path: Path) -> 
         dataformats.verify(tmp_path / "x.ffr", payload="nope")
 
 
-def test_verify_takes_fields_that_nothing_decodes_as_bytes() -> None:
+def test_verify_reads_opaque_fields_as_bytes() -> None:
     report = dataformats.verify(GOLDEN / "granular" / "v3" / "custom_type")
     assert (report.ok, report.records) == (True, 3)

@@ -47,7 +47,7 @@ def test_every_format_against_its_source(tmp_path: Path, name: str, options: dic
 
 
 @pytest.mark.parametrize("name", ["x.ffr", "x.tfrecord", "x.ofrecord", "x.syr"])
-def test_types_that_one_of_both_declares(tmp_path: Path, name: str) -> None:
+def test_verify_ignores_types_declared_on_one_side(tmp_path: Path, name: str) -> None:
     spec = {"image": "jpg", "name": "utf8", "height": "int32", "width": "int64"}
     dataformats.convert(PHOTOS, tmp_path / name, spec=spec)
     assert dataformats.verify(tmp_path / name, against=PHOTOS).ok
@@ -97,7 +97,7 @@ def findings(tmp_path: Path, some: Iterable[Any], others: Iterable[Any], **optio
     return dataformats.verify(target, against=source).findings
 
 
-def test_payloads_that_differ_are_compared_by_field(tmp_path: Path) -> None:
+def test_different_payloads_are_compared_by_field(tmp_path: Path) -> None:
     (finding,) = findings(tmp_path, records(), changed(3, n=9), payload="example")
     assert (finding.index, finding.field, finding.found) == (3, "n", "9")
 
@@ -125,7 +125,7 @@ def test_the_same_values_in_other_bytes(tmp_path: Path) -> None:
     assert (finding.expected, finding.found) == ("8 bytes, 0x20 at byte 5", "7 bytes, 0x31 at byte 5")
 
 
-def test_images_that_were_encoded_again(tmp_path: Path) -> None:
+def test_only_lossy_images_are_findings(tmp_path: Path) -> None:
     lossless, lossy = tmp_path / "png.ffr", tmp_path / "jpg.ffr"
     source = dataformats.open(DIGITS, spec={"image": "uint8[8,8]", "label": "int64"})[:50]
     for path, kind in ((lossless, "png"), (lossy, "jpg(50)")):
@@ -142,7 +142,7 @@ def test_a_nan_equals_a_nan_of_the_same_bits(tmp_path: Path) -> None:
     assert findings(tmp_path, changed(3, score=float("nan")), changed(3, score=float("nan"))) == ()
 
 
-def test_dtypes_that_both_declare(tmp_path: Path) -> None:
+def test_different_declared_dtypes_are_findings(tmp_path: Path) -> None:
     source = written(tmp_path / "a", [{"n": 5}], {"n": "int64"}, format="granular")
     target = written(tmp_path / "b.ffr", [{"n": 5}], {"n": "int32"})
     (finding,) = dataformats.verify(target, against=source).findings
@@ -166,7 +166,7 @@ def test_missing_and_extra_fields(tmp_path: Path) -> None:
     assert dataformats.verify(target, against=source, fields=["a"]).ok
 
 
-def test_names_that_the_source_lacks(tmp_path: Path) -> None:
+def test_verify_refuses_names_missing_in_the_source(tmp_path: Path) -> None:
     wrong: list[dict[str, Any]] = [{"fields": ["nix"]}, {"rename": {"nix": "x"}}]
     for options in wrong:
         with pytest.raises(dataformats.UnknownNameError, match="nix"):
@@ -194,7 +194,7 @@ def test_damage_is_reported_and_the_other_records_are_compared(tmp_path: Path) -
         assert (finding.kind, finding.index, finding.path) == ("ChecksumError", 3, str(DAMAGED))
 
 
-def test_records_that_the_conversion_omitted(tmp_path: Path) -> None:
+def test_omitted_record_is_one_finding(tmp_path: Path) -> None:
     source = dataformats.open(DAMAGED)
     kept = [index for index in range(len(source)) if index != 3]
     dataformats.convert(source.take(kept), tmp_path / "sound.ffr")
@@ -206,7 +206,7 @@ def test_records_that_the_conversion_omitted(tmp_path: Path) -> None:
     }
 
 
-def test_a_source_that_cannot_be_opened(tmp_path: Path) -> None:
+def test_verify_against_unopenable_source_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         dataformats.verify(PHOTOS, against=tmp_path / "nothing.ffr")
     (tmp_path / "nameless").write_bytes(b"\xfe\xff\1\2" * 9)

@@ -67,7 +67,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_the_findings_are_those_of_one_process(name: str, folder: Path) -> None:
+def test_executors_give_the_findings_of_one_process(name: str, folder: Path) -> None:
     path, options = WAYS[name]
     options = {**options, **({"against": str(folder / options["against"])} if "against" in options else {})}
     expected = dataformats.verify(folder / path, **options)
@@ -78,7 +78,7 @@ def test_the_findings_are_those_of_one_process(name: str, folder: Path) -> None:
             assert replace(report, seconds=expected.seconds) == expected
 
 
-def test_records_that_a_conversion_omitted(folder: Path) -> None:
+def test_executors_find_omitted_records(folder: Path) -> None:
     source, path = folder / "damaged.tfrecord", folder / "omitted.syr"
     dataformats.convert(source, path, on_corrupt="omit")
     expected = dataformats.verify(path, against=source)
@@ -86,7 +86,7 @@ def test_records_that_a_conversion_omitted(folder: Path) -> None:
     assert dataformats.verify(path, against=source, executor=Pickling()).findings == expected.findings
 
 
-def test_data_that_are_not_as_their_sidecar_says(tmp_path: Path) -> None:
+def test_executors_find_data_unlike_their_sidecar(tmp_path: Path) -> None:
     path = tmp_path / "cut.tfrecord"
     with dataformats.create(path, spec=SPEC) as writer:
         writer.extend({"n": i, "text": str(i)} for i in range(N))
@@ -96,7 +96,7 @@ def test_data_that_are_not_as_their_sidecar_says(tmp_path: Path) -> None:
     assert dataformats.verify(path, executor=Pickling()).findings == expected.findings
 
 
-def test_files_that_cannot_be_opened_together() -> None:
+def test_executors_check_files_of_different_formats() -> None:
     paths = [str(GOLDEN / "ffrecord" / "corrupt" / "data_bit.ffr"), str(GOLDEN / "real" / "photos.tfrecord")]
     expected = dataformats.verify(paths)
     assert dataformats.verify(paths, executor=Pickling()).findings == expected.findings
@@ -113,7 +113,7 @@ def test_an_error_of_a_task_is_raised(folder: Path) -> None:
         dataformats.verify(folder / "copy.ffr", executor=Failing())
 
 
-def test_arguments_that_exclude_each_other(folder: Path) -> None:
+def test_conflicting_arguments_are_refused(folder: Path) -> None:
     with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match="not both"):
         dataformats.verify(folder / "copy.ffr", executor=threads, workers=2)
     source = dataformats.open(folder / "source.tfrecord").map(lambda record: record)

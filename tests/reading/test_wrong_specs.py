@@ -21,7 +21,7 @@ PHOTOS = GOLDEN / "real" / "photos.tfrecord"
         ("label", "'height', 'image', 'name', 'width'. Check the name of the field, or pass"),
     ],
 )
-def test_a_wrong_field_is_answered_with_those_of_the_record(name: str, said: str) -> None:
+def test_unknown_field_error_lists_the_fields_of_the_record(name: str, said: str) -> None:
     src = dataformats.open(PHOTOS, spec={name: "int64"})
     for read in (lambda: src[0], lambda: src.read([0, 1]), lambda: next(iter(src))):
         with pytest.raises(SpecError) as caught:

@@ -109,7 +109,7 @@ LACKING = tuple(
 REFERENCE = [path for path in LISTED if not path.startswith(LACKING)]
 
 
-def test_the_reference_names_only_what_exists_and_each_once() -> None:
+def test_reference_lists_every_name_once() -> None:
     assert len(REFERENCE) > 80
     assert len({id(named(path)) for path in REFERENCE}) == len(REFERENCE)
 

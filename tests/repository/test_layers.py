@@ -258,7 +258,7 @@ def code_names() -> set[str]:
 
 
 @needs_pages
-def test_diagrams_name_what_the_code_has() -> None:
+def test_diagrams_name_only_existing_code() -> None:
     boxes = set()
     for page in PAGES.glob("*.md"):
         for diagram in re.findall(r"^```\{diagram\}.*\n((?:.*\n)*?)```$", page.read_text("utf-8"), re.MULTILINE):

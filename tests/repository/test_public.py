@@ -57,7 +57,7 @@ def test_star_imports_public_names() -> None:
     assert names.keys() - {"__builtins__"} == {*PUBLIC}
 
 
-def test_every_module_says_what_it_offers() -> None:
+def test_modules_and_public_names_have_docstrings() -> None:
     for name in MODULES:
         module = importlib.import_module(name)
         assert module.__doc__, f"{name} has no docstring"
