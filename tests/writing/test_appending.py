@@ -64,7 +64,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_append_extends_data_that_stay_readable(case: str, tmp_path: Path) -> None:
+def test_append_keeps_data_readable(case: str, tmp_path: Path) -> None:
     path = create(tmp_path, case, range(10))
     for start in (10, 15):
         with appending(path, case) as writer:
@@ -80,7 +80,7 @@ def test_append_extends_data_that_stay_readable(case: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case != "syrah shards"]
 )  # they are appended to without limits
-def test_append_starts_data_that_do_not_exist(case: str, tmp_path: Path) -> None:
+def test_append_creates_missing_data(case: str, tmp_path: Path) -> None:
     path = tmp_path / CASES[case][0]
     for n in range(2):
         with appending(path, case) as writer:
@@ -122,7 +122,7 @@ def test_an_interrupted_append_is_resumed(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", COPIES)
-def test_a_resume_needs_the_data_that_it_began_with(case: str, tmp_path: Path) -> None:
+def test_resumed_append_needs_its_original_data(case: str, tmp_path: Path) -> None:
     path = create(tmp_path / "a", case, range(10))
     writer = appending(path, case, resume=True)
     writer.append(record(10))
@@ -223,7 +223,7 @@ def test_new_shards_have_the_formats_names(tmp_path: Path) -> None:
         ("x", "granular", {"generation": 2}, "one dataset, not a folder of shards"),
     ],
 )
-def test_what_cannot_be_extended(name: str, format: str, options: Any, problem: str, tmp_path: Path) -> None:
+def test_append_refuses_unextendable_data(name: str, format: str, options: Any, problem: str, tmp_path: Path) -> None:
     path = tmp_path / name
     with dataformats.create(path, format, spec=SPEC, **options) as writer:
         writer.append(record(0))
@@ -281,7 +281,7 @@ def test_data_without_a_sidecar_get_none(shards: bool, tmp_path: Path) -> None:
     assert numbers(path) == list(range(7))
 
 
-def test_data_that_their_sidecar_does_not_list_are_refused(tmp_path: Path) -> None:
+def test_append_refuses_data_with_a_missing_shard(tmp_path: Path) -> None:
     path = create(tmp_path, "ffrecord shards", range(10))
     next(iter(sorted(path.iterdir()))).unlink()
     with pytest.raises(dataformats.FormatError, match="missing"):
@@ -309,7 +309,7 @@ def test_one_writer_at_a_time(case: str, tmp_path: Path) -> None:
                 dataformats.create(path, CASES[case][1], spec=SPEC, **more)
 
 
-def test_rows_that_another_program_appends_are_read(tmp_path: Path) -> None:
+def test_rows_appended_by_another_program_are_read(tmp_path: Path) -> None:
     """The sidecar lists fewer bytes, and still refuses other data, and data that were cut."""
     path, spec = tmp_path / "x", {"x": "uint8[2]"}
     sidecar = path.with_name("x.dataformats.json")

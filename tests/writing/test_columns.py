@@ -86,7 +86,7 @@ def test_columns_have_the_bytes_of_single_records(format: str, kind: str, values
 
 @pytest.mark.parametrize("kind", ["float64[3]", "int64", "utf8", "bytes"])
 @pytest.mark.parametrize("format", ["granular", "syrah"])
-def test_the_records_before_one_that_fails_are_kept(format: str, kind: str, tmp_path: Path) -> None:
+def test_records_before_a_failing_one_are_kept(format: str, kind: str, tmp_path: Path) -> None:
     good, bad = VALUES[kind][0], {"float64[3]": [1.0, 2.0], "int64": 2**63}.get(kind, 1.5)
     records = [{"x": good, "y": 0}] * 300
     with dataformats.create(tmp_path / "data", format, spec={"x": kind, "y": "int64"}) as writer:
@@ -111,7 +111,7 @@ def test_values_are_encoded_once(tmp_path: Path) -> None:
     assert [record["x"] for record in dataformats.open(tmp_path / "data")] == [[], ["a", "b"], ["c", "d"]]
 
 
-def test_columns_that_lack_values_are_left_to_the_records() -> None:
+def test_columns_with_missing_values_are_encoded_by_record() -> None:
     encode = encoder("granular", {"x": "int64"})
     assert encode.columns("granular", {"y": np.arange(3)}) is None
     assert encode.columns("granular", {"x": Nullable(np.arange(3), np.ones(3, bool))}) is None

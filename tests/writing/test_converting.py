@@ -11,7 +11,7 @@ import dataformats
 from tests.cases import GOLDEN
 
 
-def test_renaming_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_renaming_a_missing_field_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dataformats.UnknownNameError, match="nearest: label"):
         dataformats.convert("tests/golden/real/digits-*.tfrecord", tmp_path / "x", "ffrecord", rename={"labels": "y"})
 
@@ -32,7 +32,7 @@ def test_fields_of_a_path_are_read_with_the_new_types(tmp_path: Path) -> None:
     assert (record["image"].shape, record["label"]) == ((8, 8), 5)
 
 
-def test_types_that_files_declare_stay(tmp_path: Path) -> None:
+def test_convert_changes_only_compatible_stored_types(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "a", "granular", spec={"x": "bytes", "n": "int64", "words": "utf8[]"}) as writer:
         writer.append({"x": b"[1]", "n": 3, "words": ["a"]})
     spec = {"x": "json", "n": "int8", "words": "utf8[]"}
@@ -83,7 +83,7 @@ def of_payload(folder: Path, payload: str, garbage: bytes) -> Path:
         ("msgpack", b"\xc1 no msgpack", "ofrecord", {"payload": "json"}),
     ],
 )
-def test_a_payload_that_does_not_decode_ends_the_conversion(
+def test_undecodable_payload_ends_the_conversion(
     payload: str, garbage: bytes, format: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     old = of_payload(tmp_path, payload, garbage)
@@ -96,7 +96,7 @@ def test_a_payload_that_does_not_decode_ends_the_conversion(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_field_that_does_not_decode_ends_the_conversion(tmp_path: Path) -> None:
+def test_undecodable_field_ends_the_conversion(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "old", "granular", spec={"x": "bytes"}) as writer:
         writer.extend({"x": b"{" if i == 2 else b"1"} for i in range(4))
     source = dataformats.open(tmp_path / "old", spec={"x": "json"})
@@ -114,7 +114,7 @@ def test_copied_payloads_are_not_decoded_and_verify_finds_them(tmp_path: Path) -
     assert [finding.index for finding in dataformats.verify(report.path).findings] == [2]
 
 
-def test_fields_that_only_late_samples_hold_are_left_out(tmp_path: Path) -> None:
+def test_fields_found_only_in_late_samples_are_left_out(tmp_path: Path) -> None:
     records = [{"x": 1}] * 100 + [{"x": 2, "extra": 3}]
     with dataformats.create(tmp_path / "a.tfrecord", spec={"x": "int64", "extra": "int64?"}) as writer:
         writer.extend(records)

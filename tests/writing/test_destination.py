@@ -65,7 +65,7 @@ def test_len_after_close_counts_every_record_once(tmp_path: Path, format: str) -
     assert len(dataformats.open(tmp_path / "x")) == 10
 
 
-def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
+def test_gz_suffix_compresses_the_file(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.tfrecord.gz", "tfrecord") as writer:
         writer.append(b"a")
     assert gzip.decompress((tmp_path / "x.tfrecord.gz").read_bytes()) == frames(b"a")

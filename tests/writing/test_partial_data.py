@@ -40,7 +40,7 @@ def opened_in(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("resume", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_not_partial_data_is_kept(case: str, resume: bool, tmp_path: Path) -> None:
+def test_foreign_files_named_partial_are_kept(case: str, resume: bool, tmp_path: Path) -> None:
     path = tmp_path / CASES[case][0]
     partial = path.with_name(path.name + ".partial")
     makers: list[Callable[[], object]] = [
@@ -134,7 +134,7 @@ def test_data_of_another_program_are_resumed_if_they_are_of_the_format(tmp_path:
 @pytest.mark.parametrize(
     "text", ["{", "[]", "{}", "\x80\xff", '{"version": 2}', "[" * 100_000, "NaN", "0", '"', "1e999"]
 )
-def test_a_damaged_sidecar_of_partial_data_is_an_error_that_names_it(text: str, tmp_path: Path) -> None:
+def test_damaged_sidecar_of_partial_data_raises_its_name(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.ffr"
     writer = dataformats.create(path, "ffrecord", resume=True)
     writer.append(b"a")
@@ -235,7 +235,7 @@ def test_a_dropped_writer_of_a_folder_closes_its_files(tmp_path: Path) -> None:
     assert opened_in(tmp_path) == []
 
 
-def test_a_writer_that_is_open_at_the_end_of_the_program_is_aborted(tmp_path: Path) -> None:
+def test_open_writer_is_aborted_at_program_end(tmp_path: Path) -> None:
     program = (
         "import dataformats\n"
         "writers = [dataformats.create(name, 'ffrecord', resume=name == 'kept') for name in ('kept', 'x', 'y')]\n"
@@ -256,7 +256,7 @@ def test_a_writer_that_is_open_at_the_end_of_the_program_is_aborted(tmp_path: Pa
     assert left == {"kept.partial", "kept.partial.journal", "kept.partial.dataformats.json"}
 
 
-def test_leftovers_that_cannot_be_deleted_after_publishing_are_logged(
+def test_undeletable_leftovers_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def stubborn(self: Path, missing_ok: bool = False) -> None:

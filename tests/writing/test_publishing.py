@@ -321,7 +321,7 @@ def write_to(path: str, data: Data, **options: Any) -> None:
 # ---- data that grow under their final name
 
 
-def test_data_that_grow_have_no_list_of_files_meanwhile(tmp_path: Path) -> None:
+def test_growing_data_have_no_file_list(tmp_path: Path) -> None:
     path = tmp_path / "x"
     sidecar = tmp_path / "x.dataformats.json"
     options: dict[str, Any] = {"spec": {"a": "int64"}, "resume": True}

@@ -198,7 +198,7 @@ def test_data_are_replaced_with_or_without_a_sidecar(tmp_path: Path, format: str
     assert numbers_in(folder) == [7]
 
 
-def test_damaged_data_that_the_sidecar_lists_are_replaced(tmp_path: Path) -> None:
+def test_damaged_listed_data_are_replaced(tmp_path: Path) -> None:
     write(tmp_path / "x", range(5), **SHARDS)
     for file in (tmp_path / "x").iterdir():
         file.write_bytes(b"damaged" * 9)

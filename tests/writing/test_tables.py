@@ -122,7 +122,7 @@ def test_types_of_other_programs(tmp_path: Path) -> None:
         ({"n": arrow.array([(1, 2, 3)], arrow.month_day_nano_interval())}, "no field has the type month_day_nano"),
     ],
 )
-def test_rows_that_do_not_fit(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+def test_unfitting_table_columns_raise(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
     out = dataformats.create(tmp_path / "x.ffr", spec={"n": "int64"})
     with pytest.raises(SpecError, match=message):
         out.extend(arrow.table(columns))
@@ -147,7 +147,7 @@ def test_views_of_polars(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_no_table_of_records(tmp_path: Path) -> None:
+def test_extend_refuses_wrong_tables(tmp_path: Path) -> None:
     categories = arrow.DictionaryArray.from_arrays([0], arrow.array(["a"], arrow.string_view()))
     for table, message in (
         (arrow.table([[1], [2]], names=["n", "n"]), "field 'n': expected one column of this name, found several"),

@@ -154,7 +154,7 @@ def test_overwriting_is_refused_too(case: str, tmp_path: Path) -> None:
     assert {entry.name for entry in tmp_path.iterdir()} <= {path.name, f"{path.name}.dataformats.json", "x.idx"}
 
 
-def test_data_that_grow_in_place_are_not_overwritten_meanwhile(tmp_path: Path) -> None:
+def test_data_growing_in_place_are_not_overwritten(tmp_path: Path) -> None:
     path, case = tmp_path / "x", "granular 3"
     opened(path, case).close()
     growing = opened(path, case, resume=True)
@@ -169,7 +169,7 @@ def test_data_that_grow_in_place_are_not_overwritten_meanwhile(tmp_path: Path) -
     assert records_in(path, case) == [b"a"]
 
 
-def test_data_that_grow_in_place_leave_nothing_beside_them(tmp_path: Path) -> None:
+def test_growth_in_place_leaves_nothing_beside_the_data(tmp_path: Path) -> None:
     """Also not what a writer left that was killed after it had published the data."""
     path, case = tmp_path / "x", "granular 3"
     opened(path, case).close()
@@ -183,7 +183,7 @@ def test_data_that_grow_in_place_leave_nothing_beside_them(tmp_path: Path) -> No
     assert records_in(path, case) == [b"a", b"a"]
 
 
-def test_data_that_grow_in_place_through_a_link(tmp_path: Path) -> None:
+def test_growth_through_a_link_updates_the_sidecar_of_the_data(tmp_path: Path) -> None:
     """The sidecar that describes them lies beside the folder, not beside the link."""
     with dataformats.create(tmp_path / "x", "granular", spec={"v": "bytes"}) as writer:
         writer.append({"v": b"a"})
@@ -208,7 +208,7 @@ def test_a_name_of_partial_data_is_refused(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_file_that_another_program_puts_there_is_not_replaced(tmp_path: Path) -> None:
+def test_file_of_another_program_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "x.tfrecord"
     writer = dataformats.create(path, "tfrecord", payload="bytes")
     writer.append(b"a")
@@ -219,7 +219,7 @@ def test_a_file_that_another_program_puts_there_is_not_replaced(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("sharded", [False, True])
-def test_partial_data_that_another_program_deleted_are_not_published(tmp_path: Path, sharded: bool) -> None:
+def test_deleted_partial_data_are_not_published(tmp_path: Path, sharded: bool) -> None:
     """The writer raises, and leaves alone the writer that came after it."""
     options = SHARDS if sharded else {}
     path = tmp_path / "x"

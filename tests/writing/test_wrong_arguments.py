@@ -21,14 +21,14 @@ def test_an_unknown_codec(tmp_path: Path, format: str, kind: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_spec_that_is_no_mapping(tmp_path: Path) -> None:
+def test_spec_other_than_a_mapping_is_refused(tmp_path: Path) -> None:
     spec: Any = ["x"]
     for call in (dataformats.Spec, lambda spec: dataformats.create(tmp_path / "x.ffr", "ffrecord", spec=spec)):
         with pytest.raises(dataformats.SpecError, match="expected a mapping of field to type, found list"):
             call(spec)
 
 
-def test_a_bag_that_should_hold_fields(tmp_path: Path) -> None:
+def test_fields_in_a_bag_are_refused(tmp_path: Path) -> None:
     with pytest.raises(dataformats.SpecError, match=r"found 'x\.bag'"):
         dataformats.create(tmp_path / "x.bag", "granular", spec={"x": "int64"})
 
@@ -118,7 +118,7 @@ def test_the_name_gives_the_format(tmp_path: Path, name: str, format: str) -> No
 
 
 @pytest.mark.parametrize("name", ["x", "x.txt", "x.gz"])
-def test_a_name_that_gives_no_format(tmp_path: Path, name: str) -> None:
+def test_name_without_a_format_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(dataformats.UnknownNameError, match=r"format for the name.*Pass format="):
         dataformats.create(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
