@@ -39,7 +39,7 @@ class IndexConformance:
         data.check((record for record in src), range(20))  # list(src) would ask for its length
         assert list(tmp_path.rglob("*.dataformats.idx")) == []
 
-    def test_folders_that_cannot_be_written(self, data: DatasetFixture, tmp_path: Path) -> None:
+    def test_unwritable_cache_folder_keeps_index_in_memory(self, data: DatasetFixture, tmp_path: Path) -> None:
         """The index stays in memory."""
         (tmp_path / "file").write_bytes(b"")
         path = data.write(20)
@@ -55,7 +55,7 @@ class IndexConformance:
         os.utime(path, ns=(1, 1))
         data.check(data.open(path, index="beside").read(range(20)), range(19, -1, -1))
 
-    def test_indexes_that_lie(self, data: DatasetFixture) -> None:
+    def test_wrong_index_never_returns_other_records(self, data: DatasetFixture) -> None:
         """An index of another file with the same size and time: the right records, or an error."""
         if not data.case.indexed:
             pytest.skip("the format has its index inside")

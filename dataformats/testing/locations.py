@@ -139,7 +139,7 @@ class LocationConformance:
             if path:
                 data.check(data.open(path), range(12))
 
-    def test_what_is_no_data(self, data: DatasetFixture) -> None:
+    def test_other_data_raise_errors(self, data: DatasetFixture) -> None:
         """Other data raise an error with the reasons; so does an empty file, unless its name is of the format.
 
         Then it is an empty dataset, or an error of a format whose files have a header.
@@ -270,7 +270,7 @@ class LocationConformance:
                 data.open(path, cache=("nothing",))
 
     @pytest.mark.parametrize("verify", [True, False])
-    def test_files_that_shrink(self, data: DatasetFixture, verify: bool) -> None:
+    def test_shrunk_file_raises_its_name(self, data: DatasetFixture, verify: bool) -> None:
         """Records that are cut off are errors that name the file; the others are right."""
         path = data.write(50)
         for file in map(Path, data.open(path).paths):
@@ -283,7 +283,7 @@ class LocationConformance:
                 assert failures >= 1 or file.name.endswith(data.case.read_once)
                 file.write_bytes(whole)
 
-    def test_files_that_are_replaced(self, data: DatasetFixture) -> None:
+    def test_replaced_file_raises_its_name(self, data: DatasetFixture) -> None:
         """A file that is replaced or written over is an error that names the file, never other records."""
         path, others = data.write(50), data.write(50, "other", first=100)
         for file, other in zip(data.open(path).paths, data.open(others).paths, strict=True):

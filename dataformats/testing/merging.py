@@ -63,7 +63,7 @@ class MergingConformance:
         counts = split(source, path, where=np.zeros(10, bool), rest=rest, overwrite=True)
         assert counts == {str(path): 0, str(rest): 10}
 
-    def test_records_that_differ_are_not_merged(self, data: DatasetFixture) -> None:
+    def test_merge_refuses_sources_of_different_specs(self, data: DatasetFixture) -> None:
         """Another spec raises, and nothing is left behind."""
         data.need_fields()
         source, other = data.source(3), data.open(data.write_records([{"n": 1}], {"n": "int64"}, "other"))

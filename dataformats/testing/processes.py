@@ -70,7 +70,7 @@ class ProcessDurability:
         assert entry.map_in_processes(data.case, method, entry.read_pickle, [pickled, pickled]) == [expected, expected]
         assert digest(source) == expected[0]
 
-    def test_two_that_build_at_once(self, data: DatasetFixture) -> None:
+    def test_processes_build_one_index_together(self, data: DatasetFixture) -> None:
         """Processes that make the same index at the same time all read the right records."""
         path = data.write(300)
         context = multiprocessing.get_context("fork")

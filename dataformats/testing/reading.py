@@ -254,7 +254,7 @@ class ReadingConformance:
         assert report.to_json()["ok"] is True
         assert verify(data.open(path)).ok
 
-    def test_a_spec_that_does_not_fit(self, data: DatasetFixture) -> None:
+    def test_wrong_spec_raises_despite_omit(self, data: DatasetFixture) -> None:
         """Only an error of this package is raised, and `omit` does not hide it."""
         if not data.case.blobs or not data.case.plain:
             pytest.skip("the format stores its types, or no types")

@@ -180,7 +180,7 @@ class WritingConformance:
         data.check(data.open(path), range(201))
         assert data.contents(path) == data.contents(data.write(201, "alone"))
 
-    def test_workers_that_fail(self, data: DatasetFixture) -> None:
+    def test_failing_encoder_worker_leaves_nothing(self, data: DatasetFixture) -> None:
         """The error of the first bad record is raised, and nothing is left."""
         records = [data.record(0), _unwritable(data), data.record(2)]
         with pytest.raises((SpecError, CodecError)), data.create(data.path(), workers=2) as writer:
