@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 PREFIX = Struct("<Iq")  # CRC-32 of all that follows in the header, number of records N
-ENTRY_BYTES = 12  # of the header for each record: uint32 CRC-32, int64 offset
+ENTRY_BYTES = 12  # header bytes for each record: uint32 CRC-32, int64 offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def parse_prefix(data: bytes, size: int, path: str) -> Prefix:
     Args:
         data: The file's first `PREFIX.size` bytes, or all bytes of a shorter file.
         size: The file's bytes.
-        path: For messages.
+        path: The path in messages.
 
     Raises:
         TruncatedError: The file is too short for its header.

@@ -32,7 +32,7 @@ class PackedFolder:
     Args:
         path: The `.ffr` file: a path, a URL that fsspec knows, or a path object.
         verify_checksums: Check the CRCs of header and records.
-        storage_options: For the fsspec file system.
+        storage_options: Options of the fsspec file system.
 
     Raises:
         FormatError: Not an FFRecord file, or not a packed folder.

@@ -22,7 +22,7 @@ class FFRecordReader(IndexedReader):
     record of its file, and a broken header makes only the records of its file unreadable.
 
     Args:
-        files: In reading order.
+        files: The files, in reading order.
         verify_checksums: Check the CRCs of headers and records; the structure is always checked.
 
     Raises:

@@ -63,7 +63,7 @@ def _is_complete(path: Path, journal: StoredJournal) -> bool:
     with path.open("rb") as file:
         prefix, n = file.read(PREFIX.size), journal.n_listed
         if prefix[4:] != PREFIX.pack(0, n)[4:]:
-            return False  # before the journal is read
+            return False  # saves reading the journal
         file.seek(4)
         checksum = 0
         for piece in header_pieces(n, lambda: ((block.lengths, block.checksums) for block in journal.entries())):

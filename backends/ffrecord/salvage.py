@@ -88,7 +88,7 @@ def _most(file: StoredFile) -> int:
 
 
 def _count(file: StoredFile, n: int) -> int | None:
-    """Return the number of entries of the table, of which the header says `n`; `None` if there is no table."""
+    """Return the number of entries in the table; the header says `n`. `None` if there is no table."""
     fits = 0 < n <= _most(file)
     if fits and _first_offset(file, n) == header_bytes(n):
         return n
@@ -145,8 +145,8 @@ def _with_rest(parts: Iterator[Part], file: StoredFile, end: int, n: int) -> Ite
         yield Loss(file.name, "nothing locates records in these bytes", end, file.size, n)
 
 
-def _by_pickles(file: StoredFile, prefix: bytes) -> ShardSalvage:
-    """Return the records of a file without a header if they are pickles, each of which shows its end."""
+def _by_pickles(file: StoredFile, prefix: bytes) -> Salvage:
+    """Return the records of a file without a header if they are pickles, which show where they end."""
     first = _first_byte(file)
     lengths: list[int] = []
     checksums: list[int] = []

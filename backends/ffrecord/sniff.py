@@ -12,7 +12,7 @@ from dataformats.kernels import crc32
 __all__ = ["sniff_header"]
 
 _WINDOW_BYTES = 64 * 1024
-_MAX_HEADER_BYTES = 2**20  # of a longer header only the first offset is checked, 8 bytes that must fit
+_MAX_HEADER_BYTES = 2**20  # only the first offset of a longer header is checked, 8 bytes that must fit
 
 
 def sniff_header(file: StoredFile, *, has_name: bool) -> SniffResult:

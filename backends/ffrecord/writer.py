@@ -56,7 +56,7 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
         """Append one record.
 
         Args:
-            blob: `bytes`, `bytearray`, or a C-contiguous `memoryview`, of which all bytes are written.
+            blob: `bytes`, `bytearray`, or a C-contiguous `memoryview`, whose bytes are all written.
 
         Raises:
             TypeError: It is something else.

@@ -60,7 +60,7 @@ def scan(framing: Framing, file: StoredFile, progress: Callable[[int], None] | N
 
 def damage_at(file: StoredFile, offset: int, rest: FormatError | None) -> FormatError | None:
     """Return why nothing can be read from `offset` on; damage of the compression takes precedence over a mere end."""
-    if not file.is_compressed or file.size < 0 or file.damage is None:  # to ask for the size finds the damage
+    if not file.is_compressed or file.size < 0 or file.damage is None:  # reading the size finds the damage
         return rest
     if rest is not None and not isinstance(rest, TruncatedError):
         return rest

@@ -31,8 +31,8 @@ _ATTEMPTS = 8  # data may consist of bytes that look like headers, and each atte
 def extend_in_pieces(chain: FrameScanner, framing: Framing, file: StoredFile) -> bool:
     """Scan the rest of a large file in parallel, and append the frames to a chain.
 
-    The result equals that of `chain.extend`. A file that is too small for a gain leaves the chain unchanged. Returns
-    False if the rest of the file is unreadable.
+    The result equals the result of `chain.extend`. A file that is too small for a gain leaves the chain unchanged.
+    Returns False if the rest of the file is unreadable.
 
     Args:
         chain: The frames found so far, from the file's first byte on; at least one.
@@ -82,7 +82,7 @@ class _Piece:
     def scan(self, stopped: threading.Event) -> FrameScanner | None:
         """Return a chain of frames that reaches the end of the piece, or `None` if none was found.
 
-        Of several attempts, the last one counts: a scan that begins inside a record of frames ends with that record.
+        The last of several attempts counts: a scan that begins inside a record of frames ends with that record.
         """
         at = self.first
         for _ in range(_ATTEMPTS):

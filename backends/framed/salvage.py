@@ -78,7 +78,7 @@ class FrameSalvage:
 
     Args:
         file: The file, decompressed.
-        evidence: Of the format.
+        evidence: Proves frames of the format.
         damage: Why decompressed bytes are missing at the end; `None` if none are.
     """
 
@@ -178,7 +178,7 @@ class FrameSalvage:
         found = self._search(at + 1, before=self._size if is_past and self._framing.findable else None)
         stop = self._size if found is None else found
         is_cut = is_past and found is None
-        is_longer = is_sound and end <= stop < end + extra  # by bytes that were inserted: too few for a record
+        is_longer = is_sound and end <= stop < end + extra  # bytes were inserted, too few for a record
         is_one = is_cut or is_longer or (stop - at >= extra and self._is_data(at, stop - at - extra))
         cause = _PAST_END if is_past else self._evidence.wrong_data if is_sound else self._evidence.wrong_header
         if self._to_check <= 0:
@@ -188,7 +188,8 @@ class FrameSalvage:
     def _search(self, first: int, *, before: int | None = None) -> int | None:
         """Return the first place from `first` on where a frame begins, or `None`.
 
-        Its header and its data are proven; or, if headers are findable, its header and that of the frame behind it.
+        Its header and its data are proven; or, if headers are findable, its header and the header of the frame behind
+        it.
 
         Args:
             first: Where the search begins.

@@ -55,7 +55,7 @@ class BagAppender:
         self._written = point.end
         self._n_indexed = point.n_records
         self._records: list[bytes | memoryview] = []
-        self._ends: list[int] = []  # of records that are not indexed yet
+        self._ends: list[int] = []  # ends of records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
         self._files = [open_unbuffered(idx)]

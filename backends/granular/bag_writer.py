@@ -75,7 +75,7 @@ class BagWriter(BlobWriter, HasSidecars):
         """Flush buffers to the operating system, with `sync` also to the disk."""
         self._require_open()
         if not self._is_named:
-            atomic.sync(self._path.parent)  # before the first record: a bag without its index would be a finished one
+            atomic.sync(self._path.parent)  # precedes all records: a bag without its index would be a finished one
             self._is_named = True
         self._bag.write_records()
         if sync:

@@ -13,7 +13,7 @@ __all__ = ["FinishedRows", "is_partial"]
 
 
 def is_partial(path: Path) -> bool:
-    """True for a dataset or bag under a partial name, of which nothing is finished."""
+    """True for a dataset or bag under a partial name, which has no finished rows."""
     return path.name.endswith(".partial")
 
 

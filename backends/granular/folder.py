@@ -41,7 +41,7 @@ class ColumnFiles:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """The files of one dataset, of which only `spec.json` was read.
+    """The files of one dataset; only `spec.json` has been read.
 
     Attributes:
         name: The folder.

@@ -136,7 +136,7 @@ def table_layout(size: int, last: bytes, first: bytes, path: str) -> BagLayout:
         size: The file's bytes.
         last: Its last 8 bytes.
         first: The 8 bytes at the offset in `last`, where the table begins; fewer if they are outside the file.
-        path: For messages.
+        path: The path in messages.
 
     Raises:
         FormatError: There cannot be a table.

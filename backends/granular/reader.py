@@ -61,7 +61,7 @@ class GranularReader(Reader, FilesPerField):
         for other in sets:
             if other.spec != spec:
                 raise FormatError(
-                    "the fields differ from those of the first dataset",
+                    "the fields differ from the first dataset's",
                     path=other.name,
                     expected=str(spec),
                     found=str(other.spec),

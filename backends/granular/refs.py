@@ -36,8 +36,8 @@ class Refs:
     """The records of each row.
 
     Attributes:
-        first: For each field int64[n], the first record.
-        count: For each sequence, by the number of its field, int64[n]: the number of its records.
+        first: int64[n] for each field, the first record.
+        count: Number of a sequence's field to int64[n], the number of its records.
         wrong: bool[n], rows that do not parse; `first` and `count` are meaningless there.
     """
 
@@ -66,7 +66,7 @@ def parse_refs(data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64], s
         data: The bytes of the rows.
         start: int64[n], where in `data` each row begins.
         stop: int64[n], where it ends.
-        sequences: For each field, sorted by name, True if it is a sequence.
+        sequences: True for each field that is a sequence; fields are sorted by name.
     """
     cursor = _RowCursor(data, start, stop)
     first: list[NDArray[np.int64]] = []

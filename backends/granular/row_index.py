@@ -58,7 +58,7 @@ class RowIndex:
         after_fork(self, "_unlock")
 
     def _unlock(self) -> None:
-        # A thread takes the lock of the rows first, then that of a field, then that of `refs.bag`.
+        # A thread takes the lock of the rows first, then the lock of a field, then the lock of `refs.bag`.
         self._rows_lock, self._refs_lock = threading.Lock(), threading.RLock()
         self._field_locks = {field: threading.Lock() for field in self._order}
 
@@ -79,7 +79,7 @@ class RowIndex:
 
     @property
     def _whole_and_rest(self) -> tuple[int, FormatError | None]:
-        if self._rows is None:  # in Python 3.11 the lock of a cached_property would be that of all datasets
+        if self._rows is None:  # Python 3.11 would share the lock of a cached_property among all datasets
             with self._refs_lock:
                 self._rows = self._count_rows()
         return self._rows
@@ -96,8 +96,8 @@ class RowIndex:
         return self.n_whole + (self.rest is not None)
 
     @property
-    def _refs_limits(self) -> BagLimits:
-        """The limits of `refs.bag`, whose generation is that of the whole dataset."""
+    def _refs_limits(self) -> Limits:
+        """The limits of `refs.bag`, whose generation is the whole dataset's."""
         assert self.files.refs is not None  # asked for in generations 1 and 2 alone; for the type checker
         with self._refs_lock:
             if self._refs_table is None:

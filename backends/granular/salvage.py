@@ -107,7 +107,7 @@ def _converted(parts: Iterator[Part], files: DatasetFiles, generation: int) -> I
 
 
 def _positive(blob: bytes) -> bytes:
-    """Return the bytes of an unsigned integer as those of a signed one."""
+    """Convert the bytes of an unsigned integer to the bytes of a signed one."""
     return blob + b"\0" if not blob or blob[-1] & 0x80 else blob
 
 

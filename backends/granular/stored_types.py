@@ -22,7 +22,7 @@ __all__ = [
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SCALARS = {"int64": "i64", "uint64": "u64"}
-_MOST_NAME_BYTES = 255 - len(".bag")  # of a file's name, on every common file system
+_MOST_NAME_BYTES = 255 - len(".bag")  # the longest file name on every common file system
 _PLAIN = ("bytes", "utf8")  # blobs that a declared type may decode otherwise
 
 

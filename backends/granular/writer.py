@@ -35,9 +35,9 @@ _PENDING_BYTES = 2**20  # written while they are in the processor's cache
 class GranularWriter(FieldsWriter):
     """Appends rows to one dataset.
 
-    Records are written first, then their ends, those of `refs.bag` last. So a killed writer leaves whole rows, and
-    perhaps bytes behind them. In generation 2 the ends are in `.idx` files, too, until `close` copies them behind the
-    records.
+    Records are written first, then their ends, and the ends of `refs.bag` last. So a killed writer leaves whole rows,
+    and perhaps bytes behind them. In generation 2 the ends are in `.idx` files, too, until `close` copies them behind
+    the records.
 
     Args:
         path: The folder.
@@ -153,7 +153,7 @@ class GranularWriter(FieldsWriter):
         """Flush buffers to the operating system and close the files."""
         if self._open:
             try:
-                # Without new rows, the bytes behind the kept rows stay unchanged.
+                # The bytes behind the kept rows stay unchanged if there are no new rows.
                 if self._pending_rows:
                     self.flush()
             finally:

@@ -27,9 +27,9 @@ from dataformats.storage.atomic import open_unbuffered, sync, write_all, write_c
 __all__ = ["Entries", "Journal", "StoredJournal", "read_checksums", "sound_entries"]
 
 _HEAD = Struct("<8sII")  # magic, sizes per entry, length of the JSON that follows; then the CRC-32 of all these bytes
-_MAX_SIZES = 2**24  # of a record: more would not fit in a dtype of NumPy
-_BLOCK_BYTES = 2**20  # of the journal, read at once: arrays of that size stay in the processor's cache
-_CHUNK_BYTES = 16 * 2**20  # of the data
+_MAX_SIZES = 2**24  # sizes of a record: more would not fit in a dtype of NumPy
+_BLOCK_BYTES = 2**20  # bytes of the journal read at once: arrays of that size stay in the processor's cache
+_CHUNK_BYTES = 16 * 2**20  # bytes of the data read at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,14 +75,14 @@ class Journal:
     Args:
         path: The file, in the folder of the data; an existing file is replaced.
         magic: 8 bytes that identify the format.
-        facts: What else the format saves about the file, as JSON.
+        facts: Further facts that the format saves about the file, as JSON.
         n_sizes: Blobs of each record.
         entries: The first entries, in blocks; they may come from the file that is replaced.
 
     Attributes:
-        path: As given.
-        facts: As given.
-        n_sizes: As given.
+        path: The file.
+        facts: The facts that the format saves.
+        n_sizes: Blobs of each record.
         n_entries: The number of entries.
         n_bytes: Bytes of all records.
     """
@@ -95,7 +95,7 @@ class Journal:
         self.n_sizes = n_sizes
         self.n_entries: int = 0
         self.n_bytes: int = 0
-        self._checksum = 0  # of all entries, as they were written
+        self._checksum = 0  # checksum of all entries, in the order of writing
         self._names_synced = False
         head = _pack_head(magic, n_sizes, facts)
         self._base = len(head)
@@ -152,7 +152,7 @@ class StoredJournal:
 
     Attributes:
         path: The file.
-        facts: What the format saved about the data.
+        facts: The facts that the format saved about the data.
         n_sizes: Blobs of each record.
         base: The byte at which the first entry begins.
         n_listed: Entries that are whole; a torn or a wrong one may be among them.
@@ -173,7 +173,7 @@ class StoredJournal:
         Args:
             path: The journal.
             magic: 8 bytes that identify the format.
-            fits: Returns True if the format saves such facts, with so many sizes per entry.
+            fits: Returns True if the format saves such facts, with this number of sizes per entry.
         """
         if not path.is_file():
             return None
@@ -211,7 +211,7 @@ def sound_entries(descriptor: int, base: int, entries: Iterable[Entries]) -> Ite
     Args:
         descriptor: The data file; read up to the first record that is not sound.
         base: The byte offset of the first record; the others follow back to back.
-        entries: Those of the journal, in blocks.
+        entries: The entries of the journal, in blocks.
     """
     size = os.fstat(descriptor).st_size
     for block in entries:
@@ -235,7 +235,7 @@ def read_checksums(descriptor: int, base: int, lengths: NDArray[np.int64]) -> It
     ends = base + np.cumsum(lengths)
     done, start = 0, base
     while done < len(lengths):
-        # At least one, of any length.
+        # A chunk has at least one blob, of any length.
         stop = max(done + 1, int(np.searchsorted(ends, start + _CHUNK_BYTES, side="right")))
         yield _read_chunk(descriptor, start, lengths[done:stop])
         done, start = stop, int(ends[stop - 1])

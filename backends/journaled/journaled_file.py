@@ -21,7 +21,7 @@ __all__ = ["JournaledFileWriter", "journal_path", "new_journal"]
 
 _PENDING_BYTES = 2**20  # written while they are in the processor's cache
 _PENDING_RECORDS = 4096
-_LONG_BYTES = 2048  # from here on, a copy takes longer than a call of the checksum for each blob
+_LONG_BYTES = 2048  # copying longer blobs takes longer than a call of the checksum for each
 
 
 class JournaledFileWriter(FileWriter):
@@ -48,8 +48,8 @@ class JournaledFileWriter(FileWriter):
         self._max_pending = _PENDING_RECORDS * self._n_blobs
         self._data_bytes = journal.n_bytes
         self._pending: list[bytes] = []
-        self._unlisted: list[Entries] = []  # of records in the file that the journal lacks
-        self._flush_at = _PENDING_BYTES  # of `n_bytes`
+        self._unlisted: list[Entries] = []  # entries of records in the file that the journal lacks
+        self._flush_at = _PENDING_BYTES  # the `n_bytes` at which to flush
         self._journal = journal
         self._file = open_unbuffered(path)
         self._descriptor = self._file.fileno()
@@ -76,7 +76,7 @@ class JournaledFileWriter(FileWriter):
         """
         if self._closed:
             return
-        # With the journal on disk, a crash below leaves the file in a state that `resume` understands.
+        # If the journal is on disk, a crash below leaves the file in a state that `resume` understands.
         self.flush(sync=True)
         self._check_consistent()
         self._complete()
@@ -141,7 +141,7 @@ class JournaledFileWriter(FileWriter):
     def _write(
         self, parts: Sequence[bytes | memoryview], sizes: NDArray[np.int64], checksums: NDArray[np.uint32]
     ) -> None:
-        # At a known place, so that a write that failed (a full disk) can be repeated.
+        # The place is known, so that a write that failed (a full disk) can be repeated.
         n_bytes = write_parts(self._descriptor, parts, self._base + self._data_bytes)
         self._unlisted.append(Entries(sizes.reshape(-1, self._n_blobs), checksums))
         self._data_bytes += n_bytes

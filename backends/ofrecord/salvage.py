@@ -22,8 +22,8 @@ __all__ = ["salvage"]
 
 _ENTRY = 0x0A  # the first byte of a map's entry
 _HEAD_BYTES = 64 * 1024
-_MOST_BYTES = 2**31  # of a protobuf message
-_LENGTH_BYTES = 4  # of the header of such a message; the others are 0
+_MOST_BYTES = 2**31  # the longest protobuf message
+_LENGTH_BYTES = 4  # header bytes that hold the length of such a message; the others are 0
 _PIECE = 2**16
 
 

@@ -20,7 +20,7 @@ _FRAMES = 16
 _DATA_BYTES = 64 * 1024  # read of each record
 _ENTRY = _KEY = 0x0A  # tag of field 1, length-delimited
 _VALUE = 0x12  # tag of field 2
-_VARINT_BYTES = 5  # of any length below 2^35
+_VARINT_BYTES = 5  # enough for any length below 2^35
 
 
 def sniff_frames(file: StoredFile, *, has_name: bool) -> SniffResult:

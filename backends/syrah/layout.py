@@ -24,7 +24,8 @@ class Header:
     """The first bytes of a file.
 
     Attributes:
-        version: As `"0.2.0"`; the layout is the same from 0.1.3 on, and no reader depends on it.
+        version: The writer's version, such as `"0.2.0"`; the layout is the same from 0.1.3 on, and no reader depends on
+            it.
         offset: First byte of the metadata, which is where the data end.
         length: Bytes of the metadata, known to reach exactly to the end of the file.
     """

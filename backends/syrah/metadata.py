@@ -42,7 +42,7 @@ class ArrayTable:
     """The places of the arrays of one name, item by item, as stored: offsets and sizes may be wrong.
 
     Attributes:
-        dtype: As stored; may be missing in `ITEM_BYTES`.
+        dtype: The stored dtype; may be missing in `ITEM_BYTES`.
         offset: int64[n], first byte of the array in the file; a view of the metadata, which may be unaligned.
         size: int64[n], its bytes; also a view.
     """
@@ -180,7 +180,7 @@ def _check_lengths(tables: Mapping[str, ArrayTable], path: str, base: int) -> No
         found = {len(table.offset), len(table.size)} - {n_items}
         if found:
             raise FormatError(
-                f"array {name!r}: its tables differ in length from those of the first array",
+                f"array {name!r}: its tables differ in length from the first array's",
                 path=path,
                 offset_bytes=base,
                 expected=f"{n_items} items",

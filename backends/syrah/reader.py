@@ -19,7 +19,7 @@ from dataformats.storage.threads import threads_for
 
 __all__ = ["SyrahReader"]
 
-_MAX_SIZE = 2**31  # of a dimension, in the grammar of types
+_MAX_SIZE = 2**31  # the largest dimension in the grammar of types
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class SyrahReader(Reader):
         for file, part in zip(self.files, self._parts, strict=True):
             if part.dtypes != self._parts[0].dtypes:
                 raise FormatError(
-                    f"the arrays differ from those of {self.files[0].name!r}",
+                    f"the arrays differ from {self.files[0].name!r}",
                     path=file.name,
                     expected=self._parts[0].dtypes,
                     found=part.dtypes,

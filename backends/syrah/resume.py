@@ -17,7 +17,7 @@ from dataformats.errors import FormatError, SpecError
 __all__ = ["JOURNAL_MAGIC", "recover", "stored_journal"]
 
 JOURNAL_MAGIC = b"SYRJRNL2"
-_BLOCK_BYTES = 2**20  # of the tables, read at once
+_BLOCK_BYTES = 2**20  # bytes of the tables read at once
 
 
 def recover(path: Path, dtypes: dict[str, str]) -> Journal | None:

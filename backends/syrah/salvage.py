@@ -55,7 +55,7 @@ def _of(reader: SyrahReader, notes: tuple[str, ...] = ()) -> ShardSalvage:
     for name, kind in reader.spec.items():
         if kind.codec not in ITEM_BYTES and kind.codec != "utf8":
             raise CorruptRecordError(
-                f"nothing can be saved: Syrah has no such dtype as that of array {name!r}",
+                f"nothing can be saved: Syrah has no such dtype as array {name!r} has",
                 path=reader.files[0].name,
                 expected=", ".join(ITEM_BYTES),
                 found=kind.codec,
@@ -78,7 +78,7 @@ def _misplaced(reader: SyrahReader) -> dict[int, str]:
     # If the offset of the next array is the wrong one, the array behind that one shows it.
     excused = np.append(offset[:-1] + length[:-1] + length[1:] == following[1:], False)
     if 2 * np.count_nonzero(is_open) > len(is_open):
-        return {}  # of another writer
+        return {}  # another writer left these gaps
     wrong = np.unique(np.flatnonzero(is_open & ~excused) // len(names)).tolist()
     return dict.fromkeys(wrong, "an array does not end where the next one begins")
 

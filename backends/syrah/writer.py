@@ -24,7 +24,7 @@ from dataformats.storage.atomic import write_all
 
 __all__ = ["SyrahWriter"]
 
-_ENTRY_BYTES = 16  # of the metadata for each array of each item
+_ENTRY_BYTES = 16  # metadata bytes for each array of each item
 
 
 class SyrahWriter(JournaledFileWriter, FieldsWriter):

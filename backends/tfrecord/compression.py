@@ -26,7 +26,7 @@ class Inflated:
     """The decompressed beginning of a file.
 
     Attributes:
-        head: As many bytes as a header has, or fewer.
+        head: The first bytes, as many as a header has, or fewer.
         complete: True if the compressed data end there.
     """
 

@@ -32,7 +32,7 @@ HEADER = Struct("<QI")  # length, masked CRC-32C of it
 FOOTER_BYTES = 4  # masked CRC-32C of the data
 FRAMING_BYTES = HEADER.size + FOOTER_BYTES
 _LENGTH = Struct("<Q")
-_LONG_BYTES = 2048  # from here on, a copy takes longer than a call of the checksum for each record
+_LONG_BYTES = 2048  # copying longer records takes longer than a call of the checksum for each
 _HEADER_DTYPE = np.dtype([("length", "<u8"), ("checksum", "<u4")])
 
 
@@ -106,7 +106,7 @@ class TFRecordCheck(KernelCheck):
         return (
             data_problems(data, offsets, extents.stored)
             | _checksum_problems(frames, offsets)
-            | problems  # of several errors of a frame, the first in the file wins
+            | problems  # the first error of a frame in the file wins
         )
 
 

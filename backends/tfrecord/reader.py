@@ -25,7 +25,7 @@ class TFRecordReader(FramedReader):
     Args:
         files: The files as stored.
         options: The options of `open`.
-        compression: Of all files, or `"auto"`: of each as its first bytes say.
+        compression: The compression of all files; `"auto"` reads it from the first bytes of each file.
 
     Raises:
         FormatError: A file is not compressed as `compression` says.

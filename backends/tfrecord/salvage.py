@@ -55,7 +55,7 @@ def salvage(file: StoredFile) -> ShardSalvage:
     """
     plain = decompressed(file, "auto")
     options = {"compression": plain.compression} if plain.is_compressed else {}
-    damage = plain.damage if plain.size >= 0 else None  # to ask for the size finds the damage
+    damage = plain.damage if plain.size >= 0 else None  # reading the size finds the damage
     notes = []
     if damage is not None and damage.what.endswith(_TRAILER_DAMAGE):
         notes.append(f"{file.name}: {damage.what}, behind all data")

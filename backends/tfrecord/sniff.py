@@ -12,7 +12,7 @@ __all__ = ["sniff_frames"]
 
 _MAX_PROBED = 2**20
 _WINDOW_BYTES = 2**16
-_HEAD_BYTES = 2 * HEADER.size  # in which a damaged header may end
+_HEAD_BYTES = 2 * HEADER.size  # a damaged header may end within these
 
 
 def sniff_frames(file: StoredFile, *, has_name: bool) -> SniffResult:

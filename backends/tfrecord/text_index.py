@@ -20,7 +20,7 @@ from dataformats.storage.files import LocalFile
 
 __all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]
 
-_DIGITS = 19  # of the largest int64
+_DIGITS = 19  # digits of the largest int64
 _LINE_BYTES = 1024  # far more than two numbers need
 _READ = 2**18
 
@@ -64,7 +64,7 @@ def text_hints(file: StoredFile) -> Iterator[Hint]:
 
 
 def parse_text_index(index: StoredFile) -> Iterator[NDArray[np.int64]]:
-    """Yield the lengths of records, without framing, int64[n], n > 0: those of each 256 KB of the text.
+    """Yield the lengths of records, without framing, int64[n], n > 0, for each 256 KB of the text.
 
     Raises:
         ValueError: It is not such an index.

@@ -30,8 +30,8 @@ class TFRecordWriter(FramedWriter):
     Args:
         path: The file.
         resume: Keep the whole and sound records at the front of the file, and append to them.
-        compression: Of the whole file. The same records give the same compressed bytes, also after a resume; each
-            `flush` adds some.
+        compression: The compression of the whole file. The same records give the same compressed bytes, also after a
+            resume; each `flush` adds some.
     """
 
     framing: Framing = FRAMING
@@ -40,8 +40,8 @@ class TFRecordWriter(FramedWriter):
         self._compression: Compression = compression
         self._compressor = self._new_compressor()
         self.flush_adds_bytes: bool = compression != "none"
-        self._fresh: Path | None = None  # what replaces the resumed file,
-        self._replace_at = math.inf  # when so many bytes are appended, or flushed
+        self._fresh: Path | None = None  # replaces the resumed file,
+        self._replace_at = math.inf  # when this number of bytes is appended, or flushed
         super().__init__(path, resume=resume)
 
     def _new_compressor(self) -> Any:
