@@ -35,7 +35,7 @@ MAX_DIMS = 32
 _CODE = re.compile(r"[<>|=]?(b1|[iu][1248]|f(2|4|8|16)|c(8|16|32))")
 _NAMES = {**DTYPES, **{name: np.dtype(name).newbyteorder("<") for name in ("complex64", "complex128")}}
 _MAX_BYTES = 2**32 - 1  # limit of a bin in MessagePack
-_MAX_HEADER = 10_000  # of a .npy: numpy's limit for ast.literal_eval
+_MAX_HEADER = 10_000  # header bytes of a .npy: numpy's limit for ast.literal_eval
 _WORDS = 64  # limit of the texts and lists besides the data: a dtype, a shape
 
 

@@ -36,7 +36,7 @@ class _Json(Codec):
     def encode(self, value: Any) -> bytes:
         """Return compact UTF-8."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        check_document(value, str)  # after dumps, which refuses lists that contain themselves
+        check_document(value, str)  # must follow dumps, which refuses lists that contain themselves
         return bounded(text.encode())
 
     def decode(self, blob: bytes) -> Any:

@@ -45,7 +45,7 @@ class Int(Codec):
     """
 
     name = "int"
-    portable = False  # the bytes of 200 in a bag of generation 1 are those of -56 in generation 3
+    portable = False  # a bag of generation 1 has the same bytes for 200 as generation 3 for -56
 
     def __init__(self, signed: bool = True) -> None:
         self.signed = signed

@@ -43,7 +43,7 @@ _EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")  # RFC 87
 
 # Playlists, and tracks whose data lie in other files, name paths and addresses; no protocol is allowed for them.
 _READING = {"protocol_whitelist": "", "enable_drefs": "0", "use_absolute_path": "0"}
-_WRITING = {"fflags": "+bitexact"}  # without WebM's random identifier
+_WRITING = {"fflags": "+bitexact"}  # omits WebM's random identifier
 # FFmpeg counts padding as pixels. This limit catches sizes that change midway; allowed sizes are checked here.
 _DECODING = {"max_pixels": str(4 * MAX_FRAME_PIXELS), "err_detect": "explode"}
 

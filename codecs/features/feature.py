@@ -79,7 +79,7 @@ class Facts:
             self.counts.add(len(getattr(feature, name).value))
 
     def example_type(self, n_records: int) -> Type:
-        """Return the type of a feature over `n_records` records, some of which may lack it."""
+        """Return the type of a feature over `n_records` records; some of them may lack it."""
         missing = self.n_records < n_records
         kinds = self.kinds - {MISSING}
         if len(kinds) != 1:

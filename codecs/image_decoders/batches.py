@@ -25,9 +25,9 @@ class Opened(NamedTuple):
 
     Attributes:
         by_pillow: Returns the decoded array.
-        shape: Of that array, uint8; `None` if only Pillow can decode the image.
-        fill: Decodes into a contiguous array of that shape; False if Pillow must decode the image. That of a JPEG also
-            takes the other arguments of `jpeg.fill`.
+        shape: The shape of that array, uint8; `None` if only Pillow can decode the image.
+        fill: Decodes into a contiguous array of that shape; False if Pillow must decode the image. The function for a
+            JPEG also takes the other arguments of `jpeg.fill`.
     """
 
     by_pillow: Callable[[], NDArray[Any]]

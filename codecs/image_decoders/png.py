@@ -18,7 +18,12 @@ START = b"\x89PNG\r\n\x1a\n"
 _CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
 _HEADER = struct.Struct(">IIBBBBB")  # width, height, bit depth, color type, three methods: 11.2.1
 _GRAY = 0
-_CHANNELS: dict[int, tuple[int, ...]] = {_GRAY: (), 2: (3,), 4: (2,), 6: (4,)}  # of each color type without a palette
+_CHANNELS: dict[int, tuple[int, ...]] = {
+    _GRAY: (),
+    2: (3,),
+    4: (2,),
+    6: (4,),
+}  # channels by color type, without palettes
 _LENGTHS = {b"IHDR": 13, b"sRGB": 1, b"gAMA": 4, b"pHYs": 9, b"cHRM": 32, b"IEND": 0}
 """Bytes of the chunks beside the pixels that change none. Pillow decodes images with others."""
 
