@@ -69,7 +69,7 @@ def _print_report(report: RepairReport) -> None:
     if report.n_losses > len(report.losses):
         fact("loss", f"and {report.n_losses - len(report.losses)} more")
     fact("records kept", report.kept)
-    fact("records lost", f"{report.lost}, and those of unknown number" if report.n_unknown else report.lost)
+    fact("records lost", f"{report.lost}, and an unknown number" if report.n_unknown else report.lost)
     fact("seconds", f"{report.seconds:.2f}")
 
 
