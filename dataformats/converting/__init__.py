@@ -91,18 +91,18 @@ def convert(
             (`int`, `i64`, `u64`) as numbers elsewhere. If `source` is a path, fields whose types its files do not
             declare are read with these types, unless `map` is given.
         payload: The codec of whole records; `None` keeps the source's if the new format is used with it.
-        codecs: As in `open` and `create`.
+        codecs: See `open` and `create`.
         fields: The fields to take, by their old names; `None` takes all.
         rename: Old name to new name.
         where: A condition on whole records: see `RecordSource.where`. Others are left out. It is evaluated here, for
             every record, before the conversion starts.
         map: A function from a record (of the taken fields) to a new one, whose fields have the types in `spec`, by
-            default those of the source. Worker processes receive it: it must be picklable.
+            default the source's types. Worker processes receive it: it must be picklable.
         shuffle_seed: The seed of a global shuffle; `None` keeps the order. The same seed gives the same order.
-        limit: Convert only so many records, the first ones after `where` and `shuffle_seed`.
+        limit: Number of records to convert, the first ones after `where` and `shuffle_seed`; `None` converts all.
         on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records, and count them.
-        shard_records: As in `create`. With workers, shards are written in parallel.
-        shard_bytes: As in `create`.
+        shard_records: See `create`. With workers, shards are written in parallel.
+        shard_bytes: See `create`.
         overwrite: Replace an existing file or folder of that name.
         resume: Continue the conversion that was interrupted, if source and arguments are the same; complete shards are
             kept if their checksums match. If it is complete already, return its report.
@@ -111,12 +111,12 @@ def convert(
             again keeps its complete shards. The report is of the part. Needs `shard_records`.
         commit: Publish the shards of all parts. Sizes and a few blocks of each file are compared; nothing is converted.
         executor: Runs the conversion of parts: any `concurrent.futures.Executor`. The result is the same for each.
-        workers: Use so many processes instead; 0 converts in this one.
+        workers: Number of worker processes; 0 converts in the calling process.
         verify: Read back what was written, before it is published.
         dry_run: Check the arguments and the first records, write nothing, and report what would be done.
         progress: Called with (records done, records in all). The last records of a shard are done when it is complete.
         source_options: Arguments of `open`, if `source` is a path.
-        storage_options: For the fsspec file system of a URL at `path`; those of the source are in `source_options`.
+        storage_options: Options of the fsspec file system of a URL at `path`; `source_options` has the source's.
         **backend_options: Options of the new format.
 
     Returns:
@@ -127,8 +127,8 @@ def convert(
             back otherwise.
         CodecError: A field does not decode and is not copied.
         SpecError: The format cannot hold the spec, or a record does not fit it.
-        StateMismatchError: The partial data are those of another source or of other arguments; or `commit=True`, and
-            shards are missing; or a file of the source changed meanwhile.
+        StateMismatchError: The partial data come from another source or other arguments; or `commit=True`, and shards
+            are missing; or a file of the source changed meanwhile.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
         TargetInUseError: Another conversion, or another writer, has the name.
         TypeError: The source, `map` or a codec cannot be pickled for `workers`.
@@ -170,7 +170,7 @@ def convert(
     if map is not None and rename:
         raise ValueError("convert() takes map= or rename=, not both: the function can rename fields")
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
-    read_types = wanted if map is None else None  # with `map`, they are those of its results
+    read_types = wanted if map is None else None  # the spec of `map=` is about its results
     with opened_source(source, {"codecs": codecs, **(source_options or {})}, read_types, renamed) as given:
         selection = Selection(given, where, shuffle_seed, limit, on_corrupt)
         chosen = given if fields is None else selected(given, fields, wanted)

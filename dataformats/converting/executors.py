@@ -88,10 +88,10 @@ def _unpickled(data: bytes) -> Any:
 def results(
     run: Callable[[Task], Result], tasks: Iterable[Task], executor: Executor | None, *, in_order: bool
 ) -> Iterator[Result]:
-    """Yield the results of tasks, a few of which run at a time.
+    """Yield the results of tasks; a few tasks run at a time.
 
-    If a task raises, its error is raised; without `in_order`, those that run are waited for, and their results are
-    yielded before.
+    If a task raises, its error is raised; without `in_order`, the results of the tasks that are running are yielded
+    before.
 
     Args:
         run: The function of a task.
@@ -139,7 +139,7 @@ def _rest(pending: dict[Future[Result], Task]) -> Iterator[Result]:
 
 @contextmanager
 def chosen_executor(executor: Executor | None, workers: int) -> Iterator[Executor | None]:
-    """Yield the executor, or a pool of so many processes, or `None` for neither.
+    """Yield the executor, or a pool of `workers` processes, or `None` for neither.
 
     Raises:
         ValueError: Both are given.
@@ -152,7 +152,7 @@ def chosen_executor(executor: Executor | None, workers: int) -> Iterator[Executo
 
 @contextmanager
 def worker_pool(workers: int) -> Iterator[Executor | None]:
-    """Yield a pool of so many processes, each for one processor; `None` for none. An interrupt ends them at once."""
+    """Yield a pool of `workers` processes, each for one processor; `None` for 0. An interrupt ends them at once."""
     if not workers:
         yield None
         return

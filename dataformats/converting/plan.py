@@ -62,10 +62,8 @@ def plan_of(
     same = not rename and (spec is None or (not source.single and spec == source.spec))
     if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
         declared = spec if source.single or source.spec_is_inferred else source.spec
-        means_fields = payload in (None, source.payload)  # as bytes, records have no fields
-        plan = ConversionPlan(
-            source, payload or source.payload, declared if means_fields else None, None, {}, copied=True
-        )
+        means_fields = payload in (None, source.payload)  # records read as bytes have no fields
+        plan = Plan(source, payload or source.payload, declared if means_fields else None, None, {}, copied=True)
         is_known = plan.spec is None or source.spec_is_saved
         return plan if is_known else replace(plan, checked=_checked(source, codecs))
     check_names(source, rename)

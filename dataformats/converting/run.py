@@ -45,16 +45,15 @@ class Run:
     """One run of a conversion.
 
     Attributes:
-        conversion: What the tasks have in common.
+        conversion: The plan and options that all tasks share.
         selection: The records.
         progress: Called with (records done, records in all).
-        arguments: What an equal conversion has in common with this one, besides source, records, format, payload and
-            spec.
-        path: As in `create`.
-        storage_options: Likewise; not in `repr`, because a password may be there.
-        shard_records: As in `create`.
-        shard_bytes: As in `create`.
-        overwrite: As in `create`.
+        arguments: Further arguments that an equal conversion shares, besides source, records, format, payload and spec.
+        path: See `create`.
+        storage_options: See `create`; not in `repr`, because a password may be there.
+        shard_records: See `create`.
+        shard_bytes: See `create`.
+        overwrite: See `create`.
         resume: Continue the partial data of an equal conversion.
         part: `(i, n)` to write only each `n`-th shard, from number `i` on, and publish nothing; `None` for all.
         commit: Publish the shards that all parts wrote.
@@ -316,7 +315,7 @@ class Run:
             "shard_bytes": self.shard_bytes,
         }
         given = {name: fact for name, fact in facts.items() if fact is not None and fact not in ({}, [])}
-        plan: dict[str, Any] = json.loads(json.dumps(given, default=str))  # as it is read from a sidecar
+        plan: dict[str, Any] = json.loads(json.dumps(given, default=str))  # equals a plan that is read from a sidecar
         return plan
 
     def _published(self, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:

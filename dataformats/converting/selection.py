@@ -24,8 +24,8 @@ class Selection:
         source: The records.
         where: A condition; it is evaluated here, for every record. `None` takes all records.
         shuffle_seed: The seed of a global shuffle; `None` keeps the order. It takes no memory.
-        limit: At most so many records; `None` is all of them.
-        on_corrupt: With `"omit"`, damaged records are selected, and left out when they are converted.
+        limit: The most records; `None` selects all.
+        on_corrupt: `"omit"` selects damaged records, too; the conversion leaves them out.
     """
 
     def __init__(

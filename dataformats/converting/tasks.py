@@ -39,13 +39,13 @@ _NO_SHARD = ShardEntry("", {"records": 0})
 
 @dataclass(frozen=True, eq=False)
 class Conversion(SentOnce):
-    """What the tasks of a conversion have in common.
+    """The plan and options that all tasks of a conversion share.
 
     Attributes:
-        plan: What is read, and under which types it is written.
+        plan: The source, the payload and the types of the new data.
         format: The new format.
         options: The options of the format.
-        codecs: As in `open` and `create`.
+        codecs: See `open` and `create`.
         trusted: False if a file named the types.
         on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records.
         verify: Read back what was written.
@@ -65,7 +65,7 @@ class Conversion(SentOnce):
         return WriteSchema(self.format, self.plan.payload, self.plan.spec, self.options)
 
     def schema_of(self, n_records: int) -> WriteSchema:
-        """Return the schema of a file of so many records, unless some may be left out."""
+        """Return the schema of a file of `n_records` records, or of an unknown number if some may be left out."""
         return self.schema.counted(n_records) if self.on_corrupt == "raise" else self.schema
 
     @functools.cached_property
@@ -161,7 +161,7 @@ class Task:
     """Some records that one worker converts.
 
     Attributes:
-        conversion: What all tasks have in common.
+        conversion: The plan and options that all tasks share.
         number: The number of the task.
         records: Their indices in the source.
     """
