@@ -21,7 +21,7 @@ __all__ = ["DETAIL", "TABLE", "Cell", "CellLimits", "as_download", "cell", "shor
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=as_json)  # writes a long value only as far as it is shown
 
 Cell = dict[str, Any]
-"""`kind`, and what that kind needs: `text` and `length`, `values` and `shape`, ..."""
+"""`kind`, and the entries of that kind: `text` and `length`, `values` and `shape`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CellLimits:
     """How much of a value is sent to the page.
 
     Attributes:
-        characters: Of a text; of bytes a quarter.
+        characters: Characters of a text; a quarter as many bytes.
         values: Numbers of an array, as text.
         points: Numbers of a sparkline.
         side: Rows and columns of a heat map.

@@ -78,7 +78,7 @@ def _unequal(expected: NDArray[Any], found: NDArray[Any]) -> NDArray[np.bool_]:
     width = expected.dtype.itemsize
     if width <= 8:
         differs: NDArray[np.bool_] = expected.view(f"u{width}") != found.view(f"u{width}")
-    else:  # of a float128 some bits may be padding
+    else:  # some bits of a float128 may be padding
         differs = (expected != found) | (np.signbit(expected) ^ np.signbit(found))
         differs &= ~(np.isnan(expected) & np.isnan(found))
     return differs

@@ -56,7 +56,7 @@ class ImageFacts:
         name: `JPEG`, `PNG`, `WebP` or `GIF`.
         width: Pixels in a row.
         height: Rows.
-        mode: Of Pillow, such as `RGB` or `L`.
+        mode: Pillow's mode, such as `RGB` or `L`.
     """
 
     name: str
@@ -180,7 +180,7 @@ def media_text(blob: bytes | bytearray | memoryview) -> str:
 def thumbnail(value: Any, size: int = 128) -> bytes:
     """Return a small picture of an image: a JPEG, or a PNG if it has transparency or few pixels.
 
-    It takes at most 128 MiB of memory. Of an animation it shows the first picture; EXIF orientation is not applied. An
+    It takes at most 128 MiB of memory. It shows the first picture of an animation; EXIF orientation is not applied. An
     array of small numbers, such as a mask of classes, is brightened.
 
     Args:
@@ -217,7 +217,7 @@ def thumbnail(value: Any, size: int = 128) -> bytes:
 
 
 def _opened(blob: bytes | bytearray | memoryview) -> tuple[str, ImageFile]:
-    """Return the name of an image's format, and the image, of which only the header was read."""
+    """Return the name of an image's format, and the image with only its header read."""
     media = media_of(blob)
     if media is None or media.kind != "image":
         raise ValueError(f"expected a JPEG, PNG, WebP or GIF, found {bytes(blob[:12])!r}")
@@ -248,7 +248,7 @@ def _limit(name: str, image: ImageFile, blob: bytes | bytearray | memoryview, si
 
 
 def _scans(image: Any, blob: bytes | bytearray | memoryview) -> int:
-    """Return the scans of a JPEG, without those of the thumbnails in its metadata."""
+    """Return the number of scans of a JPEG, without the thumbnails in its metadata."""
     start = b"\xff\xda"
     within: int = sum(data.count(start) for _, data in image.applist)
     return bytes(blob).count(start) - within

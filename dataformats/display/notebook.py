@@ -22,7 +22,7 @@ _MOST_BYTES = 90_000
 _CHARACTERS, _ERROR_CHARACTERS = 100, 300
 _SIZE, _THUMBNAIL_BYTES = 64, 9_000  # pixels, bytes
 _CELL = "text-align: left; vertical-align: top; border: 1px solid rgba(128, 128, 128, 0.4); padding: 2px 6px"
-_TABLE = "border-collapse: collapse; color: inherit; background: transparent"  # of light and dark notebooks
+_TABLE = "border-collapse: collapse; color: inherit; background: transparent"  # fits light and dark notebooks
 _PICTURE = "min-width: 32px; image-rendering: pixelated; background: transparent"
 
 
@@ -73,7 +73,7 @@ def _cell(record: Any, fields: Mapping[Any, Any], name: Any) -> str:
         return "<em>missing</em>"
     try:
         return _picture(fields[name]) or _text(as_text(fields[name]))
-    except Exception as error:  # of the `repr` of any value
+    except Exception as error:  # the `repr` of a value may raise anything
         return error_html(error)
 
 

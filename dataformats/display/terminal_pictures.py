@@ -16,14 +16,14 @@ from dataformats.display.media import thumbnail
 __all__ = ["BLOCK", "Draw", "choose", "half_blocks", "iterm", "kitty", "terminal_pictures"]
 
 Draw = Callable[[Any, int], str]
-"""Returns the characters that show an image in at most so many columns; raises `ValueError` for other values."""
+"""Returns the characters that show an image in at most a number of columns; raises `ValueError` for other values."""
 
 BLOCK = "\N{UPPER HALF BLOCK}"
 """Two pixels."""
 
 _INDENT = 4
 _COLUMNS, _PIXELS, _CELL_PIXELS = 64, 256, 8
-_CHUNK = 4096  # of kitty's protocol
+_CHUNK = 4096  # kitty's protocol sets it
 _MULTIPLEXERS = ("screen", "tmux")  # they do not pass images on
 _KITTY = ("xterm-kitty", "xterm-ghostty")
 

@@ -15,7 +15,7 @@ from dataformats.display.text import array_type, quoted
 __all__ = ["as_text"]
 
 _BYTES, _CHARACTERS, _VALUES, _ITEMS = 32, 120, 8, 4
-_LEVELS, _LINE = 6, 1000  # of nesting, and characters in all
+_LEVELS, _LINE = 6, 1000  # levels of nesting, and characters in all
 
 
 def as_text(value: Any) -> str:
