@@ -48,7 +48,7 @@ __all__ = [
 
 
 class Remedy(str):
-    """What the user can do about an error: a text that names arguments of the call.
+    """A remedy for an error: a text that names arguments of the call.
 
     It reads as Python; the command line writes the same arguments as options.
 
@@ -151,13 +151,13 @@ class FormatError(_RecordError):
     """Bytes do not follow the format.
 
     Args:
-        what: What is wrong, in words.
+        what: The error in words.
         path: The file.
         index: The record's index in the source that was read, or `None`.
         offset_bytes: The byte offset in the file; in a compressed file, in its decompressed bytes.
         expected: The content that the format requires.
         found: The content of the file.
-        remedy: What the user can do.
+        remedy: How to fix it.
 
     Example:
         >>> import dataformats
@@ -197,15 +197,15 @@ class ChecksumError(FormatError):
     """A stored checksum does not match the bytes.
 
     Args:
-        what: What the checksum covers.
+        what: The bytes that the checksum covers.
         stored: The checksum in the file.
         computed: The checksum of the bytes.
-        path: As in `FormatError`; likewise:
+        path: The file.
         index: The record.
         offset_bytes: The byte offset.
         expected: Shown if `stored` is `None`.
         found: Shown if `computed` is `None`.
-        remedy: What the user can do.
+        remedy: How to fix it.
 
     Example:
         >>> import dataformats
@@ -248,11 +248,11 @@ class SpecError(_RecordError):
     """A spec does not parse, a format cannot hold it, or a record does not fit it.
 
     Args:
-        what: What is wrong.
+        what: The error in words.
         field: The field, or `None`.
         index: The record, or `None`.
         path: The file, or `None`.
-        remedy: What the user can do.
+        remedy: How to fix it.
         problems: The errors, if there are several; the message then has a line for each.
 
     Example:
@@ -286,12 +286,12 @@ class CodecError(_RecordError):
     """A codec cannot encode or decode a value; the cause is chained.
 
     Args:
-        what: What is wrong.
+        what: The error in words.
         codec: The codec's name.
         field: The field, or `None`.
         index: The record, or `None`.
         path: The file, or `None`.
-        remedy: What the user can do.
+        remedy: How to fix it.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -317,10 +317,10 @@ class UnknownNameError(_FactsError, KeyError):
     """No format, codec or field has that name.
 
     Args:
-        kind: What the name should name: "format", "codec", "field".
+        kind: The kind of thing that the name should mean: "format", "codec", "field".
         name: The name that was asked for.
         known: The existing names.
-        remedy: What the user can do.
+        remedy: How to fix it.
 
     Example:
         >>> import dataformats
@@ -354,7 +354,7 @@ class StateMismatchError(_FactsError, ValueError):
         field: The name of the part that differs.
         expected: Its value in the state.
         found: Its value now; of two mappings, the message has only the parts that differ.
-        remedy: What the user can do.
+        remedy: How to fix it.
 
     Example:
         >>> import dataformats, pathlib, pickle, tempfile
@@ -395,7 +395,7 @@ class WorkerError(_FactsError, RuntimeError):
     """A worker died, hung or raised.
 
     Args:
-        what: What happened.
+        what: The event in words.
         worker: Which worker.
         reading: The records that it was reading.
 
@@ -419,8 +419,8 @@ class TargetExistsError(_FactsError, FileExistsError):
     """Something has the name of new data.
 
     Args:
-        what: What has the name.
-        remedy: What the user can do.
+        what: The thing that has the name.
+        remedy: How to fix it.
 
     Example:
         >>> import dataformats
@@ -436,7 +436,7 @@ class TargetInUseError(_FactsError, BlockingIOError):
 
     Args:
         what: The name.
-        remedy: What the user can do.
+        remedy: How to fix it.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -455,9 +455,9 @@ class MissingExtraError(_FactsError, ImportError):
     """An optional dependency is not installed.
 
     Args:
-        what: What was asked for.
+        what: The feature that was asked for.
         extra: The extra of this package that installs the dependency, or `""`.
-        package: What else `pip install` takes, if no extra does.
+        package: The requirement for `pip install`, if no extra installs it.
 
     Example:
         >>> import dataformats

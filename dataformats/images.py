@@ -37,7 +37,7 @@ __all__ = ["CenterCrop", "RandomResizedCrop", "Resize"]
 
 _TRIES = 10
 _MOST_SIZE = 16_384
-_MOST_SIDE = 65_536  # of an image, and of one that is resized: for larger ones, resampling would need gigabytes
+_MOST_SIDE = 65_536  # pixels on a side, before and after resizing: more would need gigabytes
 _LEAST_SCALED = 64  # pixels: below, some scales of a JPEG have the same size
 
 _NUMBER = int | float | np.number
@@ -49,13 +49,13 @@ Layout = Literal["channels_last", "channels_first"]
 
 
 class _Geometry(NamedTuple):
-    """What an operation makes of an image.
+    """Which pixels of an image an operation computes, and where it puts them.
 
     Attributes:
-        box: Left, top, right and bottom, in pixels: this part of the image is resampled
-        size: to this width and height, of which
-        part: left, top, width and height are computed, and put
-        place: at this left and top of the result, which is 0 elsewhere.
+        box: Left, top, right and bottom of the part of the image that is resampled, in pixels.
+        size: Width and height of the resampled part.
+        part: Left, top, width and height of the resampled pixels that are computed.
+        place: Left and top of these pixels in the result, which is 0 elsewhere.
     """
 
     box: tuple[float, float, float, float]
@@ -159,7 +159,7 @@ class RandomResizedCrop(_Operation):
         ratio: Width by height of the part, from and to.
         flip: The probability that the result is mirrored, left to right.
         layout: `"channels_last"`: uint8 (n, h, w, 3), or `"channels_first"`: uint8 (n, 3, h, w).
-        seed: For `read`: its random numbers depend on this seed and the index. A `Loader` has its own.
+        seed: The seed of `read`: random numbers depend on it and the index. A `Loader` has its own seed.
         max_pixels: The most pixels of an image that is decoded; `None`: 2^27, and 2^26 of a WebP.
 
     Example:

@@ -49,7 +49,7 @@ def merge(
         overwrite: Replace an existing file or folder of that name, at the end.
         progress: Called with (records done, records in all).
         source_options: Arguments of `open`, if the sources are paths.
-        storage_options: For the fsspec file system of a URL at `path`.
+        storage_options: Options of the fsspec file system of a URL at `path`.
 
     Returns:
         Path to number of records, of the new file or folder, or of each shard.
@@ -101,11 +101,11 @@ def split(
         shard_records: The records of each shard; the last one may have fewer.
         where: A condition: see `RecordSource.where`. SQL and a function make records be decoded, before anything is
             written.
-        rest: With `where`, the dataset of all other records. The two datasets are published one after the other.
-        overwrite: As in `merge`.
-        progress: As in `merge`.
-        source_options: As in `merge`.
-        storage_options: For the fsspec file systems of URLs at `path` and `rest`.
+        rest: The dataset of all other records, if `where` is given. The two datasets are published one after the other.
+        overwrite: See `merge`.
+        progress: See `merge`.
+        source_options: See `merge`.
+        storage_options: Options of the fsspec file systems of URLs at `path` and `rest`.
 
     Returns:
         Path to number of records, of each shard, or of `path` and `rest`.
@@ -113,9 +113,9 @@ def split(
     Raises:
         FormatError: A record is damaged.
         SpecError: `path` or `rest` is a name of another format, or there are fewer records than `shards`.
-        TargetExistsError: As in `merge`.
-        TypeError: As in `merge`; or not exactly one of `shards`, `shard_records` and `where`; or `where` without
-            `rest`.
+        TargetExistsError: See `merge`.
+        TypeError: See `merge`; or the call has not exactly one of `shards`, `shard_records` and `where`; or `where`
+            without `rest`.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -148,7 +148,7 @@ def _copy(
     options: dict[str, Any],
 ) -> dict[str, int]:
     """Copy all records to one file, or to shards by number or size; return path to records."""
-    ends: list[int] = []  # of all shards but the last one
+    ends: list[int] = []  # where all shards but the last one end
     if shards is not None:
         n = sum(map(len, sources))
         if not 1 <= shards <= max(1, n):
@@ -261,7 +261,7 @@ def _schema(sources: Sequence[FileSource], *, named: bool) -> WriteSchema:
     for other in sources[1:]:
         for name, found in _facts(other, named).items():
             if found != facts[name]:
-                what = f"the {name} of {other.paths[0]!r} is {found}, and that of {first.paths[0]!r} is {facts[name]}"
+                what = f"the {name} of {other.paths[0]!r} is {found}, but {first.paths[0]!r} has {facts[name]}"
                 raise SpecError(what, remedy=_REMEDY)
     return WriteSchema(first.format, first.payload, facts["spec"], facts["options"], facts["stored types"])
 
@@ -288,4 +288,4 @@ def _check_payloads(source: FileSource) -> None:
     if len(files) > 1:
         (one, first), (other, second) = list(files.items())[:2]
         remedy = Remedy(f"{_REMEDY}, or pass {{from_payload}} that all records have.", from_payload=...)
-        raise SpecError(f"the payload of {second!r} is {other}, and that of {first!r} is {one}", remedy=remedy)
+        raise SpecError(f"the payload of {second!r} is {other}, but {first!r} has {one}", remedy=remedy)

@@ -22,7 +22,7 @@ _LOG = logging.getLogger("dataformats")
 
 
 class Registry(Generic[T]):
-    """Objects by name; shipped objects and those of entry points are imported at first use. Thread-safe.
+    """Objects by name; shipped objects and objects of entry points are imported at first use. Thread-safe.
 
     Args:
         kind: The kind of object, for messages: "format", "codec".
@@ -44,7 +44,7 @@ class Registry(Generic[T]):
         self._group = group
         self._shipped = shipped
         self._objects: dict[str, T] = {}
-        self._registered: set[str] = set()  # by a call
+        self._registered: set[str] = set()  # names that a call registered
         self._advertised: dict[str, Any] | None = None
         self._unlock()
         after_fork(self, "_unlock")

@@ -39,7 +39,7 @@ class RepairReport:
         payload: The codec of its whole records; `None` if no sidecar names it, or fields are stored separately.
         kept: The number of records copied.
         lost: The number of records known to be lost. A loss of unknown number counts as none.
-        losses: What was not copied, in the order of the files: the first 1,000 ranges.
+        losses: The ranges that were not copied, in the order of the files: the first 1,000.
         missing: Files that a sidecar, or the numbers in the names of the others, say there should be.
         notes: Damage that cost no record, and sidecars and indexes that were ignored.
         is_written: False for a dry run.
@@ -92,7 +92,7 @@ def repair(
     """Copy the sound records of a damaged dataset into a new one of the same format, payload and spec.
 
     A record is copied only if it is proven: by its checksums, if the format has them. Nothing is guessed. Indexes are
-    not used; payload and spec are those of the sidecar. The new dataset has a shard for each shard of the source. It is
+    not used; the sidecar gives payload and spec. The new dataset has a shard for each shard of the source. It is
     written like any other, and read back before it is published. The source is never changed.
 
     Args:
@@ -102,12 +102,12 @@ def repair(
         overwrite: Replace an existing file or folder of that name.
         progress: Called with (bytes done, bytes of all files), about.
         source_options: The arguments `format`, `payload` and `storage_options` of `open` for the source. By default,
-            the format is that of the sidecar, the content, or the names, and the payload that of the sidecar. OFRecords
-            have no checksums: there, `"bytes"` keeps records that are no OFRecords, and finds none behind damage.
-        storage_options: For the fsspec file system of a URL at `path`.
+            the sidecar, the content, or the names give the format, and the sidecar gives the payload. OFRecords have no
+            checksums: there, `"bytes"` keeps records that are no OFRecords, and finds none behind damage.
+        storage_options: Options of the fsspec file system of a URL at `path`.
 
     Returns:
-        What was kept and what was lost, by record or by range of bytes.
+        The counts of kept and lost records, and the losses, by record or by range of bytes.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -181,7 +181,7 @@ def _source_arguments(
 
 @dataclass(slots=True)
 class _Tally:
-    """What a repair has found so far."""
+    """The counts and losses of a repair so far."""
 
     progress: Callable[[int, int], None] | None
     n_bytes: int
@@ -248,7 +248,7 @@ def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> Non
 
 
 def _schema(data: DamagedDataset) -> WriteSchema:
-    """Return payload and spec of the new data: those of the sidecar, if they fit the files."""
+    """Return the schema of the new data: payload and spec of the sidecar, if they fit the files."""
     backend, found, facts = data.backend, data.first, data.facts
     declared = facts.get("spec") if data.payload == facts.get("payload", data.payload) else None
     spec = None if declared is None else Spec({name: Type.named(text) for name, text in declared.items()})
