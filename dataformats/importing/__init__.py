@@ -26,9 +26,9 @@ def import_source(
     """Return the records of files of another program, by their names; `None` if they are not such files.
 
     Args:
-        path: As in `open`.
+        path: See `open`.
         options: Arguments of `open`. With `format` or `payload` given, the result is `None`.
-        spec: The types of new data: those of fields that the files hold as bytes or text apply.
+        spec: The types of new data. They apply to fields that the files hold as bytes or text.
         rename: Old name to new name, in `spec`.
 
     Raises:

@@ -27,7 +27,7 @@ BLOB_TYPES = {
     **dict.fromkeys(("jpg", "jpeg"), "jpg"),
     **{name: name for name in ("json", "mp4", "msgpack", "npy", "png", "webm", "webp")},
     **dict.fromkeys(("txt", "text"), "utf8"),
-    **dict.fromkeys(("cls", "cls2", "index"), "int64"),  # in digits, as WebDataset writes them
+    **dict.fromkeys(("cls", "cls2", "index"), "int64"),  # WebDataset writes them in digits
 }
 """The types of files, by the ends of their names."""
 

@@ -37,7 +37,7 @@ class ImageFolder(BlobSource):
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._folders = {"": folder}  # by path: each lists its files once
+        self._folders = {"": folder}  # path to folder: each lists its files once
         labels = sorted(folder.folders(), key=natural_key)
         found = [(label, path) for label, name in enumerate(labels) for path in self._images(name)]
         beside = sorted((name for name in folder.names() if name.lower().endswith(_IMAGES)), key=natural_key)

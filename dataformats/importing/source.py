@@ -1,4 +1,4 @@
-"""What imported sources share: columns as the files hold them become those of the declared types."""
+"""The base of imported sources: converts columns as the files hold them to the declared types."""
 
 from __future__ import annotations
 

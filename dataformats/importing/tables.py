@@ -151,7 +151,7 @@ class _Table:
 
 @contextmanager
 def _damage_named(file: StoredFile) -> Iterator[None]:
-    """Raise the errors of pyarrow as those of a damaged file."""
+    """Raise the errors of pyarrow as errors of a damaged file."""
     try:
         yield
     except (pyarrow().ArrowException, OSError, ValueError) as error:
@@ -206,7 +206,7 @@ def _ipc(stream: io.RawIOBase) -> _Opened:
 
     def batch(number: int) -> Any:
         found = file.get_batch(number)
-        found.validate(full=True)  # before anything follows its offsets
+        found.validate(full=True)  # damaged offsets must not be followed
         return found
 
     counts, lacking = [], set()
