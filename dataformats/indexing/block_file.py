@@ -67,7 +67,7 @@ class BlockLayout:
 
     Attributes:
         n: The number of rows.
-        columns: At least one.
+        columns: The columns, at least one.
         width: Bytes of a row in all columns.
     """
 

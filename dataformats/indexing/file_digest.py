@@ -29,7 +29,7 @@ def file_digest(file: StoredFile, size: int | None = None) -> str:
 
     Args:
         file: The file.
-        size: Its first bytes, of which the digest is; `None` is all of them.
+        size: The number of its first bytes that the digest covers; `None` covers all.
     """
     size = file.size if size is None else size
     n_blocks = min(_N_BLOCKS, -(-size // _BLOCK_BYTES))
@@ -46,7 +46,7 @@ def file_digest(file: StoredFile, size: int | None = None) -> str:
 def _with_data(
     file: StoredFile, last: int, found: list[tuple[int, str]], empty: Sequence[int]
 ) -> list[tuple[int, str]]:
-    """Return eight blocks, of which as few as possible are empty.
+    """Return eight blocks, as few empty ones as possible among them.
 
     They are searched at places whose distances double: from both ends of the file, and from the multiple of 64 KB
     before each empty block.
@@ -87,7 +87,7 @@ def file_checksum(path: Path) -> str:
 def is_same_file(then: str, now: str) -> bool:
     """Return True if two digests are of the same file, although it may be damaged since.
 
-    Of eight blocks with data, at least six are equal: damage is seldom in more, and another file may have equal tables
+    At least six of eight blocks with data are equal: damage is seldom in more, and another file may have equal tables
     of offsets. Blocks of zeros do not count, because all padded files have them. Fewer blocks cover the file, and all
     must be equal.
     """

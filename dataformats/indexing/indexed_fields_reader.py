@@ -84,7 +84,7 @@ class IndexedFieldsReader(Reader):
     def build_index(self, file: StoredFile) -> FieldsIndex:
         """Return the index of one file; called from several threads.
 
-        If the rest of the file cannot be read, it is one more record, of which every field has the problem.
+        If the rest of the file cannot be read, it is one more record, and every field of it has the problem.
         """
 
     @property

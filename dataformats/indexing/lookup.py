@@ -112,7 +112,7 @@ class PagedLookup:
         self._starts = starts
         self._local = local
         self._room = held_bytes
-        self._held: dict[int, FileIndex] = {}  # in order of use
+        self._held: dict[int, FileIndex] = {}  # the least recently used comes first
         self._unlock()
         after_fork(self, "_unlock")
 

@@ -80,11 +80,11 @@ def sidecar_bytes(facts: Mapping[str, Any], previous: Mapping[str, Any] | None =
 
     Args:
         facts: See `Sidecar`.
-        previous: Likewise.
+        previous: The facts of the data that a writer is replacing: see `Sidecar`.
     """
     content = {"version": _VERSION, **facts} | ({} if previous is None else {"previous": dict(previous)})
     text = (json.dumps(content, indent=1) + "\n").encode()
-    if len(text) > _MAX_BYTES and "files" in facts:  # of more than some hundred thousand files
+    if len(text) > _MAX_BYTES and "files" in facts:  # more than some hundred thousand files
         return sidecar_bytes({name: fact for name, fact in facts.items() if name != "files"}, previous)
     return text
 

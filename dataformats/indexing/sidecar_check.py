@@ -50,8 +50,8 @@ class _Claim:
 
 
 @dataclass(slots=True)
-class SidecarDiff:
-    """What a sidecar lists, and the files that are there.
+class Comparison:
+    """A comparison of the files that a sidecar lists with the files that are there.
 
     Attributes:
         sidecar: The path of the sidecar.
@@ -77,7 +77,7 @@ class SidecarDiff:
             yield FormatError(what, path=name, remedy=_MISSING_REMEDY)
 
     def errors(self, used: Collection[str] = ("payload", "spec"), *, remote: bool = False) -> Iterator[FormatError]:
-        """Yield the errors because of which the facts of the sidecar do not hold, at most one for each entry.
+        """Yield why the sidecar does not match the files, at most one error for each entry.
 
         Args:
             used: The facts that the caller uses, for the remedies.
@@ -177,7 +177,7 @@ def compare_files(
     found = SidecarDiff(sidecar)
     if not listed:
         return found
-    inside: dict[str, dict[str, StoredFile]] = {}  # of each entry of the folder, the files by their places in it
+    inside: dict[str, dict[str, StoredFile]] = {}  # entry of the folder to its files, by their places in it
     for file in files:
         head, _, rest = _place(folder, file).partition("/")
         inside.setdefault(head, {})[rest] = file
