@@ -1,4 +1,4 @@
-"""Check records, and compare them with those of a source, in workers too."""
+"""Check records, and compare them with a source, in workers too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dataformats.storage.prefetch import prefetch
 
 __all__ = ["Checks"]
 
-_TASK_PARTS = 16  # of a few megabytes each
+_TASK_PARTS = 16  # parts of a few megabytes each
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Read:
 
 @dataclass(slots=True)
 class _Checked:
-    """The findings in some records, of which `n` is the number."""
+    """The findings in `n` records."""
 
     n: int
     findings: list[Finding]
@@ -62,7 +62,7 @@ class Checks(SentOnce):
 
         Args:
             executor: Runs the checks; `None` runs them here, and reads records to compare one part ahead.
-            differences: Counts the records that differ, by field. Of each field, the first ones are findings.
+            differences: Counts the records that differ, by field. The first ones of each field are findings.
         """
         listed: Counter[str] = Counter()
         for checked in self._here(listed) if executor is None else self._in_tasks(executor):

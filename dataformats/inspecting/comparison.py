@@ -1,6 +1,6 @@
 """Compare a dataset with the source that it was converted from, record by record.
 
-Records with equal stored bytes are equal. Of the others, the values are decoded and compared exactly.
+Records with equal stored bytes are equal. Other records are decoded, and their values compared exactly.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class SourceIndices:
         """Return the indices in the source of these records of the dataset."""
         return rows if self.chosen is None else self.chosen[rows - self.first]
 
-    def part(self, start: int, stop: int) -> SourceIndices:
-        """Return those of some records alone, for another process."""
-        return SourceIndices() if self.chosen is None else SourceIndices(start, self.chosen[start:stop])
+    def part(self, start: int, stop: int) -> Numbers:
+        """Return the numbers of some records alone, for another process."""
+        return Numbers() if self.chosen is None else Numbers(start, self.chosen[start:stop])
 
 
 @dataclass(slots=True)
@@ -89,8 +89,8 @@ class Compared:
 _SAME = SourceIndices()
 
 
-class DatasetDiff:
-    """Compares the records of a dataset with those of a source.
+class Comparison:
+    """Compares the records of a dataset with a source.
 
     Args:
         dataset: The dataset to check.
@@ -99,11 +99,11 @@ class DatasetDiff:
         rename: Name in the source to name in the dataset.
         chosen: int64[n], the indices of these records in the source; `None` for all.
         limit: The most findings that are kept.
-        n: Compare so many records, which both have; `None` compares all.
+        n: Number of records to compare, which both have; `None` compares all.
 
     Attributes:
         findings: The fields and numbers of records that differ.
-        numbers: Of all records.
+        numbers: The numbers of all records in the source.
 
     Raises:
         UnknownNameError: The source has no such field.
@@ -131,10 +131,10 @@ class DatasetDiff:
         by_bytes = fields is None and not rename and _same_payload(dataset, source)
         if len(dataset) < self._n:
             read = _Payloads(source) if by_bytes else _Columns(source, common)
-            self._omit_damaged(source, len(dataset), read, limit)
-        self.findings.add(_count_findings(self._n, len(dataset)))
-        self._dataset = dataset
-        self._ways: list[tuple[_Read, _Read]] = []  # of reading both, from the fastest to the most exact
+            self._omit_damaged(source, len(target), read, limit)
+        self.findings.add(_count_findings(self._n, len(target)))
+        self._target = target
+        self._ways: list[tuple[_Read, _Read]] = []  # ways to read both, from the fastest to the most exact
         if by_bytes:
             self._ways.append((_Payloads(dataset), _Payloads(source)))
             differs |= bool(dataset.hidden_fields or source.hidden_fields)
@@ -171,7 +171,7 @@ class DatasetDiff:
 
         Args:
             found: The result of `read`.
-            numbers: Of these records, or of more.
+            numbers: The numbers of these records, or of more.
             before: Field to the number of differences that were found before.
         """
         result = Compared()

@@ -44,7 +44,7 @@ class Info:
         nbytes: Size of all files in bytes.
         files: The files in reading order.
         facts: Other metadata of the files, such as a version or a generation.
-        fingerprint: A digest of which records these are.
+        fingerprint: A digest that identifies the records.
         opaque: The fields whose types no codec decodes, with these types.
 
     Example:

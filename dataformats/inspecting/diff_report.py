@@ -79,7 +79,7 @@ def diff(
         first: A path, as in `open` or of a table, a tar file or a folder of images, or a source.
         second: Another one.
         fields: The fields to compare; `None` compares all that both have.
-        limit: Compare only so many records.
+        limit: The most records to compare; `None` compares all.
         max_findings: The most differences and damaged records that the report lists.
         progress: Called with (records done, records in all).
         source_options: Arguments of `open` for both datasets, if they are paths.

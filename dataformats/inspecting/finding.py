@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["Finding", "cut"]
 
-_CHARACTERS = 2000  # of a message: names and values in data may have megabytes
+_CHARACTERS = 2000  # the longest message: names and values in data may have megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +15,14 @@ class Finding:
     """One error found by `verify`.
 
     Attributes:
-        kind: The name of the error class; `"Difference"` if the data differ from those of `against=`.
+        kind: The name of the error class; `"Difference"` if a value differs from `against=`.
         message: The message of the error; a long one is cut, and has no remedy then.
-        path: The file; `None` if unknown, and likewise:
+        path: The file; this and all attributes below are `None` if unknown.
         index: The record.
         offset_bytes: The byte offset.
         expected: The content that the format requires, or that the source has.
         found: The content of the file.
-        remedy: What the user can do.
+        remedy: How to fix it.
         field: The field.
 
     Example:

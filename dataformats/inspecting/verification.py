@@ -105,20 +105,20 @@ def verify(
 
     With `against`, record `i` must be equal to record `i` of the source, as `convert` writes it. If the dataset lacks
     as many records as the source has damaged ones, these count as omitted. Records with equal stored bytes are equal.
-    Of the others, values are compared exactly: dtype, shape and bits, so that a NaN equals a NaN of the same bits. If
-    one of both does not declare the type of a field, it is read with the type of the other. Memory is bounded.
+    The values of other records are compared exactly: dtype, shape and bits, so that a NaN equals a NaN of the same
+    bits. If one of both does not declare the type of a field, it is read with the type of the other. Memory is bounded.
 
     Args:
         path: A path as in `open`, or a source.
         against: The source of the records, or its path.
         fields: The fields to compare, by their names in `against`; `None` compares all fields of both.
         rename: Name in `against` to name in the dataset.
-        where: As in `convert`, and likewise:
-        shuffle_seed: The seed.
-        limit: The number of records.
+        where: The condition of the conversion: see `convert`.
+        shuffle_seed: The seed of the conversion.
+        limit: The limit of the conversion.
         source_options: Arguments of `open`, if `against` is a path.
         executor: Checks the records in parts: any `concurrent.futures.Executor`. The findings are the same for each.
-        workers: Use so many processes instead; 0 checks in this one.
+        workers: Number of worker processes; 0 checks in the calling process.
         progress: Called with (records done, records in all); each counts twice if the spec is inferred.
         max_findings: The most findings, and the most groups of them, that the report holds; all are counted.
         **options: Arguments of `open`, if `path` is a path.
@@ -170,7 +170,7 @@ class _Verification:
     """One call of `verify`.
 
     Attributes:
-        path: As given; and likewise:
+        path: The path, or the source.
         options: Arguments of `open`.
         executor: Runs the checks; `None` runs them here.
         in_processes: True if other processes must receive the source.
@@ -199,11 +199,11 @@ class _Verification:
             pass  # it was built again
         try:
             return self._report()
-        except OutdatedIndexError as error:  # of another file
+        except OutdatedIndexError as error:  # the index of another file
             return self._report_of_each([Finding.of(error)])
 
     def _report(self) -> VerifyReport:
-        findings, before = Findings(self.limit), list[Finding]()  # before: of whole files
+        findings, before = Findings(self.limit), list[Finding]()  # findings about whole files go into `before`
         try:
             source = _opened(self.path, self.options, before)
             infers = isinstance(source, FileSource) and source.spec_is_inferred
@@ -318,7 +318,7 @@ def _count_findings(
     wrong = [str(finding.path) for finding in known]
     counts = {name: n for name, n, _ in source.reader.file_summaries() if not any(w.startswith(name) for w in wrong)}
     files = sidecar.facts.get("files") or ()
-    grows = any(entry.get("grows") for entry in files)  # by other programs, which do not change the sidecar
+    grows = any(entry.get("grows") for entry in files)  # other programs append and do not change the sidecar
     listed = {entry["name"]: entry["records"] for entry in files}
     if len(listed) == len(counts) == 1:  # they may have been renamed since
         listed = dict(zip(_basenames(counts), listed.values(), strict=True))
