@@ -1,4 +1,5 @@
-"""What an extension implements or calls: backends, readers, file writers, codecs, operations, sources, writers.
+"""The interfaces that an extension implements or calls: backends, readers, file writers, codecs, operations, sources,
+writers.
 
 The base classes of readers, writers and files lie in higher rooms, and are imported at first use.
 """

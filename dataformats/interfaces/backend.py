@@ -34,7 +34,7 @@ MAX_RECORD_BYTES = 2**31
 
 @dataclass(frozen=True, slots=True)
 class SniffResult:
-    """Whether the content of a file is of a format.
+    """The answer to whether a file has the content of a format.
 
     Attributes:
         match: `"yes"`, `"damaged"` (this format, but broken) or `"no"`.
@@ -67,11 +67,11 @@ class Backend(ABC):
 
     Options of the format are further keyword-only parameters of `open` and `create`, with defaults. Any other option
     that a user passes is refused before the call (`check_options`), so a backend needs no check; its `**_` stays
-    empty. If `create` has a keyword-only parameter `place`, it gets a `FilePlace`. What only few formats can do is in
-    `dataformats.interfaces.capabilities`.
+    empty. If `create` has a keyword-only parameter `place`, it gets a `FilePlace`.
+    `dataformats.interfaces.capabilities` has the methods of few formats.
 
     Attributes:
-        name: As in `open(format=...)`.
+        name: The name for `open(format=...)`.
         suffixes: File endings that hint at the format, dots included.
         in_folders: True if each dataset is a folder, unless its name ends in one of `suffixes`.
         has_checked_header: True if `sniff` verifies a checksum or a magic number. A damaged file of such a format is
@@ -108,10 +108,10 @@ class Backend(ABC):
         """
 
     def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
-        """Return the options of `create` that make files like those of a reader; `{}` if the format has none.
+        """Return the `create` options that reproduce the reader's files; `{}` if the format has none.
 
         Args:
-            reader: Of files of this format.
+            reader: A reader of files of this format.
             named: True for one file, whose name may show its options; False for shards.
 
         Raises:
@@ -126,7 +126,7 @@ class Backend(ABC):
         Args:
             stem: The name of the folder.
             count: How many there are.
-            **backend_options: Those of `create` that the caller passed.
+            **backend_options: The options of `create` that the caller passed.
         """
 
     def shard_name(self, stem: str, number: int, **backend_options: Any) -> str:

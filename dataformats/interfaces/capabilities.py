@@ -43,7 +43,7 @@ class ResumesFinishedFiles:
 
         Args:
             path: The file.
-            **backend_options: Those of `create`.
+            **backend_options: The options of `create`.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""What a codec is: it converts one kind of value to bytes and back."""
+"""The interface of a codec, which converts one kind of value to bytes and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Codec(ABC):
     Deterministic and thread-safe; never reads outside the blob.
 
     Attributes:
-        name: As in a spec.
+        name: The name of the codec in specs.
         safe: True if a file may name this codec: decoding runs no code from the data.
         portable: True if a blob means the same in every format, so that a conversion may copy it.
         costly: True if decoding takes far longer than reading, as of pictures: then blobs that a conversion copies are

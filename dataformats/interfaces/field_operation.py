@@ -1,4 +1,4 @@
-"""What an operation of a field is: it decodes the stored bytes in another way than the field's codec."""
+"""The interface of an operation, which decodes the stored bytes of a field instead of its codec."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class FieldOperation(ABC):
     Thread-safe; pickles. The result for a record depends on its bytes and its generator alone.
 
     Attributes:
-        name: For errors.
-        seed: Of the random numbers in `read`, at least 0; a `Loader` has its own seed.
+        name: The name in errors.
+        seed: The seed of the random numbers in `read`, at least 0; a `Loader` has its own seed.
     """
 
     name: str

@@ -94,8 +94,8 @@ class Located:
 
     Attributes:
         extents: All blobs, record after record.
-        counts: int64[n], how many blobs each record has; `None` if each has exactly one. Of a field of an optional
-            type 1, or 0 if the record lacks it.
+        counts: int64[n], how many blobs each record has; `None` if each has exactly one. A field of an optional type
+            has 1, or 0 if the record lacks it.
     """
 
     extents: Extents

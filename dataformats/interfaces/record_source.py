@@ -115,11 +115,11 @@ class RecordSource(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """A digest (hex) of which records these are, for states that are checked when loaded.
+        """A digest (hex) that identifies the records, for states that are checked when loaded.
 
-        Equal records have equal fingerprints on every machine. Of files it covers format, counts, sizes, all record
-        lengths and stored checksums, and the bytes of 64 records at fixed places, never paths, times or specs. Of a
-        field with more than 1 MiB in a record, it covers the first and the last 64 KiB: it costs no full read.
+        Equal records have equal fingerprints on every machine. For files it covers format, counts, sizes, all record
+        lengths and stored checksums, and the bytes of 64 records at fixed places, never paths, times or specs. If a
+        field has more than 1 MiB in a record, it covers the first and the last 64 KiB: it costs no full read.
         """
 
     # ---- what a source may describe
@@ -400,7 +400,7 @@ class RecordSource(ABC):
 
         Raises:
             MissingExtraError: pyarrow is not installed.
-            SpecError: The records have no spec, as those of `map`; an `int` does not fit in 64 bits.
+            SpecError: The records have no spec, as after `map`; an `int` does not fit in 64 bits.
         """
         from dataformats.reading.arrow_stream import arrow_reader
 

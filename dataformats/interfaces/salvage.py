@@ -22,9 +22,9 @@ class Loss:
 
     Attributes:
         path: The file; if fields are stored separately, perhaps the folder of the dataset.
-        cause: What is wrong there.
-        start: The first byte in the file, decompressed; `None` if the loss is no range of bytes, and likewise:
-        stop: The byte behind the last one.
+        cause: The damage there, in words.
+        start: The first byte in the file, decompressed; `None` if the loss is no range of bytes.
+        stop: The byte behind the last one; `None` if the loss is no range of bytes.
         index: The number in its shard of the first lost record; `None` if an earlier loss hides it.
         records: How many records are lost; `None` if that is unknown, perhaps none.
 
@@ -45,14 +45,14 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardSalvage:
-    """What can be saved of one shard.
+class Salvage:
+    """The sound records and the losses of one damaged shard.
 
     Attributes:
         parts: Yields lists of sound records, in order, and each loss in its place; reads while it is iterated.
         stored: The types of the fields as stored; `None` if a record is one blob.
         options: The options of `create` that give the new files the same form, such as a compression.
-        notes: What else was wrong: damage that costs no record.
+        notes: Damage that costs no record.
     """
 
     parts: Iterator[list[StoredRecord] | Loss]

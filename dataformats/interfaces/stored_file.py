@@ -101,7 +101,7 @@ class StoredFile(_Entry):
         return bytes(out[: self.read_into(offset, memoryview(out))])
 
     def pread_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes of many ranges, each an offset and a length, as `pread` returns those of one.
+        """Return the bytes of many ranges, each an offset and a length, as `pread` does for one range.
 
         A file on a disk is opened once for all of them; a file behind a URL gets all in one request, or as many at once
         as its server allows.
