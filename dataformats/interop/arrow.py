@@ -20,7 +20,7 @@ __all__ = ["SourceDataset"]
 class SourceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """A source as a dataset of pyarrow, which DuckDB and `polars.scan_pyarrow_dataset` take.
 
-    A program that takes any Arrow stream reads every field of a source. Of a dataset, it asks for the columns and the
+    A program that takes any Arrow stream reads every field of a source. From a dataset, it asks for the columns and the
     filter of its query: only the fields that these name are read and decoded.
 
     Args:

@@ -60,8 +60,8 @@ def matching(
     The condition is one expression of DuckDB's SQL, such as `label = 3 and width > 100 and name like 'a%'`. Only the
     fields that it names are decoded. `record` is the index of the record, unless a field has this name. Names that are
     no SQL identifiers stand in double quotes: `"image/width" > 100`. A condition that is null is not true. It has no
-    subqueries, no function that makes values of any size, such as `range` or `repeat`, and reads no file. Types are
-    those of `to_batches`.
+    subqueries, no function that makes values of any size, such as `range` or `repeat`, and reads no file. Types equal
+    the types of `to_batches`.
 
     Records are read when the iterator asks for them. An array may be empty, so that a caller can stop a long search.
     `close` of the iterator ends it, and its thread.

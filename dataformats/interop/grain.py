@@ -19,8 +19,8 @@ class LoaderDataset(grain.IterDataset):  # type: ignore[misc]  # Grain has no ty
     """The batches of a loader as a `grain.IterDataset`.
 
     Each iterator begins at the position at which the first one found the loader; to resume, call `set_state`. The state
-    of an iterator is that of the loader. The loader has one cursor: a new iterator takes it over, and the old one
-    raises a `RuntimeError`. For worker processes, pass `worker_type="process"` to the loader, not `mp_prefetch`.
+    of an iterator is the loader's. The loader has one cursor: a new iterator takes it over, and the old one raises a
+    `RuntimeError`. For worker processes, pass `worker_type="process"` to the loader, not `mp_prefetch`.
 
     Args:
         loader: The loader; its workers build the batches.

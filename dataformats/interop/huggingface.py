@@ -43,7 +43,7 @@ def load(source: RecordSource | Any, *, streaming: bool = False, **options: Any)
     Args:
         source: A source, or a path as in `open`.
         streaming: Return an `IterableDataset`.
-        **options: As in `open`, if `source` is a path.
+        **options: Arguments of `open`, if `source` is a path.
 
     Returns:
         A `datasets.Dataset`, or with `streaming` a `datasets.IterableDataset`.

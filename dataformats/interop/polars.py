@@ -23,7 +23,7 @@ def scan(source: RecordSource | Any, **options: Any) -> polars.LazyFrame:
 
     Args:
         source: A source, or a path as in `open`.
-        **options: As in `open`, if `source` is a path.
+        **options: Arguments of `open`, if `source` is a path.
 
     Raises:
         MissingExtraError: pyarrow is not installed.

@@ -88,7 +88,7 @@ class RecordDatasource(Datasource):  # type: ignore[misc]  # Ray has no types he
 
     Args:
         source: A source, or a path as in `open`.
-        **options: As in `open`, if `source` is a path.
+        **options: Arguments of `open`, if `source` is a path.
 
     Example:
         >>> import ray  # doctest: +SKIP
