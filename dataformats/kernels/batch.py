@@ -40,7 +40,8 @@ class FrameCheck(IntEnum):
     LENGTH = 2
     """The head begins with the blob's length, 8 bytes, little-endian."""
     TFRECORD = 3
-    """The head is the length and its masked CRC-32C; the tail is that of the blob, and equals the stored one."""
+    """The head is the length and its masked CRC-32C; the tail is the blob's masked CRC-32C, and equals the stored
+    one."""
 
 
 Out = tuple["NDArray[np.uint8]", "NDArray[np.uint8] | None", int, int]
@@ -150,7 +151,7 @@ def read_record(
         row: The record.
         files: The result of `hold_files`.
         max_bytes: The most bytes of all blobs together.
-        fds: For each field the descriptor of its file; -1 for a file in memory.
+        fds: The descriptor of each field's file; -1 for a file in memory.
         engine: The engine that reads files; `None`: one system call after the other.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Memory for arrays: new for small ones; that of large ones is reused once they are garbage.
+"""Array memory; large buffers are reused after garbage collection.
 
 Memory that the allocator returns to the operating system comes back cleared, page by page, while it is filled, which
 costs more than the copy into it. glibc keeps some megabytes of freed memory, so that one array of 2 MB after the other

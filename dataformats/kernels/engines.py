@@ -44,10 +44,10 @@ def engine_read(
     Extents that follow each other in a file are read by one system call.
 
     Args:
-        engine: What `engine_open` returned, or None for one plain read after the other.
+        engine: The engine that `engine_open` returned, or None for one plain read after the other.
         fds: Descriptors.
         offsets: Offsets in the files.
-        lengths: In bytes.
+        lengths: Lengths in bytes.
         places: Offsets in the buffer.
         buffer: Any C-contiguous writable buffer.
 

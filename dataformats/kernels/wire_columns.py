@@ -65,7 +65,7 @@ class Output(NamedTuple):
 
 
 class ValueForm(IntEnum):
-    """What a field of one record is, which is an item of its column."""
+    """The form of a field's value in one record, which is an item of its column."""
 
     NUMBER = 1
     """A Python number, of `DENSE`."""
@@ -85,10 +85,10 @@ class Value(NamedTuple):
     """The value of a field in a record.
 
     Attributes:
-        form: What it is.
+        form: The form of the value.
         may_lack: True if a record may lack the field, so that its dict has no such key.
         name: The field's name, a key of the dict.
-        decode: Of `DECODED`: returns the value of a bytearray.
+        decode: Returns the value of a bytearray, for `DECODED`.
     """
 
     form: ValueForm

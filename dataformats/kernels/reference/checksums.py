@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    BytesLike = Buffer | NDArray[Any]  # to type checkers, an ndarray is a Buffer only from Python 3.12
+    BytesLike = Buffer | NDArray[Any]  # type checkers know that an ndarray is a Buffer only from Python 3.12 on
 
 CRC32C_POLYNOMIAL = 0x82F63B78  # 0x1EDC6F41 with its bits reversed: RFC 3720, section 12.1
 MASK_DELTA = 0xA282EAD8  # kMaskDelta of tensorflow/core/lib/hash/crc32c.h

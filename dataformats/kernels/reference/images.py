@@ -53,7 +53,7 @@ def _unfiltered(kind: int, row: memoryview, above: bytearray, channels: int) -> 
 def _paeth(left: int, up: int, corner: int) -> int:
     """Return the neighbor that is nearest to their sum, less the corner: 9.4."""
     near = left + up - corner
-    return min((left, up, corner), key=lambda one: abs(near - one))  # of equals the first
+    return min((left, up, corner), key=lambda one: abs(near - one))  # the first of equal ones
 
 
 def resample(
@@ -82,11 +82,11 @@ def resample(
     Returns:
         True; the C kernel returns False for sizes above its limits.
     """
-    from PIL import Image  # without it no image was decoded
+    from PIL import Image  # no image is decoded without it
 
     pixels = np.frombuffer(cast("bytes", image), np.uint8).reshape(*shape, 3)
     left, top, width, height = part
-    # In two steps, because some versions of Pillow choose the order of the axes by their costs.
+    # There are two steps because some versions of Pillow choose the order of the axes by their costs.
     narrow = Image.fromarray(pixels).resize(
         (size[0], shape[0]), Image.Resampling.BILINEAR, (box[0], 0, box[2], shape[0])
     )

@@ -83,7 +83,7 @@ def scan_tfrecord_header(window: BytesLike, at: int, most: int, /) -> int:
 
 
 def _chain(octets: Octets, at: int, head: int, extra: int, room: int) -> tuple[NDArray[np.int64], int]:
-    """Return the begins of frames, int64[n] with n up to `room`, and that of the next frame, without any checks."""
+    """Return where frames begin, int64[n] with n up to `room`, and where the next one begins, without any checks."""
     memory, last, unpack = octets.data, len(octets) - head, _LENGTH.unpack_from
     places: list[int] = []
     while at <= last and len(places) < room:  # the sum may pass 2**64
