@@ -1,4 +1,4 @@
-"""What statistics keep of values that arrive in parts: moments, a histogram, frequencies, the largest ones."""
+"""Running statistics of values that arrive in parts: moments, a histogram, frequencies, the largest values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DISTINCT = 10_000
 """With more distinct values than these, their frequencies are not counted."""
 
 _BINS = 128
-_LEAST_EXPONENT, _PRECISION = -1022, 53  # of float64
+_LEAST_EXPONENT, _PRECISION = -1022, 53  # limits of float64
 _N_COMMON = 100
 _FROM_TINY, _FROM_HUGE = 2.0**600, 2.0**-600
 
@@ -53,20 +53,20 @@ class Largest:
 class Moments:
     """Range, mean and variance of finite numbers (Chan, Golub, LeVeque 1979).
 
-    The numbers are measured as distances from the first least one, which are exact for integers; of 2**62 the distance
-    to the next integer would be lost in a float64. Huge and tiny ones are scaled, so that no square overflows.
+    The numbers are measured as distances from the first least one, which are exact for integers; a float64 of 2**62
+    would lose the distance to the next integer. Huge and tiny ones are scaled, so that no square overflows.
     """
 
     def __init__(self) -> None:
         self.n = 0
         self._origin: float = 0
-        self._mean = 0.0  # of the distances
+        self._mean = 0.0  # mean of the distances
         self._squares = 0.0
         self._scale = _FROM_TINY
         self.least, self.most = math.inf, -math.inf
 
     def add(self, numbers: NDArray[Any], least: float, most: float) -> None:
-        """Add float64 numbers or integers, of which these are the least and the largest."""
+        """Add float64 numbers or integers, given their least and largest."""
         self.least, self.most = min(self.least, least), max(self.most, most)
         self._rescale(_scale(least, most))
         if numbers.dtype.kind == "f" or self._scale != 1:
@@ -118,7 +118,7 @@ class RunningHistogram:
         self._most: float = -math.inf
 
     def add(self, numbers: NDArray[Any], least: float, most: float) -> None:
-        """Add finite float64 numbers or integers, of which these are the least and the largest."""
+        """Add finite float64 numbers or integers, given their least and largest."""
         if least < self._least or most > self._most:
             self._grow(min(least, self._least), max(most, self._most))
         self._counts += np.bincount(self._bins(numbers), minlength=len(self._counts))
@@ -177,7 +177,7 @@ def _least_exponent(least: float, most: float) -> int:
 def _edge(number: int, exponent: int) -> float:
     try:
         return math.ldexp(number, exponent)
-    except OverflowError:  # of the last bin of the largest numbers
+    except OverflowError:  # the last bin of the largest numbers
         return math.copysign(np.finfo(np.float64).max, number)
 
 
@@ -191,7 +191,7 @@ class Frequencies:
         self._others: Counter[Any] = Counter()
 
     def add_integers(self, numbers: NDArray[Any], least: int, most: int) -> None:
-        """Add integers, of which these are the least and the largest."""
+        """Add integers, given their least and largest."""
         if numbers.dtype != np.uint64:
             numbers = numbers.astype(np.int64, copy=False)
         if most - least < 2 * numbers.size and numbers.dtype != np.uint64:
@@ -260,7 +260,7 @@ class LargestValues:
         larger = np.flatnonzero(sizes > self._least)
         if not (self._n and len(larger)):
             return
-        ascending = np.argsort(sizes[larger][::-1], kind="stable")[-self._n :]  # of equal ones the first is kept
+        ascending = np.argsort(sizes[larger][::-1], kind="stable")[-self._n :]  # the first of equal ones is kept
         chosen = larger[::-1][ascending]
         new = [Largest(int(indices[i]), sizes[i].item(), text(int(i))) for i in chosen.tolist()]
         self.values = tuple(sorted((*self.values, *new), key=lambda one: (-one.size, one.index))[: self._n])

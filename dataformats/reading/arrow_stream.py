@@ -44,8 +44,8 @@ class ArrowRows:
 
     Args:
         source: The records.
-        fields: As in `read`.
-        media_structs: As in `to_batches`.
+        fields: See `RecordSource.read`.
+        media_structs: See `RecordSource.to_batches`.
 
     Attributes:
         source: The source to read batches of.

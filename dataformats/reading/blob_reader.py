@@ -68,7 +68,7 @@ class BlobReader:
         UnknownNameError: `cache` names a field that the files do not have.
 
     Attributes:
-        reader: As given.
+        reader: Knows where the blobs lie.
         fields: The mask of all stored fields.
         table: The extents that the kernels hold.
     """
@@ -249,7 +249,7 @@ class BlobReader:
         Needs a sequential reader. A problem that does not end its file is followed by the records behind it.
 
         Args:
-            count: Called at the end of each file with its number and that of its records.
+            count: Called at the end of each file with its number and the number of its records.
         """
         first = 0
         reader, files = self.reader, self.reader.files

@@ -48,7 +48,7 @@ class Mask(Condition):
 
     Args:
         chosen: bool[len(source)].
-        name: Of the mask, for plans.
+        name: The name of the mask in plans.
     """
 
     def __init__(self, chosen: NDArray[np.bool_], name: str) -> None:

@@ -35,11 +35,11 @@ class DamagedDataset:
         backend: Its format.
         entries: The files and folders that the caller named.
         shards: The files of each shard.
-        salvages: What can be saved of each; the error if that is nothing.
+        salvages: The salvage of each shard; the error if nothing can be saved.
         payload: The codec of whole records.
-        facts: Of its sidecar.
+        facts: The facts of its sidecar.
         missing: Files that there should be.
-        notes: What is wrong with sidecars, and which indexes are not used.
+        notes: Errors of sidecars, and indexes that are not used.
     """
 
     backend: Any
@@ -52,8 +52,8 @@ class DamagedDataset:
     notes: list[str]
 
     @property
-    def first(self) -> ShardSalvage:
-        """The first shard of which anything can be saved."""
+    def first(self) -> Salvage:
+        """The salvage of the first shard that has one."""
         for found in self.salvages:
             if isinstance(found, ShardSalvage):
                 return found
@@ -67,12 +67,12 @@ class DamagedDataset:
 
 
 def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, payload: str | None) -> DamagedDataset:
-    """Return a dataset, of which nothing was read yet but what locates its records.
+    """Return a dataset; only the parts that locate its records have been read.
 
     Args:
         entries: Its files and folders.
-        format: Its format, if the caller knows it; likewise:
-        payload: The codec of its whole records.
+        format: Its format; `None` if the caller does not know it.
+        payload: The codec of its whole records; `None` if the caller does not know it.
     """
     missing: list[str] = []
     notes: list[str] = []
@@ -95,7 +95,7 @@ def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, pay
             found = backend.salvage(shard, chosen)
             stored = stored or found.stored
             if codecs_of(found.stored) != codecs_of(stored):
-                raise FormatError("the fields differ from those of the first shard", path=shard_name(shard))
+                raise FormatError("the fields differ from the first shard's", path=shard_name(shard))
             salvages.append(found)
         except FormatError as error:
             salvages.append(error)

@@ -31,7 +31,7 @@ class DatasetBelow:
 
 
 def datasets_below(folder: Folder, backends: Iterable[Backend]) -> list[DatasetBelow]:
-    """Return the first datasets in the folders below a folder, those of few levels first.
+    """Return the first datasets in the folders below a folder, the upper levels first.
 
     At most 20 are returned, and 200 folders on 4 levels are looked into; so links that lead in a circle do not matter.
     Folders that cannot be read are left out.

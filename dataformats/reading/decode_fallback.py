@@ -26,14 +26,14 @@ _WholeBlobs = Mapping[str, tuple[Blobs, "NDArray[np.int64] | None"]]
 def decode_fetched(
     decoder: BatchDecoder, places: BlobLocations, indices: NDArray[np.int64], mask: Mask, on_failure: OnFailure
 ) -> RecordBatch:
-    """Return the batch of what the reference path fetched, without the records that failed.
+    """Return the batch of the blobs that the reference path fetched, without the records that failed.
 
     Args:
-        decoder: Of the source.
+        decoder: The decoder of the source.
         places: The blobs, and where they lie.
         indices: int64[n], of the records.
         mask: The fields.
-        on_failure: What to do with records that cannot be read or decoded.
+        on_failure: How to treat records that cannot be read or decoded.
 
     Raises:
         FormatError: The error of the first such record, if `on_failure` is `"raise"`.

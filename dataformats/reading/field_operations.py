@@ -87,7 +87,7 @@ class DecodingSource(RecordSource):
         Args:
             indices: int[n], each in `[0, len)`.
             fields: Names, or one mask; `None` reads all.
-            on_corrupt: As in `RecordSource.read`.
+            on_corrupt: See `RecordSource.read`.
             decode: Field to the operation that decodes it instead of its codec: see `dataformats.images`.
 
         Raises:
@@ -114,10 +114,10 @@ def decode_fields(
 
     Args:
         source: Names the file of a record, by `origin`.
-        batch: From `with_stored_bytes`.
-        decode: The operations; those of fields that the batch lacks are left out.
-        generators: Of the rows of this batch.
-        on_corrupt: As in `RecordSource.read`.
+        batch: A batch with stored bytes: see `with_stored_bytes`.
+        decode: Field to operation; fields that the batch lacks are left out.
+        generators: Returns the generator of a row of this batch.
+        on_corrupt: See `RecordSource.read`.
 
     Raises:
         CodecError: A value does not decode.
@@ -156,7 +156,7 @@ def decode_fields(
 def _failures(
     names: Iterable[str], decoded: Callable[[str, NDArray[np.int64]], Column], n: int
 ) -> dict[int, tuple[str, Exception]]:
-    """Return those of `n` rows that do not decode, each with a field and its error."""
+    """Return which of `n` rows do not decode, each with a field and its error."""
     failed: dict[int, tuple[str, Exception]] = {}
 
     def check(row: int) -> None:

@@ -64,8 +64,8 @@ class FileSource(DecodingSource):
         arguments: The arguments of `open`.
         backend: The format.
         reader: The opened files.
-        declared: What the call or a sidecar declares about the records.
-        blobs: Of another source of these files, to share; `None` opens them.
+        declared: The schema that the call or a sidecar declares.
+        blobs: The blob reader of another source of these files, to share; `None` opens them.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class FileSource(DecodingSource):
         """Return what is stored for one record, in writable buffers: its payload, or the blob of each of these fields.
 
         Args:
-            index: In `[0, len)`.
+            number: The record's number in `[0, len)`.
             fields: Fields that are stored apart, with one blob a record each.
 
         Raises:

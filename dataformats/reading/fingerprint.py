@@ -23,8 +23,8 @@ from dataformats.storage.reference_read import readable_lengths
 __all__ = ["HasFingerprint", "files_fingerprint"]
 
 _RECORDS = 64
-_WHOLE_BYTES = 2**20  # of one field of a record
-_PIECE_BYTES = 2**16  # at the beginning and at the end of more
+_WHOLE_BYTES = 2**20  # a field of a record up to this size is read whole
+_PIECE_BYTES = 2**16  # read at the beginning and at the end of a larger one
 _READ_BYTES = 2**24  # read at once
 
 
@@ -33,7 +33,7 @@ class HasFingerprint(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of which records these are."""
+        """A digest of the records."""
         ...
 
 

@@ -75,7 +75,7 @@ def open(  # the name that the contract gives it
         io: How files are read: `"auto"` copies what the operating system has in memory and reads the rest many
             at a time; `"uring"`, `"libaio"` and `"threads"` ask for one engine; `"mmap"` maps local files, which must
             not change meanwhile: truncating one ends the process.
-        storage_options: For the fsspec file system of a URL.
+        storage_options: Options of the fsspec file system of a URL.
         max_record_bytes: A longer record is refused before anything is allocated for it. So is a record longer than an
             eighth of this if it lies in a compressed file that is 100 times smaller than the record.
         progress: Called with (bytes done, total bytes) while an index is built.
@@ -226,7 +226,7 @@ class OpenArguments(ReaderOptions):
         return FileSource(arguments, backend, reader, declared_schema(arguments, backend.name, facts))
 
     def _is_folder(self, name: str) -> bool:
-        """True if the call gives a format whose datasets are folders, and the name is not that of a file of it."""
+        """True if `format` stores datasets as folders and `name` is no name of one of its files."""
         backend = None if self.format is None else backends.get(self.format)
         return backend is not None and backend.in_folders and not backend.matches_name(name)
 
@@ -247,9 +247,9 @@ class OpenArguments(ReaderOptions):
         """Open the files of a pickled source.
 
         Args:
-            fingerprint: Of that source.
-            payload: As that source had it, inferred or not.
-            spec: Likewise; it may be none of the call's, after `with_spec`.
+            fingerprint: The fingerprint of that source.
+            payload: The payload of that source, inferred or not.
+            spec: The spec of that source, inferred or not; after `with_spec` it differs from the call's.
             spec_is_inferred: True if that source inferred it.
             memory: Gives access to its files in memory; `None` if it has none, or cannot share them.
 

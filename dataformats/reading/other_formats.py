@@ -26,9 +26,9 @@ class OtherFormat:
     """A kind of file that no backend reads.
 
     Attributes:
-        name: With its article, such as `a Parquet file`.
+        name: The name with its article, such as `a Parquet file`.
         remedy: How to get its records.
-        suffixes: Of names by which `convert` knows such files.
+        suffixes: The suffixes by which `convert` knows such files.
     """
 
     name: str

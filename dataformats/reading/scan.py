@@ -117,8 +117,8 @@ def scan_sound(
 
     Args:
         source: The records.
-        parts: The indices of the records; `None` is all, read without an index up to the first one that is refused.
-        fields: As in `read`.
+        parts: The numbers of the records; `None` is all, read without an index up to the first one that is refused.
+        fields: See `RecordSource.read`.
         failed: Called with number and error of each record that is left out, before its batch is yielded. `None` raises
             the first error, after the records before it.
     """

@@ -46,14 +46,14 @@ class DeclaredSchema:
 def declared_schema(arguments: OpenArguments, format: str, facts: Mapping[str, Any]) -> DeclaredSchema:
     """Return what the call declares, else what the sidecar does.
 
-    Only the call may name codecs that are not safe, or that another package has than this one and that of the format; a
-    sidecar's types may be opaque names, as in any file. A codec that
-    the call names as the payload is not trusted as the type of a field that a file names, nor the other way round.
+    Only the call may name codecs that are not safe, or that belong neither to this package nor to the format's; a
+    sidecar's types may be opaque names, as in any file. A codec that the call names as the payload is not trusted as
+    the type of a field that a file names, nor the other way round.
 
     Args:
-        arguments: Of the call.
+        arguments: The arguments of `open`.
         format: The format of the files.
-        facts: Of the sidecar; its spec is of its payload alone.
+        facts: The facts of the sidecar; its spec belongs to its payload alone.
     """
     payload, spec = arguments.payload, arguments.spec
     installed = codecs_beside(format)
@@ -62,7 +62,7 @@ def declared_schema(arguments: OpenArguments, format: str, facts: Mapping[str, A
         return CodecResolver(arguments.codecs, trusted=frozenset(kind.codec for kind in kinds), installed=installed)
 
     payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
-    codecs = payload_codecs if spec is None else resolver(spec.values())  # without a spec, single values are payloads
+    codecs = payload_codecs if spec is None else resolver(spec.values())  # single values without a spec are payloads
     is_saved = spec is None and spec_applies(payload, facts)
     if is_saved:
         spec, codecs = Spec({name: Type.named(text) for name, text in facts["spec"].items()}), resolver([])
@@ -81,7 +81,7 @@ class DatasetSchema:
     Args:
         backend: The format.
         reader: The opened files.
-        declared: What the call or a sidecar declares.
+        declared: The schema that the call or a sidecar declares.
         index: Where an inferred spec is kept: see `open`.
         samples: Yields some sound records, spread over all files.
     """

@@ -50,8 +50,8 @@ class DatasetSidecars:
 
     Args:
         entries: The files and folders, at least one.
-        needed: False if the caller knows payload and spec: then a damaged sidecar is ignored, and those of single files
-            matter only for their format.
+        needed: False if the caller knows payload and spec: then a damaged sidecar is ignored, and the sidecars of
+            single files matter only for their format.
     """
 
     def __init__(self, entries: Sequence[StoredFile | Folder], needed: bool) -> None:

@@ -40,5 +40,5 @@ def _headlines(source: RecordSource) -> list[str]:
 def _record_or_error(source: RecordSource, index: int) -> Any:
     try:
         return source[index]
-    except Exception as error:  # of a function, too
+    except Exception as error:  # a function of the user may raise, too
         return error

@@ -39,15 +39,16 @@ _SHOWN_FAILURES = 100
 class FieldStats:
     """Statistics of the values of one field.
 
-    Of numbers, NaN and infinities are counted apart. Images and videos are measured as they are stored.
+    NaN and infinities are counted apart from numbers. Images and videos are measured as they are stored.
 
     Attributes:
         count: Records that hold the field.
         missing: Records that do not.
-        minimum: Smallest number; for bytes, text and sequences smallest length. `None` without values.
-        maximum: Largest, likewise.
-        mean: Mean, likewise; its error is below 1e-14 of the largest magnitude.
-        std: Standard deviation of the population, likewise; exact to 11 digits, also of integers near 2**63.
+        minimum: Smallest number, or smallest length of bytes, text and sequences. `None` without values.
+        maximum: Largest number or length.
+        mean: Mean of the numbers or lengths; its error is below 1e-14 of the largest magnitude.
+        std: Standard deviation of the population of numbers or lengths; exact to 11 digits, also for integers near
+            2**63.
         of_lengths: True if these four, the histogram and the largest values describe lengths.
         failed: Damaged records, which were left out.
         nans: Numbers that are NaN.
@@ -55,7 +56,7 @@ class FieldStats:
         histogram: Counts of all finite numbers, or of all lengths; bins of integers have integer width.
         distinct: Distinct values, of integers, booleans, and text and bytes of up to 100 bytes; `None` if there are
             more than 10,000, or the field has none of these types.
-        most_common: At most 100 pairs (value, count), the most common first; `None` if `distinct` is.
+        most_common: Up to 100 pairs (value, count), the most common first; `None` if `distinct` is.
         largest: The ten largest values, the largest first; empty if records hold several numbers.
 
     Example:
@@ -95,7 +96,7 @@ class RunningStats:
     Attributes:
         records: Records so far, with those that failed.
         n_failed: Damaged records so far.
-        failures: Of the first hundred of them, index to error.
+        failures: Record number to error, for the first hundred damaged records.
 
     Example:
         >>> import dataformats
